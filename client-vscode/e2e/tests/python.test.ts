@@ -113,6 +113,8 @@ for (const [script, said, button] of [
         await expect(window.welcome(said)).toBeVisible();
         await expect(window.welcome(said).getByRole("button", { name: button })).toBeVisible();
         await expect(window.spinning).toHaveCount(0);
+        // Settings that change twice before the workbench has read them have not changed for it.
+        await expect(window.checkpoints.rows).toHaveCount(0);
         workbench.configure({});
         await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
     });

@@ -1,11 +1,15 @@
 import type { Store } from "../support/store";
 import { WITH_OTHERS, expect, sample, test } from "../support/test";
-import type { Window } from "../window/window";
+import type { Locator } from "@playwright/test";
 import { pathToFileURL } from "node:url";
 
 /** How many rounds there are: some in any case, more as long as a busy machine leaves none undisturbed. */
 const ROUNDS = { least: 3, most: 8 };
 const AIM = 2;
+
+interface Measured {
+    firstRow: Promise<number>;
+}
 
 test.use({ setup: WITH_OTHERS });
 
@@ -23,13 +27,26 @@ async function coldStart(store: Store): Promise<number> {
     return took;
 }
 
-/** Milliseconds from the click on Timeleap's icon, in a window where nothing of it runs yet, to the first row of checkpoints. */
-async function firstTree(window: Window): Promise<number> {
-    const row = window.checkpoints.rows.first();
-    const started = performance.now();
-    await window.icon.click();
-    await row.waitFor();
-    return performance.now() - started;
+/**
+ * Milliseconds from the click on an icon, in a window where nothing of that extension runs yet, to the first row of its view.
+ * The page itself takes the time: Playwright looks for a row in intervals of up to half a second.
+ */
+async function firstTree(icon: Locator, view: string): Promise<number> {
+    await icon.evaluate((clicked, rows) => {
+        const page = window as unknown as Measured;
+        clicked.addEventListener("mousedown", () => {
+            const started = performance.now();
+            page.firstRow = new Promise((resolve) => {
+                const look = (): void => {
+                    if (document.querySelector(rows)) resolve(performance.now() - started);
+                    else requestAnimationFrame(look);
+                };
+                look();
+            });
+        }, { capture: true, once: true });
+    }, `.part.sidebar [role=tree][aria-label="${view}"] [role=treeitem]`);
+    await icon.click();
+    return await icon.page().evaluate(() => (window as unknown as Measured).firstRow);
 }
 
 test(`the first tree takes less than ${String(AIM)} times the server's own cold start`, async ({ workbench, window, store }) => {
@@ -41,7 +58,7 @@ test(`the first tree takes less than ${String(AIM)} times the server's own cold 
         await workbench.open();
         await window.status("Extensions are ready").waitFor();
         const server = await coldStart(store);
-        const tree = await firstTree(window);
+        const tree = await firstTree(window.icon, window.checkpoints.name);
         rounds.push({ tree, server });
         console.log(`  first tree ${tree.toFixed(0)} ms, server alone ${server.toFixed(0)} ms: ${(tree / server).toFixed(2)}`);
         await explorer.click(); // where the next window begins

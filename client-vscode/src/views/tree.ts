@@ -30,6 +30,8 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   private epoch = 0;
   private gathering: NodeJS.Timeout | undefined;
   private reading = Promise.resolve();
+  /** The editor's first question for the top, while it has no answer: the answer shows a change that comes meanwhile. */
+  private first: { readonly answer: Promise<TreeNode[]>; readonly ask: () => void } | undefined;
 
   /** The rows at the top. */
   protected abstract roots(): Promise<TreeNode[]>;
@@ -59,12 +61,11 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     if (known) {
       return [...known];
     }
-    const { epoch } = this;
-    const rows = await this.rowsUnder(node);
-    if (epoch === this.epoch) {
-      this.given.set(key, rows);
+    if (node === undefined && this.given.size === 0) {
+      this.first ??= this.firstRows();
+      return [...(await this.first.answer)];
     }
-    return rows;
+    return this.readRows(node);
   }
 
   /** Shows changes soon, those that come together together: reads what is open again, then has it drawn if it looks different. */
@@ -87,7 +88,11 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     clearTimeout(this.gathering);
     this.gathering = undefined;
     this.reading = Promise.resolve();
-    this.treeChanged.fire(undefined);
+    if (this.first) {
+      this.first.ask(); // told of a change the editor would wait 200 ms for more of them, and then ask the same
+    } else {
+      this.treeChanged.fire(undefined);
+    }
   }
 
   override dispose(): void {
@@ -95,7 +100,34 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     super.dispose();
   }
 
+  private async readRows(node?: TreeNode): Promise<TreeNode[]> {
+    const { epoch } = this;
+    const rows = await this.rowsUnder(node);
+    if (epoch === this.epoch) {
+      this.given.set(node?.id ?? TOP, rows);
+    }
+    return rows;
+  }
+
+  /** The rows at the top, read again whenever `ask` is called before they are there. */
+  private firstRows(): NonNullable<NodeTree["first"]> {
+    let answered: ((rows: TreeNode[]) => void) | undefined;
+    const answer = new Promise<TreeNode[]>((resolve) => (answered = resolve));
+    const ask = (): void => {
+      const { epoch } = this;
+      void this.readRows().then((rows) => {
+        if (epoch === this.epoch) {
+          this.first = undefined;
+          answered?.(rows);
+        }
+      });
+    };
+    ask();
+    return { answer, ask };
+  }
+
   private async readAhead(): Promise<void> {
+    await this.first?.answer;
     const { changes, epoch } = this;
     const next: Rows = new Map();
     const wanted = this.given.has(TOP) && this.isVisible();

@@ -190,6 +190,27 @@ test("another subject is shown at once, and what was on its way for the one befo
   expect(ids(await tree.getChildren())).toEqual(["b"]);
 });
 
+test("a first question that waits is answered with the subject that is shown by then, and nothing has to be drawn again", async () => {
+  const { tree, told } = shown({ "": ["a"] });
+  tree.gate = new Promise(() => undefined); // the first subject never answers
+  const first = tree.getChildren();
+  const again = tree.getChildren();
+  tree.refresh();
+  await soon();
+  tree.gate = Promise.resolve();
+  tree.names = { "": ["b"] };
+  tree.restart();
+  expect(ids(await first)).toEqual(["b"]);
+  expect(ids(await again)).toEqual(["b"]);
+  await soon();
+  expect(told).not.toHaveBeenCalled();
+  tree.names = { "": ["c"] };
+  tree.refresh();
+  await soon();
+  expect(told).toHaveBeenCalledTimes(1);
+  expect(ids(await tree.getChildren())).toEqual(["c"]);
+});
+
 test("a tree that is put away tells nobody any more", async () => {
   const { tree, told } = shown({ "": ["a"] });
   await tree.getChildren();
