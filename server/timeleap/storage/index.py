@@ -237,10 +237,10 @@ class EntryStore:
     def note_strict(self, start: int, found: bytes) -> None:
         """Remember that lines from `start` on, those with a 1, were parsed and are strict JSON; not in the file."""
         with self._lock:
-            stop = start + len(found)
-            known = self._strict.ljust(stop, b"\0")
+            stop, known = start + len(found), self._strict
+            if len(known) < stop:
+                known += bytes(stop - len(known))  # in place: a byte for each line of the log is not copied
             known[start:stop] = bytes(map(or_, known[start:stop], found))
-            self._strict = known
 
     def truncate(self, count: int) -> None:
         with self._lock:
