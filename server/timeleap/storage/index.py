@@ -140,6 +140,7 @@ class EntryStore:
         self._spill: RawIOBase | None = None
         self._near = 0  # where the last search ended
         self._window = 0, b""  # the bytes of the entries from a line on, of a writer's file: nobody else changes that
+        self._window_before = 0, b""  # the same, used before: neighbours may stand on both sides of a border
         self._strict = bytearray()  # a 1 for each line that proved to be strict JSON, though its entry does not say so
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
@@ -223,9 +224,11 @@ class EntryStore:
     def _in_window(self, line: int) -> bytes:
         first, raw = self._window
         if not 0 <= (line - first) * ENTRY_SIZE < len(raw):
-            first = line - line % _WINDOW
-            count = min(_WINDOW, self._based - first)
-            self._window = first, (raw := self._read(first * ENTRY_SIZE, count * ENTRY_SIZE))
+            (first, raw), self._window_before = self._window_before, self._window
+            if not 0 <= (line - first) * ENTRY_SIZE < len(raw):
+                first = line - line % _WINDOW
+                raw = self._read(first * ENTRY_SIZE, min(_WINDOW, self._based - first) * ENTRY_SIZE)
+            self._window = first, raw
         at = (line - first) * ENTRY_SIZE
         return raw[at : at + ENTRY_SIZE]
 
@@ -244,7 +247,7 @@ class EntryStore:
 
     def truncate(self, count: int) -> None:
         with self._lock:
-            self._window = 0, b""
+            self._window = self._window_before = 0, b""
             del self._strict[count:]
             if count >= self._based:
                 del self._rest[(count - self._based) * ENTRY_SIZE :]
@@ -269,7 +272,7 @@ class EntryStore:
             except OSError:
                 return  # the entries stay in memory
             self._writable = True
-            self._window = 0, b""
+            self._window = self._window_before = 0, b""
             self._flush()
 
     def aside(self) -> EntryStore:
@@ -291,7 +294,7 @@ class EntryStore:
     def replace_by(self, fresh: EntryStore, count: int) -> None:
         """Take over the first `count` entries from another store; those after them stay as they are."""
         with self._lock:
-            self._window = 0, b""
+            self._window = self._window_before = 0, b""
             self._strict.clear()
             try:
                 rest = self.raw(count, self.count)

@@ -231,7 +231,7 @@ class Draft(Struct):
         """Add records at the end; they need no batch marks, since the draft becomes live as a whole."""
         if not records:
             return
-        self._end_sync()
+        self.end_sync()
         self.copied = False
         group = group_on(self.log)
         group.add(records)
@@ -248,16 +248,16 @@ class Draft(Struct):
         """Let the disk take what is in the file by now, while that is being compared with what was written."""
         self._sync = self._sync or _syncing.submit(self.file.sync)
 
-    def _end_sync(self) -> None:
+    def end_sync(self) -> None:
+        """Return when the draft is durable as far as its sync was begun."""
         sync, self._sync = self._sync, None
         if sync is not None:
             sync.result()
 
     def finish(self) -> None:
-        """Make the draft durable (its index need not be)."""
+        """Complete the draft, and let the disk take it (its index need not be durable); see `end_sync`."""
         self.index.pwrite(header(self.file.identity.inode, parsed=self.parsed), 0)
         self.begin_sync()
-        self._end_sync()
 
     def __enter__(self) -> Self:
         return self
@@ -268,7 +268,7 @@ class Draft(Struct):
 
     def discard(self) -> None:
         with suppress(OSError):  # nobody needs it any more
-            self._end_sync()
+            self.end_sync()
         for file in (self.file, self.index):
             file.close()
             with suppress(OSError):  # the next open removes it
@@ -332,9 +332,10 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
                 return ReplacedLog(log, prepared.kept_as or "", 0)
             draft.finish()
             failpoint("replace.built")
-            if replacement.prepare is not None:
+            if replacement.prepare is not None:  # while the draft is synced: what is noted counts only with its rename
                 replacement.prepare(prepared)
             failpoint("replace.prepared")
+            draft.end_sync()
             log.file.sync()
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail

@@ -49,6 +49,7 @@ def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tupl
             failpoint("revise.built")
             prepare()
             failpoint("revise.prepared")
+            draft.end_sync()
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
             if not durable.HOLD_OPEN:
@@ -84,6 +85,7 @@ def revise_closed(path: Path, edit: Edit) -> int:
                 draft.discard()
                 return 0
             draft.finish()
+            draft.end_sync()
             failpoint("revise.closed_built")
             draft.file.close()
             draft.index.close()
