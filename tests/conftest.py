@@ -45,7 +45,7 @@ def _private_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         for name in list(os.environ):
             if name.startswith("TIMELEAP_") and name not in {"TIMELEAP_SESSIONS_DIR", "TIMELEAP_ORIGINAL_PYTHON"}:
                 patch.delenv(name)
-        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(home / name.lower()))
         if sys.dont_write_bytecode:  # the processes that tests start would compile all of us, each time anew
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

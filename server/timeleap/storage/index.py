@@ -363,15 +363,16 @@ def index_path(log: Path) -> Path:
     return log.parent / f".{log.name}.idx"
 
 
-def save(store: EntryStore, log: Path, inode: int, *, parsed: bool) -> None:
-    temporary = durable.open_temporary(log.parent, log.name)
+def save(store: EntryStore, log: Path, inode: int, *, parsed: bool, target: Path | None = None) -> None:
+    """Write the index of a log whole, to `target`, or beside the log. Raises OSError."""
+    temporary = durable.open_temporary(*((log.parent, log.name) if target is None else (target.parent, target.name)))
     try:
         temporary.pwrite(header(inode, parsed=parsed), 0)
         for start in range(0, store.count, _STEP):
             raw = store.raw(start, min(start + _STEP, store.count))
             temporary.pwrite(raw, HEADER_SIZE + start * ENTRY_SIZE)
         temporary.close()
-        durable.replace_file(temporary.path, index_path(log))
+        durable.replace_file(temporary.path, target or index_path(log))
     except BaseException:
         durable.remove_file(temporary.path)
         raise
@@ -382,10 +383,11 @@ def header(inode: int, *, parsed: bool) -> bytes:
     return body + CRC.pack(crc32(body))
 
 
-def open_index(log: Path, inode: int, *, writable: bool) -> tuple[EntryStore, bool] | None:
-    """The index file of a log, if it is of the file with that inode, and whether every line was parsed for it."""
+def open_index(log: Path, inode: int, *, writable: bool, found: Path | None = None) -> tuple[EntryStore, bool] | None:
+    """The index file of a log, beside it or `found` elsewhere, if it is of the file with that inode, and whether every
+    line was parsed for it."""
     try:
-        file = durable.OpenFile(index_path(log), writable=writable)
+        file = durable.OpenFile(found or index_path(log), writable=writable)
         head, size = file.pread(0, HEADER_SIZE), file.status().size
     except OSError:
         return None

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.storage import durable, scan
+from timeleap.storage import durable, index_cache, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantined, RecordKind, Recovery
 from timeleap.storage.index import (
@@ -368,7 +368,28 @@ def _settled(loaded: Loaded, covered: int) -> Loaded:
 
 
 def looked_at(path: Path, progress: Progress | None) -> Loaded:
-    return _described(load(path, writable=False, progress=progress))
+    """The log as readers open it: where no index stands beside it, by the one that an earlier look left in the cache."""
+    there = durable.status(path)
+    if there is None or there.size <= SMALL or open_index(path, there.identity.inode, writable=False) is not None:
+        return _described(load(path, writable=False, progress=progress))
+    loaded = _by_cached_index(path, progress) or load(path, writable=False, progress=progress)
+    log = loaded.log
+    if loaded.lost is None and log.file is not None and log.file.status() == there:
+        index_cache.keep(path, there, log.store, parsed=loaded.parsed)
+    return _described(loaded)
+
+
+def _by_cached_index(path: Path, progress: Progress | None) -> Loaded | None:
+    """The log read through an index in the cache; None where there is none that agrees with it in all it says.
+
+    It is not a record of what was acknowledged, as the one beside a log: another program may have written the log anew.
+    """
+    file = OpenFile(path)
+    found = index_cache.find(path, file.status())
+    if found is None:
+        return None
+    loaded = _from_index(StoredLog(path, file, found[0]), file.status().size, parsed=found[1], progress=progress)
+    return None if loaded is None or loaded.lost is not None else loaded
 
 
 def caught_up(log: StoredLog, seen: int) -> Loaded | None:
