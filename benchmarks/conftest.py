@@ -14,7 +14,7 @@ from benchmarks import results
 from benchmarks.measure import Measured
 from benchmarks.original import Original
 from benchmarks.rows import BY_KEY
-from benchmarks.server import Server
+from benchmarks.server import LEAST, Server
 from rich.console import Console
 
 
@@ -30,6 +30,7 @@ class Judge(Protocol):
         values: Sequence[float] = (),
         per: int = 1,
         note: str = "",
+        least: Measured | None = None,
     ) -> None: ...
 
 
@@ -94,7 +95,8 @@ def judge(request: pytest.FixtureRequest) -> Judge:
 
     All rows of a test are kept before it fails. Of a row give either two cases of one `interleaved` run (`ours`, `peer`)
     or the `values` of the rounds in the row's unit (or as ratios). `per` is how many operations a case does: for the
-    report, which tells the time of one. With `--ci` only rows for CI fail.
+    report, which tells the time of one. `least` is a case that does the least there is to do: what it reaches is the
+    row's limit. With `--ci` only rows for CI fail.
     """
     missed = request.node.stash.setdefault(MISSED, [])
     only_ci = request.config.getoption("--ci")
@@ -107,11 +109,13 @@ def judge(request: pytest.FixtureRequest) -> Judge:
         values: Sequence[float] = (),
         per: int = 1,
         note: str = "",
+        least: Measured | None = None,
     ) -> None:
         assert key in keys(request.node), f"mark the test with rows({key!r})"
         row = BY_KEY[key]
         if ours is not None and peer is not None:
-            result = results.against(row, ours, peer, per, note)
+            limit = None if least is None else results.against(row, least, peer).value
+            result = results.against(row, ours, peer, per, note, limit)
         else:
             result = results.Result.of(row, values, note=note)
         results.keep(result)
@@ -136,6 +140,20 @@ def server(tmp_path: Path) -> Iterator[Server]:
     running = Server.timeleap(tmp_path / "store")
     yield running
     running.kill()
+
+
+@pytest.fixture
+def least(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts processes that do the least for a request (`least.py`), each on the file and with the arguments given."""
+    running: list[Server] = []
+
+    def start(file: Path, *arguments: str) -> Server:
+        running.append(Server(LEAST, str(file), *arguments))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.kill()
 
 
 @pytest.fixture

@@ -62,8 +62,8 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
     lines += [
         "## Rows\n",
         "x: how many times as fast as the peer (at least), or how many times its time (at most). Times are of one operation.\n",
-        "| # | what | against | measured | noise | must | aim | ours | peer | |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| # | what | against | measured | noise | must | aim | limit | ours | peer | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
         result = found.get(row.key)
@@ -76,9 +76,7 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
                 "",
                 f"{row.must:g}",
                 f"{row.aim:g}",
-                "",
-                "",
-                "",
+                *("",) * 4,
             ]
         else:
             cells = _cells(result)
@@ -101,6 +99,7 @@ def _cells(result: Result) -> list[str]:
         f"{plots.measured(result, result.low)} to {plots.measured(result, result.high)}",
         f"{limit} {row.must:g}",
         f"{row.aim:g}",
+        "" if result.limit is None else plots.measured(result, result.limit),
         _seconds(result.ours),
         _seconds(result.peer),
         "holds" if result.holds else "**missed**",

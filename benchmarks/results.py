@@ -39,6 +39,7 @@ class Result:
         ours: Median seconds of an operation on our side, None where no time was taken.
         peer: Median seconds of the peer.
         note: What else is to be said of it.
+        limit: What a process that does the least there is to do reached in the same run, where that was measured.
         when: The day, UTC.
     """
 
@@ -50,6 +51,7 @@ class Result:
     ours: float | None = None
     peer: float | None = None
     note: str = ""
+    limit: float | None = None
     when: str = ""
 
     @classmethod
@@ -94,14 +96,16 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return ranked[cut], ranked[count - 1 - cut]
 
 
-def against(row: Row, ours: Measured, peer: Measured, per: int = 1, note: str = "") -> Result:
+def against(
+    row: Row, ours: Measured, peer: Measured, per: int = 1, note: str = "", limit: float | None = None
+) -> Result:
     """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long.
 
     `per` is how many operations a case does: the seconds that are kept are those of one.
     """
     slow, fast = (peer, ours) if row.sense == "at least" else (ours, peer)
     ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
-    return Result.of(row, ratios, ours=ours.median / per, peer=peer.median / per, note=note)
+    return Result.of(row, ratios, ours=ours.median / per, peer=peer.median / per, note=note, limit=limit)
 
 
 def keep(result: Result) -> None:

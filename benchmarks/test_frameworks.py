@@ -28,19 +28,21 @@ def frameworks() -> Iterator[Frameworks]:
     program.kill()
 
 
-def filling(server: Server) -> Callable[[], float]:
+def filling(server: Server, *, opens: bool = True) -> Callable[[], float]:
     """A case: seconds to append all messages to a new session, one after the other."""
     numbers = itertools.count()
 
     def fill() -> float:
         session = f"bench-{next(numbers)}"
-        server.request("session/open", {"sessionId": session})
+        if opens:
+            server.request("session/open", {"sessionId": session})
         appends = [{"sessionId": session, "message": message} for message in MESSAGES]
         frames = server.frames("context/appendMessage", appends)
         started = time.perf_counter()
         server.answered(frames, 1)
         taken = time.perf_counter() - started
-        server.request("session/close", {"sessionId": session})
+        if opens:
+            server.request("session/close", {"sessionId": session})
         return taken
 
     return fill
@@ -48,7 +50,11 @@ def filling(server: Server) -> Callable[[], float]:
 
 @pytest.mark.rows(*(f"5-{name}" for name in NAMES))
 def test_appends_beside_other_frameworks(
-    tmp_path: Path, serve: Callable[..., Server], frameworks: Frameworks, judge: Judge
+    tmp_path: Path,
+    serve: Callable[..., Server],
+    least: Callable[..., Server],
+    frameworks: Frameworks,
+    judge: Judge,
 ) -> None:
     """They commit to SQLite, as they do by default; ours has written before it replies, and synced in the last case."""
     numbers = itertools.count()
@@ -62,9 +68,17 @@ def test_appends_beside_other_frameworks(
             "timeleap": filling(serve("--durability", "os")),
             **{name: theirs(name) for name in NAMES},
             "timeleap, synced": filling(serve()),
+            "the least": filling(least(tmp_path / "least.jsonl"), opens=False),
         },
         rounds=7,
     )
     for name in NAMES:
         synced = 1 / measured["timeleap, synced"].over(measured[name])
-        judge(f"5-{name}", measured["timeleap"], measured[name], per=len(MESSAGES), note=f"synced: {synced:.1f} times")
+        judge(
+            f"5-{name}",
+            measured["timeleap"],
+            measured[name],
+            per=len(MESSAGES),
+            note=f"synced: {synced:.1f} times",
+            least=measured["the least"],
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -27,11 +28,14 @@ def pygls() -> Iterator[Server]:
 
 
 @pytest.mark.rows("10", "10-64")
-def test_a_request_beside_bare_pygls(server: Server, pygls: Server, judge: Judge) -> None:
+def test_a_request_beside_bare_pygls(
+    tmp_path: Path, server: Server, pygls: Server, least: Callable[..., Server], judge: Judge
+) -> None:
     """Ours asks whether a tool with a name of 1 KB is approved: read, checked against its model, answered from memory."""
     server.request("session/open", {"sessionId": "bench"})
     asked = server.frames("session/isApproved", [{"sessionId": "bench", "action": TEXT}] * REQUESTS)
     echoed = pygls.frames("echo", [{"sessionId": "bench", "text": TEXT}] * REQUESTS)
+    doing_least = least(tmp_path / "least.jsonl")
     measured = interleaved(
         f"{REQUESTS} requests of 1 KB",
         {
@@ -39,9 +43,12 @@ def test_a_request_beside_bare_pygls(server: Server, pygls: Server, judge: Judge
             "timeleap, one at a time": lambda: server.answered(asked, 1),
             "bare pygls, 64 in flight": lambda: pygls.answered(echoed, IN_FLIGHT),
             "timeleap, 64 in flight": lambda: server.answered(asked, IN_FLIGHT),
+            "the least, one at a time": lambda: doing_least.answered(asked, 1),
+            "the least, 64 in flight": lambda: doing_least.answered(asked, IN_FLIGHT),
         },
         rounds=15,
     )
     for key, flight in (("10", "one at a time"), ("10-64", "64 in flight")):
         ours, theirs = measured[f"timeleap, {flight}"], measured[f"bare pygls, {flight}"]
-        judge(key, ours, theirs, per=REQUESTS, note="`session/isApproved` with a name of 1 KB")
+        note = "`session/isApproved` with a name of 1 KB"
+        judge(key, ours, theirs, per=REQUESTS, note=note, least=measured[f"the least, {flight}"])
