@@ -54,15 +54,26 @@ demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample ses
 ##@ Check
 
 .PHONY: test
-test: setup $(TYPESCRIPT)/dist/.built $(CLIENTS)/.installed  ## Set up and run all tests but the long programmes
+test: setup $(TYPESCRIPT)/dist/.built $(EXTENSION)/node_modules/.installed  ## Set up and run all tests but the long programmes
 	$(if $(COVERAGE),$(PYTEST) -m "$(PRESENT)" --cov --cov-report= $(MEASURED))
-	$(PYTEST) -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) $(TESTS)
+	@echo "The TypeScript tests run meanwhile; what they print comes at the end."
+	@make --no-print-directory test-node >$(NODE_OUTPUT) 2>&1 & node=$$!; trap 'kill $$node 2>/dev/null' INT TERM; \
+	$(PYTEST) -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) $(TESTS); python=$$?; \
+	wait $$node; node=$$?; cat $(NODE_OUTPUT); \
+	if [ $$python != 0 ]; then echo "The Python tests failed: see above."; fi; exit $$((python != 0 || node != 0))
+
+# They wait for servers and the Python tests for theirs: together they take little longer than the longer of the two.
+# (`make` in the recipe above is not the variable of that name: lines with that one are run by a dry run, too.)
+NODE_OUTPUT := $(VENV)/test-node.txt
+
+.PHONY: test-node
+test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and of the extension, on the real server too
 	cd $(TYPESCRIPT) && npm test
 	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
 	@$(MAKE) --no-print-directory test-vscode
 
 .PHONY: test-long
-test-long: setup  ## The tests of minutes: crowds of processes on one session, owners that die or hang
+test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of processes on one session, owners that die or hang
 	$(PYTEST) -m "long and not torture and not alone" $(TESTS)
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 

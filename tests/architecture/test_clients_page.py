@@ -48,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_each_message_has_a_type_of_its_own(folder: Path) -> None:
     types = set(re.findall(r"^type (\w+) struct", (folder / "timeleap.go").read_text("utf-8"), re.MULTILINE))
     for method in ("SessionOpen", "ContextAppendMessage", "ContextGetHistory"):
@@ -56,6 +57,7 @@ def test_each_message_has_a_type_of_its_own(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_program_runs(folder: Path) -> None:
     go = shutil.which("go") or shutil.which("go", path=str(TOOLS / "go" / "go" / "bin"))
     if go is None:

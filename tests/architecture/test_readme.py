@@ -152,6 +152,7 @@ INSTALLATIONS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("installation", INSTALLATIONS)
+@pytest.mark.long
 def test_typescript(installation: str, environment: dict[str, str], neighbour: Path, tmp_path_factory: Any) -> None:
     """Installed in an empty project in each way the README names; compiled as strictly as our own, then run."""
     [block] = [block for block in BLOCKS if block.language == "typescript"]

@@ -211,6 +211,7 @@ async def test_ids_are_known_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_ids_are_known_by_age_beyond_the_real_bounds(tmp_path: Path) -> None:
     history = History(tmp_path, 1, REAL)
     await history.run(200, 900)

@@ -183,6 +183,7 @@ slow = settings(
 
 @slow
 @given(data=st.data())
+@pytest.mark.long
 def test_any_member_of_a_document(fuzzed: Fuzzed, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*DOCUMENTS[:2], *DOCUMENTS]))
     document = fuzzed.documents[name]
@@ -196,6 +197,7 @@ def test_any_member_of_a_document(fuzzed: Fuzzed, data: st.DataObject) -> None:
 
 @slow
 @given(data=st.data())
+@pytest.mark.long
 def test_any_content_of_a_file(fuzzed: Fuzzed, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*DOCUMENTS, *LINES]))
     content = data.draw(raw | values.map(lambda value: json.dumps(value).encode()))
@@ -207,6 +209,7 @@ def test_any_content_of_a_file(fuzzed: Fuzzed, data: st.DataObject) -> None:
 
 @slow
 @given(data=st.data())
+@pytest.mark.long
 def test_any_value_in_a_line(fuzzed: Fuzzed, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(LINES))
     lines = [json.loads(line) for line in (fuzzed.model / name).read_text().splitlines()]

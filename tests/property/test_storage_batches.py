@@ -55,6 +55,7 @@ def lengthened(content: bytes, begin: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("damage", [flipped, shortened, lengthened], ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("index", ["present", "older", "missing"])
+@pytest.mark.long
 async def test_no_single_damage_takes_a_sound_member_along(log: Path, damage: Damage, index: str) -> None:
     content, begin, indexes = await prepared(log)
     lines = content.splitlines()

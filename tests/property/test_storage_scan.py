@@ -105,6 +105,7 @@ async def small_log(log: Path) -> bytes:
 
 
 @pytest.mark.parametrize("small", [True, False], ids=["checked at open", "checked behind"])
+@pytest.mark.long
 async def test_no_flipped_bit_is_accepted_in_silence(
     tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_the_checksum_of_a_line_goes_on_with_its_line_feed() -> None:
 
 @pytest.mark.timeout(1800)  # some ten thousand opens
 @pytest.mark.parametrize("small", [True, False], ids=["checked at open", "checked behind"])
+@pytest.mark.long
 async def test_a_flipped_bit_costs_the_line_it_is_in_and_no_other(
     tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

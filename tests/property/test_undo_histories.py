@@ -433,6 +433,7 @@ def numbers(many: int) -> range:
     return range(many) if ONE is None else range(int(ONE), int(ONE) + 1)
 
 
+@pytest.mark.long
 def test_undo_and_redo_are_what_their_definition_says() -> None:
     for number in numbers(60):
         play(number)

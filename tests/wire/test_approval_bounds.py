@@ -256,6 +256,7 @@ def test_a_redaction_reaches_a_question_that_waits(windows: Windows, asker: str)
     assert verdicts(owner) == ["pending", "approve"]
 
 
+@pytest.mark.long
 def test_a_redaction_reaches_a_question_that_the_last_owner_left(windows: Windows) -> None:
     owner = windows.open("owner")
     ask(owner, action="run hunter2")

@@ -84,6 +84,7 @@ if sys.platform != "win32":
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("asker", ["owner", "attached"])
+@pytest.mark.long
 def test_the_end_of_who_asked_cancels_it(windows: Windows, asker: str, end: Any) -> None:
     names = {name: windows.open(name) for name in ("owner", "attached", "other")}
     request = ask(names[asker])
@@ -157,6 +158,7 @@ def test_a_decision_that_is_under_way_at_a_hand_over_waits_for_who_asked(windows
     assert request.result()["decision"] == "approve"
 
 
+@pytest.mark.long
 def test_the_time_it_waited_counts_after_a_hand_over(windows: Windows) -> None:
     owner, asker = windows.open("owner"), windows.open("asker")
     request = ask(asker, timeout=2)
@@ -166,6 +168,7 @@ def test_the_time_it_waited_counts_after_a_hand_over(windows: Windows) -> None:
     assert verdicts(asker) == ["pending", "timedOut"]
 
 
+@pytest.mark.long
 def test_what_the_last_owner_left_open_is_cancelled_in_the_audit(windows: Windows) -> None:
     owner = windows.open("owner")
     ask(owner)
@@ -252,6 +255,7 @@ def test_who_finds_the_next_owner_after_the_decision_is_told_of_it(windows: Wind
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("late", LATE)
+@pytest.mark.long
 def test_who_finds_the_next_owner_after_it_was_given_up_is_told_of_it(windows: Windows, late: str) -> None:
     owner, heir, window = windows.open("owner"), windows.open("heir"), windows.open("late", **LATE[late])
     ask(owner)

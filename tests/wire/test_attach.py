@@ -316,6 +316,7 @@ def bare(line: bytes) -> bytes:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_largest_frame_goes_through_and_a_larger_message_is_refused(two: Two) -> None:
     limits = two.attached.server.hello["capabilities"]["experimental"]["timeleap"]["limits"]
     messages = [user("x" * 31_000_000), user("z" * 31_000_000), user("")]

@@ -248,6 +248,7 @@ def test_half_a_message_and_the_end(owner: Session, half: bytes) -> None:
     assert loads(answer.rpartition(b"\r\n\r\n")[2])["error"]["code"] == REFUSED
 
 
+@pytest.mark.long
 def test_whoever_takes_too_long_is_turned_away(owner: Session) -> None:
     """All at once, for each takes its five seconds: who says nothing, half of it, or a byte now and then."""
     whole = line(hello(token(owner)))
@@ -273,6 +274,7 @@ def test_who_does_not_read_the_refusal_keeps_nobody(owner: Session) -> None:
             until(lambda: len(list(descriptors.iterdir())) <= before, saying="the connection is closed")
 
 
+@pytest.mark.long
 def test_two_hundred_who_say_nothing_keep_nobody_out(scene: Scene) -> None:
     owner = scene.window()
     descriptors = Path(f"/proc/{owner.server.process.pid}/fd")

@@ -299,6 +299,7 @@ def test_address_and_token_stay_secret(scene: Scene) -> None:
             assert secret not in window.server.stderr()
 
 
+@pytest.mark.long
 def test_an_owner_that_cannot_be_reached_is_named_and_can_be_followed(two: Two) -> None:
     two.attached.call("session/close")
     two.owner.say("x")

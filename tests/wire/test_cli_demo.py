@@ -28,6 +28,7 @@ def _broken(told):
     return broken
 
 
+@pytest.mark.long
 def test_the_story_shows_what_crosses_the_wire_and_draws_the_graph(cli):
     told = cli.execute("demo").out
     for part in (
@@ -59,6 +60,7 @@ def test_a_promise_that_is_not_kept_fails_the_demo(cli, tmp_path):
     assert _broken(told)
 
 
+@pytest.mark.long
 def test_with_a_home_the_session_stays(cli):
     told = cli.execute("demo", "--home", str(cli.home), "--json").json()
     assert _broken(told) == []

@@ -178,6 +178,7 @@ def test_on_a_terminal_the_graph_takes_the_place_of_the_one_before(cli, live):
 
 
 @on_posix
+@pytest.mark.long
 def test_an_owner_that_hangs_is_explained_and_can_be_followed(cli, owner, live, follow):
     os.kill(owner.pid or 0, signal.SIGSTOP)
     try:

@@ -135,6 +135,7 @@ def test_an_answer_that_cannot_be_read_is_not_waited_for(long: Session, summary:
     assert error["code"] == 4006 and "cannot be read" in error["message"]
 
 
+@pytest.mark.long
 def test_a_client_that_hangs_is_given_up_and_told_so(long: Session) -> None:
     def compact() -> Message:
         since = len(long.server.received)
@@ -468,6 +469,7 @@ def test_the_endpoint_is_asked_where_the_client_cannot(start_at: StartServer, ho
     "reply",
     [Reply(status=401, error={"message": KEY}), Reply(finish="tool_calls"), Reply(""), Reply(break_with="hang")],
 )
+@pytest.mark.long
 def test_an_endpoint_that_makes_no_summary_changes_nothing(
     start_at: StartServer, home: Path, chat: ChatEndpoint, reply: Reply
 ) -> None:
@@ -477,6 +479,7 @@ def test_an_endpoint_that_makes_no_summary_changes_nothing(
     assert KEY not in str(error) + session.server.stderr()
 
 
+@pytest.mark.long
 def test_an_endpoint_that_fails_once_is_asked_again_and_a_long_past_in_parts(
     start_at: StartServer, home: Path, chat: ChatEndpoint
 ) -> None:

@@ -199,6 +199,7 @@ def test_meta_never_stands_inside_the_message(session: Session) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_page_of_large_messages_is_not_read_whole_to_be_cut(start: StartServer) -> None:
     server = start(options={"durability": "os"})
     session = Session.open(server, "s")

@@ -89,6 +89,7 @@ def test_utf_16_is_refused(start: StartServer) -> None:
     ("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")], ids=["arrays", "objects", "mixed"]
 )
 @pytest.mark.parametrize("levels", [1_000, 100_000, 500_000])
+@pytest.mark.long
 def test_deep_nesting_is_refused(session: Session, opening: str, closing: str, levels: int) -> None:
     value = opening * levels + "1" + closing * levels
     reply = append(f'{{"role":"user","content":"x","deep":{value}}}', session)

@@ -77,6 +77,7 @@ def timed_open(server: Server, name: str) -> float:
     return time.perf_counter() - began
 
 
+@pytest.mark.long
 def test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail(launch: Callable[[], Server]) -> None:
     server = launch()
     small_memory = private_bytes(server)

@@ -52,6 +52,7 @@ def record_of(size: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("size", [RECORD - 1, RECORD])
+@pytest.mark.long
 def test_a_record_up_to_the_limit_is_stored(server: Server, size: int) -> None:
     session = Session.open(server)
     message = record_of(size)
@@ -60,6 +61,7 @@ def test_a_record_up_to_the_limit_is_stored(server: Server, size: int) -> None:
     server.call("session/delete", sessionId=session.id)
 
 
+@pytest.mark.long
 def test_a_record_over_the_limit_is_refused_and_nothing_written(server: Server, session: Session) -> None:
     error = session.refuse("context/appendMessage", message=record_of(RECORD + 1))
     assert (error["code"], error["data"]["kind"]) == (4011, "tooLarge")

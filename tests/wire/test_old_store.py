@@ -24,6 +24,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 
 
 @pytest.mark.parametrize("part", ["before", "answer", "after"])
+@pytest.mark.long
 def test_asked_again_it_answers_as_the_commit_that_wrote_it(answers: Compared, part: str) -> None:
     differing = {
         name: (then[part], now[part])

@@ -215,6 +215,7 @@ def test_a_step_that_changes_nothing_leaves_the_stacks_as_they_are(session: Sess
 # how much is kept
 
 
+@pytest.mark.long
 def test_to_and_fro_sets_nothing_aside_twice_and_prunes_nothing(start: StartServer) -> None:
     server = start(options={"retention": {"maxTimelines": 4}})
     session = Session.open(server, "s")

@@ -189,6 +189,7 @@ async def record(place: Path, name: str) -> tuple[Recording, Scene]:
     ("name", "back"),
     [("by id", False), ("by id", True), ("one of several", False), pytest.param("all", False, marks=pytest.mark.long)],
 )
+@pytest.mark.long
 async def test_every_crash_state_of_a_purge(folder: Path, name: str, back: bool) -> None:
     place = folder / "world"
     place.mkdir()

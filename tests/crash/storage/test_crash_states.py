@@ -102,6 +102,7 @@ async def test_every_crash_state_of_what_covers_several_blocks(folder: Path, fir
 
 
 @pytest.mark.parametrize("name", ["append", "batch", "clear", "compact"])
+@pytest.mark.long
 async def test_every_crash_state_of_the_first_operation_of_a_session(folder: Path, name: str) -> None:
     place = folder / "workload"
     place.mkdir()
@@ -110,6 +111,7 @@ async def test_every_crash_state_of_the_first_operation_of_a_session(folder: Pat
     assert await enumerate_states(folder, recorder.recording, expected) == []
 
 
+@pytest.mark.long
 async def test_without_syncs_a_power_failure_loses_the_end_but_nothing_by_halves(folder: Path) -> None:
     place = folder / "workload"
     place.mkdir()

@@ -59,6 +59,7 @@ async def test_a_pause_that_took_all_the_time_ends_with_the_refusal(fake, monkey
     assert len(fake.told(APPEND)) == 1
 
 
+@pytest.mark.long
 async def test_an_attempt_takes_no_longer_than_what_is_left_of_the_time(fake):
     rules = ((APPEND, 1, "locked"), (APPEND, 2, "silent"))
     async with RawTimeleap(**fake.args(*rules)) as client:

@@ -191,6 +191,7 @@ def test_the_id_of_what_no_parser_can_descend_into(body: str, message_id: Any, w
         assert (error.message_id, error.wants_reply) == (message_id, wants_reply)
 
 
+@pytest.mark.long
 def test_the_time_for_a_deep_frame_grows_with_its_size_and_no_faster() -> None:
     def seconds(levels: int) -> float:
         began = time.perf_counter()

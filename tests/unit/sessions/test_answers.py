@@ -168,6 +168,7 @@ def test_in_memory_the_older_answers_make_room_for_the_newer_ones() -> None:
     assert kept[f"r{REMEMBERED + 9}"].left_out == ()
 
 
+@pytest.mark.long
 def test_on_disk_too_and_every_id_stays_known(tmp_path: Path) -> None:
     file = RequestFile(tmp_path)
     for number in range(0, 900, 30):

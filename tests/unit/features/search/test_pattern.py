@@ -111,6 +111,7 @@ def written_records(draw: st.DrawFn, pieces: list[str]) -> str:
 
 @settings(deadline=None, max_examples=500)
 @given(st.data(), PHRASES, st.lists(st.one_of(TEXTS, PHRASES), max_size=3), st.booleans(), st.booleans())
+@pytest.mark.long
 def test_no_spelling_of_a_message_hides_the_words(
     data: st.DataObject, query: str, others: list[str], split: bool, ignore_case: bool
 ) -> None:
