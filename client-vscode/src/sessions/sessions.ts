@@ -42,6 +42,8 @@ export class Sessions extends Disposables {
   private current: Session | undefined;
   private trouble: SessionProblem | undefined;
   private first: Promise<void> | undefined;
+  /** Counts what was shown, nothing included: what is looked for to be shown first gives way to it. */
+  private choices = 0;
 
   constructor(
     private readonly sidecar: Sidecar,
@@ -126,6 +128,7 @@ export class Sessions extends Disposables {
 
   show(session: Session | undefined): void {
     this.trouble = undefined;
+    this.choices += 1;
     this.current = session;
     // What a person chose stays, also where it is nothing.
     this.first ??= Promise.resolve();
@@ -219,6 +222,7 @@ export class Sessions extends Disposables {
   }
 
   private async findFirst(newest: boolean): Promise<void> {
+    const { choices } = this;
     const remembered = this.memory.get<SessionOpenParams>(REMEMBERED);
     if (remembered !== undefined) {
       await this.open(remembered).catch(() => undefined);
@@ -230,9 +234,12 @@ export class Sessions extends Disposables {
     }
     const pages = await Promise.all(folders.map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
     const [found] = pages.flatMap(({ sessions }) => sessions).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
-    if (found && !this.current) {
+    if (choices !== this.choices) {
+      return;
+    }
+    if (found) {
       await this.open({ sessionId: found.sessionId, create: false }).catch(() => undefined);
-    } else if (!found) {
+    } else {
       this.first = undefined;
     }
   }

@@ -3,7 +3,7 @@ import type { Memento } from "vscode";
 import type { SessionState } from "timeleap-client";
 import type { Sidecar } from "../../src/server/sidecar.js";
 import { Sessions } from "../../src/sessions/sessions.js";
-import { EventEmitter, workspace } from "../support/vscode.js";
+import { EventEmitter, Uri, workspace } from "../support/vscode.js";
 
 /** A server that takes its time to open a session. */
 class Slow {
@@ -47,3 +47,20 @@ test("a session that could not be opened can be asked for again", async () => {
   expect((await opened).id).toBe("s");
   expect(server.asked).toBe(2);
 });
+
+test.each([[[{ sessionId: "found", updatedAt: "2026", path: "/store/sessions/found" }]], [[]]])(
+  "what a person chose while the first session was looked for stays",
+  async (listed) => {
+    workspace.isTrusted = true;
+    workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+    const server = new Slow();
+    const sessions = sessionsOf(server);
+    const first = sessions.openFirst(true);
+    sessions.show(undefined); // such as a session that was made and closed meanwhile
+    server.answer({ sessions: listed } as never);
+    await first;
+    await sessions.openFirst(true);
+    expect(server.asked).toBe(1); // for the list, and nothing after it
+    expect(sessions.shown).toBeUndefined();
+  },
+);
