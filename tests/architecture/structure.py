@@ -29,6 +29,7 @@ METHOD_PREFIX = re.compile(r"(session|context|files|approval)/\Z")
 HANDLERS = re.compile(r"(^|/)(handlers|methods)(/|\w*\.py$)")
 
 ROOMS_OUTSIDE_THE_CORE = {"api", "features", "cli"}
+LATER_ROOMS = ("features/files/",)  # each has a budget of its own
 SMALL = 80  # lines
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -111,9 +112,12 @@ class Structure:
         self.by_name = {module.name: module for module in self.all}
 
     def lines(self) -> dict[str, int]:
-        """Lines of the server, of its core, and of each room."""
+        """Lines of the server without the rooms that came later, of its core, and of each room."""
         counted = Counter({"server": 0, "core": 0})
         for module in self.modules:
+            if module.rel.startswith(LATER_ROOMS):
+                counted[module.rel.rpartition("/")[0]] += module.lines
+                continue
             counted["server"] += module.lines
             counted["core"] += module.lines * module.in_core
             counted[module.room or "leaves"] += module.lines
