@@ -56,6 +56,7 @@ PIPE: Final = (
     "the pipe, the poll, two switches between processes and the client 20 us for a short request, 35 for 4.4 KB"
 )
 ALONE: Final = f"{APPEND}; {PIPE}"
+APPEND_SHORT: Final = "append, session of up to 200 messages"
 FRAMEWORKS: Final = "as in row 1; what the peers' commits take is for their file system to say"
 REQUEST: Final = (
     f"11 us in the server, some 85 calls of Python: the frame, its params, order, the reply, the log; {PIPE}"
@@ -98,7 +99,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         "5-openai-agents",
-        "append, session of up to 200 messages",
+        APPEND_SHORT,
         "openai-agents SQLiteSession",
         7,
         10,
@@ -106,13 +107,13 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         "5-google-adk",
-        "append, session of up to 200 messages",
+        APPEND_SHORT,
         "google-adk SqliteSessionService",
         50,
         65,
         profile=FRAMEWORKS,
     ),
-    Row("5-langgraph", "append, session of up to 200 messages", "langgraph SqliteSaver", 45, 60, profile=FRAMEWORKS),
+    Row("5-langgraph", APPEND_SHORT, "langgraph SqliteSaver", 45, 60, profile=FRAMEWORKS),
     Row("6", "open 100 000 messages by their index", "kimi-cli's restore", 1_000, 10_000),
     Row("7", "first `session/open` of a small session in a fresh server", "", 15, 5, MOST, "ms"),
     Row("8", "open 1 000 000 messages", "open 1 000 messages", 2, 1.2, MOST),

@@ -58,6 +58,13 @@ def test_the_reference_of_the_python_client_is_fresh_and_whole() -> None:
         )
 
 
+@pytest.mark.long
+def test_the_picture_shows_what_the_commands_show() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "picture.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_stop_of_the_tour_through_the_source_exists() -> None:
     tour = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Reading the source")[2]
     stops = re.findall(r"`(server/timeleap/[\w/]+\.py)`(?:\s+`(\w+)`)?", tour)

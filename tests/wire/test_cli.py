@@ -206,6 +206,13 @@ def test_nothing_to_undo_is_said(cli):
     assert cli.run("undo", "s", "-n", "0", code=2)
 
 
+def test_undo_redo_and_restore_take_yes_though_they_do_not_ask(cli, session):
+    cli.run("revert", session, "1", "--yes")
+    assert "3 messages" in cli.run("undo", session, "--yes").out
+    assert "1 message," in cli.run("redo", session, "-y").out
+    assert "3 messages" in cli.run("restore", session, "context_1", "--yes").out
+
+
 def test_undo_and_redo_of_several_steps_and_a_revert_to_a_message(cli, session):
     assert "--message" in cli.run("revert", session, code=2).err
     assert "--message" in cli.run("revert", session, "1", "--message", "1", code=2).err

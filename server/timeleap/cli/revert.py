@@ -39,6 +39,7 @@ _FACTS = {
 }
 
 Steps = Annotated[int, Option("--steps", "-n", metavar="N", min=1, help="How many, as one step.")]
+NotAsked = Annotated[bool, Option("--yes", "-y", help="For scripts that say it everywhere: this command does not ask.")]
 Heal = Annotated[bool, Option("--heal", help="If tool calls would be left without results, go back to before them.")]
 
 
@@ -104,7 +105,9 @@ def _say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
 
 
 @command(app)
-def undo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False) -> None:
+def undo(
+    terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False, yes: NotAsked = False
+) -> None:
     """Undo the last revert, clear, compaction, restore or D-Mail; again for the one before it.
 
     What was appended since is not lost: `timeleap redo` brings it back, as long as nothing else changes the log.
@@ -117,7 +120,9 @@ def undo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
 
 
 @command(app)
-def redo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False) -> None:
+def redo(
+    terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False, yes: NotAsked = False
+) -> None:
     """Do again what `timeleap undo` took back, as long as nothing else has changed the log since.
 
     Examples:
@@ -151,6 +156,7 @@ def restore(
     session: Session,
     timeline: Annotated[str, Argument(metavar="TIMELINE", help="Its id, such as context_2; see timeleap log.")],
     dry_run: DryRun = False,
+    yes: NotAsked = False,
 ) -> None:
     """Make a timeline the present log again; the present log becomes a timeline.
 
