@@ -60,6 +60,12 @@ class ErrorKind(StrEnum):
     PROTOCOL_VERSION = "protocolVersion"
     NOTHING_TO_UNDO = "nothingToUndo"
     NOTHING_TO_REDO = "nothingToRedo"
+    FILES_UNAVAILABLE = "filesUnavailable"
+    FILES_CONFLICT = "filesConflict"
+    FILES_INCOMPLETE = "filesIncomplete"
+    FILES_TOO_LARGE = "filesTooLarge"
+    FILES_BUSY = "filesBusy"
+    SNAPSHOT_NOT_FOUND = "snapshotNotFound"
     APPROVAL_NOT_PENDING = "approvalNotPending"
     APPROVAL_TIMEOUT = "approvalTimeout"
 
@@ -149,6 +155,41 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
     ),
     (ErrorKind.NOTHING_TO_UNDO, 4018, False, "Fewer steps can be undone; nothing was changed.", _STEPS),
     (ErrorKind.NOTHING_TO_REDO, 4018, False, "Fewer steps can be redone; nothing was changed.", _STEPS),
+    (
+        ErrorKind.FILES_UNAVAILABLE,
+        4020,
+        False,
+        "The workspace's files cannot be kept; everything else goes on.",
+        {"reason": "`noGit`, `notConfigured`, `rootMissing` or `rootUnsafe`"},
+    ),
+    (
+        ErrorKind.FILES_CONFLICT,
+        4021,
+        False,
+        "Files were changed by somebody else since; nothing was changed.",
+        {"paths": "the first 200 of them", "more": "how many are not listed"},
+    ),
+    (
+        ErrorKind.FILES_INCOMPLETE,
+        4022,
+        False,
+        "A restore was interrupted, and files are neither as before nor as they should be.",
+        {
+            "before": "the snapshot of the files before it",
+            "target": "the snapshot it restored",
+            "paths": "the first 200 files that are neither",
+            "more": "how many are not listed",
+        },
+    ),
+    (
+        ErrorKind.FILES_TOO_LARGE,
+        4023,
+        False,
+        "The workspace has more files than a snapshot may hold; exclude some, or raise `maxFiles`.",
+        {"files": "how many there are", "limit": "how many there may be"},
+    ),
+    (ErrorKind.FILES_BUSY, 4024, True, "Another process takes or restores a snapshot of the same folder.", {}),
+    (ErrorKind.SNAPSHOT_NOT_FOUND, 4025, False, "There is no such snapshot (any more).", {}),
     (ErrorKind.APPROVAL_NOT_PENDING, 4026, False, "No approval of that id waits for a decision (any more).", {}),
     (ErrorKind.APPROVAL_TIMEOUT, 4027, True, "Nobody decided in time.", {}),
 )

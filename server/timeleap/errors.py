@@ -177,6 +177,42 @@ class OverloadedError(TimeleapError):
     retryable = True
 
 
+class FilesUnavailableError(TimeleapError):
+    """The workspace's files cannot be kept; `reason` is `noGit`, `notConfigured`, `rootMissing` or `rootUnsafe`."""
+
+    kind = "filesUnavailable"
+
+
+class FilesConflictError(TimeleapError):
+    """Files were changed by somebody else since; `paths` are the first of them, `more` how many are not listed."""
+
+    kind = "filesConflict"
+
+
+class FilesIncompleteError(TimeleapError):
+    """Files are neither as before nor as they should be; `before` and `target` are the snapshots of both states, `paths`
+    the first of the files that are neither, `more` how many are not listed."""
+
+    kind = "filesIncomplete"
+
+
+class FilesTooLargeError(TimeleapError):
+    """The workspace has more than a snapshot may hold; `files`, `limit`: how many there are and may be."""
+
+    kind = "filesTooLarge"
+
+
+class FilesBusyError(TimeleapError):
+    """Another process takes or restores a snapshot of the same folder."""
+
+    kind = "filesBusy"
+    retryable = True
+
+
+class SnapshotNotFoundError(TimeleapError, LookupError):
+    kind = "snapshotNotFound"
+
+
 class ApprovalNotPendingError(TimeleapError, LookupError):
     """No request for an approval of that id waits for a decision."""
 

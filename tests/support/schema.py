@@ -42,6 +42,12 @@ KINDS: dict[int, str] = {
     4016: "sessionExists",
     4017: "protocolVersion",
     4018: "nothingToUndo|nothingToRedo",
+    4020: "filesUnavailable",
+    4021: "filesConflict",
+    4022: "filesIncomplete",
+    4023: "filesTooLarge",
+    4024: "filesBusy",
+    4025: "snapshotNotFound",
     4026: "approvalNotPending",
     4027: "approvalTimeout",
 }

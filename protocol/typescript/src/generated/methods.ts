@@ -390,6 +390,18 @@ export const ERROR_CODES = {
   nothingToUndo: 4018,
   /** Fewer steps can be redone; nothing was changed. */
   nothingToRedo: 4018,
+  /** The workspace's files cannot be kept; everything else goes on. */
+  filesUnavailable: 4020,
+  /** Files were changed by somebody else since; nothing was changed. */
+  filesConflict: 4021,
+  /** A restore was interrupted, and files are neither as before nor as they should be. */
+  filesIncomplete: 4022,
+  /** The workspace has more files than a snapshot may hold; exclude some, or raise `maxFiles`. */
+  filesTooLarge: 4023,
+  /** Another process takes or restores a snapshot of the same folder. */
+  filesBusy: 4024,
+  /** There is no such snapshot (any more). */
+  snapshotNotFound: 4025,
   /** No approval of that id waits for a decision (any more). */
   approvalNotPending: 4026,
   /** Nobody decided in time. */
