@@ -166,7 +166,8 @@ def run(
     home, unless the client has named another.
     """
     try:
-        connection = asyncio.run(_serve(service, descriptors))
+        with asyncio.Runner(loop_factory=_event_loop) as runner:
+            connection = runner.run(_serve(service, descriptors))
     except Exception as error:
         log.critical("the server failed\n%s", describe(error))
         return ExitCode.STORAGE_FAILURE if unusable or isinstance(error, OSError) else ExitCode.NO_SHUTDOWN
@@ -176,8 +177,18 @@ def run(
     return ExitCode.REQUEST_FAILED if failed else connection.exit_code
 
 
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """libuv's event loop: a turn of asyncio's own takes as long as the work of a short request."""
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
 async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descriptors) -> Connection:
     asyncio.get_running_loop().set_exception_handler(_log_stray)
+    await _reserve_descriptor()
     connection = Connection(service)
     transport = stdio.StdioTransport(descriptors, connection)
     connection.connection_made(transport)
@@ -199,6 +210,17 @@ async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descript
     transport.close()
     log.info("done, exit code %d", connection.exit_code)
     return connection
+
+
+async def _reserve_descriptor() -> None:
+    """Have libuv open the descriptor that it keeps for the time when there are no more: it does so with its first stream,
+    which may come when there are none left."""
+    if sys.platform == "win32":
+        return
+    reading, writing = os.pipe()
+    os.close(writing)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(asyncio.Protocol, os.fdopen(reading, "rb"))
+    transport.close()
 
 
 async def attend(service: Callable[[], ServicePort], connection: Connection) -> None:

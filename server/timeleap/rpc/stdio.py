@@ -47,13 +47,19 @@ class Descriptors(NamedTuple):
 
 
 def claim() -> Descriptors:
-    """Take descriptors 0 and 1 for the protocol and put harmless ones in their place. Once a process."""
+    """Take descriptors 0 and 1 for the protocol and put harmless ones in their place. Once a process.
+
+    A standard error output that is closed becomes the null device: else the next file to be opened gets its number, and
+    libuv ends the process where it is to close that.
+    """
     null = os.open(os.devnull, os.O_RDWR)
     taken = Descriptors(_duplicate(0, null), _duplicate(1, null))
     _binary(taken.input)
     _binary(taken.output)
     os.dup2(null, 0)
-    os.dup2(2 if _is_open(2) else null, 1)
+    if not _is_open(2):
+        os.dup2(null, 2)
+    os.dup2(2, 1)
     if null > 2:
         os.close(null)
     return taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -132,6 +133,30 @@ def test_closed_descriptors(closed: list[int]) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert bool(done.stdout) is (closed == [2])
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted on Linux")
+def test_the_first_stream_needs_no_descriptor_of_the_event_loops_own() -> None:
+    """libuv keeps one in reserve from its first stream on, which may come when there are no more."""
+
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def open_one() -> int:
+        before = opened()
+        await serve._reserve_descriptor()
+        async with asyncio.timeout(PATIENCE):
+            while opened() != before + 1:  # the pipe that it needed is closed a turn later
+                await asyncio.sleep(0)
+        ours, theirs = socket.socketpair()
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(asyncio.Protocol, theirs)
+        more = opened() - before
+        transport.abort()
+        ours.close()
+        return more
+
+    with asyncio.Runner(loop_factory=serve._event_loop) as runner:
+        assert runner.run(open_one()) == 1 + 2
 
 
 def test_stray_output_never_reaches_the_stream(start: Start) -> None:
