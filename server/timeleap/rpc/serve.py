@@ -178,7 +178,7 @@ def run(
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """libuv's event loop: a turn of asyncio's own takes as long as the work of a short request."""
+    """The event loop of libuv: a turn of asyncio's own takes as long as the work of a short request."""
     if sys.platform == "win32":
         return asyncio.new_event_loop()
     import uvloop
