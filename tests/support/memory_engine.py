@@ -16,6 +16,7 @@ from timeleap.storage.engine import (
     Appended,
     Damage,
     Edit,
+    First,
     LogEngine,
     LogReader,
     LogState,
@@ -112,10 +113,12 @@ class MemoryEngine(LogEngine):
         """The log as it is now."""
         return self._log
 
-    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
+    async def append(
+        self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True, first: First | None = None
+    ) -> Appended:
         """Append the planned records as one step."""
         self._check_writable()
-        return await self._writer.append(plan, mark=mark)
+        return await self._writer.append(plan, mark=mark, first=first)
 
     async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         """Put a new log in the place of the present one as one step."""

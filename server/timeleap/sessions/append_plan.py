@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
-from timeleap.storage.engine import LogState, NewRecord, Role
-from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record
+from timeleap.sessions.tree_settings import MARK
+from timeleap.storage.engine import LogState, NewRecord, RecordKind, Role
+from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record, with_member
 
 Json = dict[str, Any]
 Marks = Mapping[str, str | int]
@@ -88,6 +90,19 @@ def messages(
         records += added
         state = state_after(state, added)
     return AppendPlan(records, made=made)
+
+
+def with_files(planned: AppendPlan, files: Json) -> AppendPlan:
+    """The plan, its checkpoints with what they say of the files at them."""
+    records = [
+        with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
+        for record in planned.records
+    ]
+    made = [replace(checkpoint, files=files) for checkpoint in planned.made]
+    result = planned.result
+    if result is not None and "checkpoint" in result:
+        result = {**result, "checkpoint": made[0].wire()}
+    return replace(planned, records=records, made=made, result=result)
 
 
 def usage(token_count: int, marks: Marks) -> AppendPlan:

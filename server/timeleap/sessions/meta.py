@@ -5,8 +5,8 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.session_state`) and `undo` (see
-`timeleap.sessions.past`). All are optional; members nobody here knows are kept.
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.session_state`), `undo` (see
+`timeleap.sessions.past`) and `files` (see `timeleap.sessions.tree_settings`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.sessions import files, past
+from timeleap.sessions import files, past, tree_settings
 from timeleap.sessions.files import (
     MAX_NUMBER,
     Check,
@@ -44,6 +44,7 @@ from timeleap.sessions.seal import Seal
 from timeleap.sessions.session_files import META_NAME
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent, set_members
 from timeleap.sessions.statefile import parse_subagents
+from timeleap.sessions.tree_settings import TreeSettings
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 
 T = TypeVar("T")
@@ -121,6 +122,7 @@ MODEL: Final[Mapping[str, Check]] = {
     "requestsOf": text(),
     REQUESTS_REDACTED: whole(0, HIGHEST),
     past.MEMBER: past.CHECK,
+    tree_settings.MEMBER: tree_settings.CHECK,
 }
 """What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
 
@@ -190,6 +192,7 @@ class Meta:
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
+    files = _Attribute[TreeSettings | None]("files", None, TreeSettings.of_member)  # None: never set
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
 

@@ -30,6 +30,7 @@ from timeleap.errors import (
 from timeleap.message_text import texts
 from timeleap.sessions.files import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary
+from timeleap.sessions.tree_settings import checkpoint_files
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,
@@ -77,14 +78,14 @@ def new_checkpoint(
 def read_checkpoint(reader: LogReader, line: int, messages: int | None = None) -> Checkpoint:
     """The checkpoint whose record stands at `line`; as if there were only so many `messages`."""
     entry = reader.entries(line, line + 1)[0]
-    uid, label, created_at = _marks(reader, line)
+    uid, label, created_at, files = _marks(reader, line)
     state, preview = entry.state, None
     if state.messages < (reader.state.messages if messages is None else messages):
         following = reader.line_of_message(state.messages)
         if reader.entries(following, following + 1)[0].length <= MAX_PREVIEW_BYTES:
             with suppress(CorruptedError):  # a damaged message must not keep anybody from seeing the checkpoints
                 preview = preview_of_record(reader.read(following, following + 1)[0])
-    return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview)
+    return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview, files)
 
 
 def list_checkpoints(
@@ -144,14 +145,15 @@ def _uid_at(reader: LogReader, line: int) -> str | None:
         return None
 
 
-def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None]:
-    """Uid, label and time of the checkpoint record at `line`."""
+def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None, Json | None]:
+    """Uid, label, time and files of the checkpoint record at `line`."""
     marks = read_tl(reader.read(line, line + 1)[0])
     uid, label, time = (marks.get(name) for name in ("u", "l", "t"))
     if not isinstance(uid, str):
         before = reader.entries(line - 1, line)[0].state if line else LogState()
         uid = f"o{reader.entries(line, line + 1)[0].value}-{before.chain:016x}"
-    return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None
+    files = checkpoint_files(marks["w"]) if "w" in marks else None
+    return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None, files
 
 
 def preview_of(message: Mapping[str, Any]) -> str | None:

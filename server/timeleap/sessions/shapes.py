@@ -125,6 +125,7 @@ class Checkpoint(Struct, frozen=True):
     message_count: int  # messages before it
     token_count: int  # at it, without pending
     preview: str | None  # the first 120 characters of the next message's text
+    files: Json | None = None  # `CheckpointFiles` of the contract: the snapshot of the files, or why there is none
 
     def wire(self) -> Json:
         """`Checkpoint` of the contract."""
@@ -134,7 +135,7 @@ class Checkpoint(Struct, frozen=True):
             **set_members(label=self.label, createdAt=self.created_at),
             "messageCount": self.message_count,
             "tokenCount": self.token_count,
-            **set_members(preview=self.preview),
+            **set_members(preview=self.preview, files=self.files),
         }
 
 

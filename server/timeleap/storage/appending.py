@@ -29,7 +29,7 @@ from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32
-from timeleap.storage.engine import Appended, Durability, LogState, NewRecord
+from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
@@ -191,9 +191,9 @@ def group_on(log: StoredLog) -> WriteGroup:
 
 
 class _Append(Outcome[Appended]):
-    def __init__(self, plan: Plan, mark: bool) -> None:
+    def __init__(self, plan: Plan, mark: bool, first: First | None = None) -> None:
         super().__init__()
-        self.plan, self.mark = plan, mark
+        self.plan, self.mark, self.first = plan, mark, first
 
 
 class _Job(Outcome[Any]):
@@ -247,13 +247,14 @@ class WriteQueue(ABC):
     def busy(self) -> bool:
         return self._task is not None and not self._resting
 
-    async def append(self, plan: Plan, *, mark: bool) -> Appended:
-        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, its result returned."""
-        if self.idle and self.immediate():
+    async def append(self, plan: Plan, *, mark: bool, first: First | None = None) -> Appended:
+        """Append at its turn, after the work that is to be done `first`. Cancelled while it waits it does nothing, nor
+        where that happens during this work; later it is finished, its result returned."""
+        if first is None and self.idle and self.immediate():
             group = self.group()
             group.add(marked(plan(group.after), mark=mark))
             return self.commit_now(group)[0]
-        result: Appended = await self._submit(_Append(plan, mark))
+        result: Appended = await self._submit(_Append(plan, mark, first))
         return result
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -283,7 +284,7 @@ class WriteQueue(ABC):
                         break
                 steps = [self._waiting.popleft()]
                 if isinstance(steps[0], _Append):
-                    while self._waiting and len(steps) < GROUP_LIMIT and isinstance(self._waiting[0], _Append):
+                    while self._waiting and len(steps) < GROUP_LIMIT and self._joins(self._waiting[0]):
                         steps.append(self._waiting.popleft())
                 await self._take_turn(steps)
                 if isinstance(steps[0], _Job) and self._waiting:
@@ -292,6 +293,11 @@ class WriteQueue(ABC):
         finally:
             self._task, self._resting = None, False
 
+    @staticmethod
+    def _joins(step: _Append | _Job) -> bool:
+        """True if it may be written together with the appends before it."""
+        return isinstance(step, _Append) and step.first is None
+
     async def _take_turn(self, steps: list[_Append | _Job]) -> None:
         """Do one job, or appends together."""
         if all(step.done() for step in steps):
@@ -299,6 +305,8 @@ class WriteQueue(ABC):
         try:
             await self.enter()
             try:
+                if isinstance(leader := steps[0], _Append) and leader.first is not None and not leader.done():
+                    await self._do_first(leader, leader.first)
                 wanted = [step for step in steps if not step.done()]
                 if wanted and isinstance(job := wanted[0], _Job):
                     job.taken = True
@@ -313,6 +321,13 @@ class WriteQueue(ABC):
                     step.fail(error)
             if not isinstance(error, Exception):
                 raise
+
+    async def _do_first(self, step: _Append, first: First) -> None:
+        """Do the work that a step needs before it is planned. Its failure is its own: others wait with it."""
+        try:
+            await first(self.group().after)
+        except Exception as error:
+            step.fail(error)
 
     async def _commit(self, steps: list[_Append]) -> None:
         group = self.group()

@@ -289,6 +289,10 @@ DAMAGE_LIMIT: Final = 100
 """So many lines `LogReader.damage` lists at most."""
 
 
+First = Callable[[LogState], Awaitable[None]]
+"""Work that an append needs done at its turn before it is planned, such as a snapshot of files; takes the log's state."""
+
+
 class LogReader(ABC):
     """A log that can be read: the live one, or a timeline."""
 
@@ -441,12 +445,15 @@ class LogEngine(LogReader):
         """True if a program that takes no lock has changed the log since the last check (G5)."""
 
     @abstractmethod
-    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
+    async def append(
+        self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True, first: First | None = None
+    ) -> Appended:
         """Append the planned records as one step; returns when they are as durable as was asked for.
 
         Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is
         written. `mark=False` leaves the marks out, for callers that must write the original's very bytes: still one
-        write, but a crash may then leave only the first of the records.
+        write, but a crash may then leave only the first of the records. `first` is done at its turn, before the plan,
+        and alone: nothing else of the log comes in between, and what it raises is raised here.
 
         Raises:
             ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.

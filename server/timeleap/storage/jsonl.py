@@ -24,6 +24,7 @@ from timeleap.storage.engine import (
     Damage,
     Durability,
     Edit,
+    First,
     LogEngine,
     LogReader,
     LogState,
@@ -513,9 +514,11 @@ class JsonlEngine(LogEngine):
 
     # Changing
 
-    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
+    async def append(
+        self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True, first: First | None = None
+    ) -> Appended:
         self._check_writable()
-        return await self._locked.append(plan, mark=mark)
+        return await self._locked.append(plan, mark=mark, first=first)
 
     @property
     def idle(self) -> bool:

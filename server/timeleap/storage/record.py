@@ -300,6 +300,16 @@ def system_prompt_record(text: str, tl: Mapping[str, Any] | None = None, style: 
     return _with_tl(NewRecord(body, RecordKind.SYSTEM_PROMPT), tl)
 
 
+def with_member(record: NewRecord, name: str, value: Any) -> NewRecord:
+    """The record with one more member of `_tl`, which is not one that says what a line is."""
+    member = encode_json({name: value})[1:]
+    if record.flags & RecordFlag.HAS_TL:
+        body = record.body[:-2] + b"," + member + b"}"
+    else:
+        body = record.body[:-1] + TL_MARK + member + b"}"
+    return NewRecord(body, record.kind, record.role, record.value, record.flags | RecordFlag.HAS_TL)
+
+
 def batch_member(record: NewRecord, batch_id: str, position: int, size: int) -> NewRecord:
     """The record marked as number `position` (from 0) of a batch of `size`."""
     flags = record.flags | tl_flags({"b": batch_id, "i": position, "n": size})

@@ -24,7 +24,7 @@ from timeleap.storage.engine import (
     Role,
     TimelineFacts,
 )
-from timeleap.storage.record import checkpoint_record, read_tl, system_prompt_record, usage_record
+from timeleap.storage.record import checkpoint_record, message_record, read_tl, system_prompt_record, usage_record
 
 
 @pytest.fixture(params=ENGINES)
@@ -398,3 +398,50 @@ async def test_watching_can_be_stopped(engine: LogEngine) -> None:
     stop()
     stop()
     assert called == []
+
+
+async def test_what_an_append_needs_first_is_done_at_its_turn_and_nothing_comes_in_between(engine: LogEngine) -> None:
+    gate, order = asyncio.Event(), list[str]()
+
+    async def first(state: LogState) -> None:
+        order.append(f"first at {state.messages}")
+        await gate.wait()
+
+    await say(engine, "before")
+    needing = asyncio.create_task(engine.append(always(message_record({"role": "user", "content": "a"})), first=first))
+    behind = asyncio.create_task(say(engine, "b"))
+    await idle()
+    assert texts(engine) == ["before"]
+    gate.set()
+    await asyncio.gather(needing, behind)
+    assert order == ["first at 1"]
+    assert texts(engine) == ["before", "a", "b"]
+
+
+async def test_an_append_whose_first_work_fails_writes_nothing_and_stops_nobody(engine: LogEngine) -> None:
+    async def first(_: LogState) -> None:
+        raise LookupError("no such thing")
+
+    record = message_record({"role": "user", "content": "a"})
+    failed, done = await asyncio.gather(
+        engine.append(always(record), first=first), say(engine, "b"), return_exceptions=True
+    )
+    assert isinstance(failed, LookupError)
+    assert not isinstance(done, BaseException)
+    assert texts(engine) == ["b"]
+
+
+async def test_an_append_that_is_cancelled_during_its_first_work_writes_nothing(engine: LogEngine) -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def first(_: LogState) -> None:
+        begun.set()
+        await gate.wait()
+
+    needing = asyncio.create_task(engine.append(always(message_record({"role": "user", "content": "a"})), first=first))
+    await begun.wait()
+    needing.cancel()
+    gate.set()
+    await say(engine, "b")
+    assert needing.cancelled()
+    assert texts(engine) == ["b"]

@@ -1,0 +1,87 @@
+"""What a session keeps about its files, whoever has written it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from timeleap.sessions import files
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.session_files import META_NAME
+from timeleap.sessions.tree_settings import MAX_PATTERNS, MAX_ROOTS, TreeSettings, checkpoint_files
+from timeleap.storage.record import checkpoint_record, message_record, read_tl, with_member
+
+WHOLE = {"snapshot": "f12-0123456789ab", "changed": 3, "skipped": 0, "ms": 40}
+
+
+def meta_with(directory: Path, member: Any) -> Meta:
+    files.write_document(directory / META_NAME, {"version": 1, "uid": "u", "epoch": 1, "files": member})
+    return Meta(directory, "readOnly")
+
+
+def test_settings_come_back_as_they_were_kept(tmp_path: Path) -> None:
+    kept = TreeSettings("turn", ("file:///w",), ("*.log",), ("keep.log",), 100, 5)
+    assert meta_with(tmp_path, kept.member()).files == kept
+
+
+def test_a_session_whose_files_were_never_spoken_of_has_no_settings(tmp_path: Path) -> None:
+    files.write_document(tmp_path / META_NAME, {"version": 1})
+    assert Meta(tmp_path, "readOnly").files is None
+
+
+def test_what_a_change_leaves_out_stays_and_an_empty_list_empties() -> None:
+    kept = TreeSettings("checkpoint", ("file:///w",), ("*.log",), max_files=5)
+    assert kept.with_changes({"mode": "off"}) == TreeSettings("off", ("file:///w",), ("*.log",), max_files=5)
+    assert kept.with_changes({"mode": "turn", "roots": [], "exclude": ["b"]}) == TreeSettings(
+        "turn", (), ("b",), max_files=5
+    )
+
+
+@pytest.mark.parametrize("member", ["checkpoint", {"roots": []}, {"mode": "sometimes"}, [], {"mode": 1}])
+def test_settings_that_say_nothing_usable_count_as_none_and_are_reported(tmp_path: Path, member: Any) -> None:
+    meta = meta_with(tmp_path, member)
+    assert meta.files is None
+    assert "files" in meta.warnings[0]["message"]
+
+
+def test_of_settings_only_what_can_be_used_counts(tmp_path: Path) -> None:
+    member = {"mode": "turn", "roots": ["a", 3, ""], "exclude": "x", "maxFiles": 0, "maxFileBytes": -1, "more": 1}
+    assert meta_with(tmp_path, member).files == TreeSettings("turn", ("a",))
+
+
+def test_roots_and_patterns_beyond_their_bounds_are_left_out(tmp_path: Path) -> None:
+    member = {"mode": "turn", "roots": ["r"] * (MAX_ROOTS + 1), "exclude": ["x"] * (MAX_PATTERNS + 1)}
+    kept = meta_with(tmp_path, member).files
+    assert kept is not None
+    assert (len(kept.roots), len(kept.exclude)) == (MAX_ROOTS, MAX_PATTERNS)
+
+
+def test_a_checkpoint_tells_of_its_files_what_its_record_says() -> None:
+    failed = {"error": {"kind": "filesUnavailable", "message": "no git", "reason": "noGit"}}
+    assert [checkpoint_files(WHOLE), checkpoint_files(failed)] == [WHOLE, failed]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [None, "f1-0123456789ab", {}, {"changed": 1}, {"snapshot": "f0-0123456789ab"}, {"snapshot": "../f1-0123456789ab"},
+     {"snapshot": "f1-0123456789AB"}, {"error": "no"}, {"error": {"kind": "x"}}, {"error": {"kind": "x", "message": "\ud800"}}],
+)  # fmt: skip
+def test_a_record_that_says_of_files_what_none_of_ours_would_says_nothing(mark: Any) -> None:
+    assert checkpoint_files(mark) is None
+
+
+def test_of_a_snapshot_members_that_cannot_be_used_are_left_out() -> None:
+    assert checkpoint_files({**WHOLE, "changed": -1, "ms": "long", "path": "/etc"}) == {
+        "snapshot": WHOLE["snapshot"],
+        "skipped": 0,
+    }
+
+
+@pytest.mark.parametrize("marks", [None, {"u": "c1-ab", "r": "id"}])
+def test_a_record_gets_one_more_mark_and_stays_what_it_is(marks: dict[str, Any] | None) -> None:
+    for record in (checkpoint_record(1, marks), message_record({"role": "user", "content": "x"}, marks)):
+        marked = with_member(record, "w", WHOLE)
+        assert read_tl(marked.body) == {**(marks or {}), "w": WHOLE}
+        assert (marked.kind, marked.value, marked.flags & record.flags) == (record.kind, record.value, record.flags)
