@@ -48,8 +48,13 @@ export class Tree {
      */
     async command(row: Locator, title: string, effect: Locator): Promise<void> {
         await patiently(async () => {
-            if (await effect.isVisible()) return;
-            await press(await this.openMenu(row, title));
+            if (await effect.isVisible()) {
+                await this.closeMenu(); // it was opened again before the effect could be seen
+                return;
+            }
+            // Not by `openMenu`: once the command was heard the row, or the entry in its menu, may be gone for good, and then
+            // only the effect is to be waited for.
+            await press(await this.tryMenu(row, title));
             await effect.waitFor({ timeout: WHILE });
         });
     }
@@ -58,11 +63,18 @@ export class Tree {
     async openMenu(row: Locator, title: string): Promise<Locator> {
         const found = entry(this.page, title);
         await patiently(async () => {
-            if (await found.isVisible()) return;
-            if (await menu(this.page).isVisible()) await this.page.keyboard.press("Escape");
-            await row.click({ button: "right", timeout: MOMENT });
-            await found.waitFor({ timeout: MOMENT });
+            await this.tryMenu(row, title);
         });
+        return found;
+    }
+
+    /** The same, once. */
+    private async tryMenu(row: Locator, title: string): Promise<Locator> {
+        const found = entry(this.page, title);
+        if (await found.isVisible()) return found;
+        if (await menu(this.page).isVisible()) await this.page.keyboard.press("Escape");
+        await row.click({ button: "right", timeout: MOMENT });
+        await found.waitFor({ timeout: MOMENT });
         return found;
     }
 

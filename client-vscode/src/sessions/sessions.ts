@@ -214,7 +214,8 @@ export class Sessions extends Disposables {
   private forget(sessionId: string): void {
     const session = this.open_.get(sessionId);
     this.open_.delete(sessionId);
-    if (session === this.current) {
+    // Both may be absent: another session was deleted while none is shown, and that is nobody's choice of what to show.
+    if (session !== undefined && session === this.current) {
       this.show(undefined);
     }
     session?.dispose();

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
 import type { SessionState } from "timeleap-client";
 import type { Sidecar } from "../../src/server/sidecar.js";
@@ -64,3 +64,20 @@ test.each([[[{ sessionId: "found", updatedAt: "2026", path: "/store/sessions/fou
     expect(sessions.shown).toBeUndefined();
   },
 );
+
+test("deleting a session that is not open leaves what is remembered to be shown, and what is looked for, as they are", async () => {
+  workspace.isTrusted = true;
+  const server = new Slow();
+  const update = vi.fn(() => Promise.resolve());
+  const memory = { get: () => ({ sessionId: "last", create: false }), update } as unknown as Memento;
+  const sessions = new Sessions(server as unknown as Sidecar, memory);
+  const shown = vi.fn();
+  sessions.onDidChangeShown(shown);
+  sessions.deleted("another");
+  expect(shown).not.toHaveBeenCalled();
+  expect(update).not.toHaveBeenCalled();
+  const first = sessions.openFirst(true);
+  server.answer({ sessionId: "last" });
+  await first;
+  expect(sessions.shown?.id).toBe("last");
+});
