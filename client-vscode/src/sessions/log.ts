@@ -17,7 +17,14 @@ export interface LogOptions {
   readonly timelineId?: string;
   /** How many messages there are now. */
   readonly total: () => number;
+  /** The first page, where it was asked for together with the session; undefined: it could not be had. */
+  readonly first?: Promise<FirstPage | undefined>;
 }
+
+export type FirstPage = Methods["context/listCheckpoints"]["result"];
+
+/** What is asked for the first page. */
+export const FIRST_PAGE = { limit: PAGE, order: "desc" } as const;
 
 /** A checkpoint and the messages between it and the next. */
 export interface Span {
@@ -35,11 +42,15 @@ export class Log {
   private history = new Map<number, HistoryMessage[]>();
   /** Changes when what was read is no longer true. */
   private epoch = 0;
+  private first: Promise<FirstPage | undefined> | undefined;
 
   constructor(private readonly options: LogOptions) {
+    this.first = options.first;
     this.pages = new Pages(async (cursor) => {
-      const params = { limit: PAGE, order: "desc" as const, ...(cursor === undefined ? {} : { cursor }), ...this.of };
-      const { checkpoints, nextCursor } = await options.read("context/listCheckpoints", params);
+      const early = await this.first;
+      this.first = undefined;
+      const params = { ...FIRST_PAGE, ...(cursor === undefined ? {} : { cursor }), ...this.of };
+      const { checkpoints, nextCursor } = early ?? (await options.read("context/listCheckpoints", params));
       return { entries: checkpoints, nextCursor };
     });
   }
@@ -107,6 +118,7 @@ export class Log {
   /** Forgets everything: another log has taken this one's place. */
   reset(): void {
     this.epoch += 1;
+    this.first = undefined;
     this.pages.reset();
     this.arrived = [];
     this.history = new Map();

@@ -6,7 +6,7 @@ import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOpti
 import { Disposables } from "../lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
 import type { StorageTrouble } from "../server/storageTrouble.js";
-import { Log, type Read } from "./log.js";
+import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
 import { Timelines } from "./timelines.js";
 
@@ -39,11 +39,12 @@ export class Session extends Disposables {
     readonly how: SessionOpenParams,
     private present: SessionState,
     private inTheWay?: StorageTrouble,
+    firstPage?: Promise<FirstPage | undefined>,
   ) {
     super();
     // The session says which method it reads by; what the wire resolves with belongs to that method.
     const read = ((method: SessionMethod, params: object) => this.request(method, params)) as Read;
-    this.log = new Log({ read, total: () => this.present.context.messageCount });
+    this.log = new Log({ read, total: () => this.present.context.messageCount, ...(firstPage ? { first: firstPage } : {}) });
     this.timelines = new Timelines(read);
   }
 

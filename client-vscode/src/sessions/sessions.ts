@@ -6,8 +6,8 @@ import type { Methods, Reconnected, SessionOpenParams, SessionState } from "time
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError } from "../server/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
-import { storageTroubleOf, type StorageTrouble, type StorageTroubleKind } from "../server/storageTrouble.js";
-import { canBeReadAfter, openSession } from "./opening.js";
+import { storageTroubleOf, type StorageTroubleKind } from "../server/storageTrouble.js";
+import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session } from "./session.js";
 import { workspaces } from "./workspaces.js";
 
@@ -105,7 +105,7 @@ export class Sessions extends Disposables {
     if (underway) {
       return underway; // asked for again while it takes its time, as with an owner that hangs
     }
-    const opening = openSession(this.sidecar, how).then(({ state, obstacle }) => this.adopt(how, state, obstacle));
+    const opening = openSession(this.sidecar, how).then((opened) => this.take(how, opened));
     if (id !== undefined) {
       const done = (): boolean => this.opening.delete(id);
       this.opening.set(id, opening);
@@ -115,12 +115,16 @@ export class Sessions extends Disposables {
   }
 
   /** Takes a session that a request has opened, such as a fork. */
-  adopt(how: SessionOpenParams, state: SessionState, obstacle?: StorageTrouble): Session {
+  adopt(how: SessionOpenParams, state: SessionState): Session {
+    return this.take(how, { state });
+  }
+
+  private take(how: SessionOpenParams, { state, obstacle, firstPage }: OpenedSession): Session {
     const known = this.open_.get(state.sessionId);
     if (known) {
       return known;
     }
-    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state, obstacle);
+    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state, obstacle, firstPage);
     this.open_.set(session.id, session);
     this.listChanged.fire(undefined);
     return session;

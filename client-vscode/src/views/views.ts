@@ -44,7 +44,8 @@ export class Views extends Disposables {
     private readonly approvals: Approvals,
   ) {
     super();
-    const server = (): Promise<boolean> => this.hasServer();
+    // What is shown is asked for before what could be shown: the server answers in the order of the questions.
+    const server = (): Promise<boolean> => this.hasServer().finally(() => new Promise(setImmediate));
     const session = (): Promise<boolean> => this.firstSession();
     this.trees = {
       checkpoints: this.register(new CheckpointsTree(sessions, session, approvals)),

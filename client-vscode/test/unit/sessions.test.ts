@@ -13,7 +13,10 @@ class Slow {
   readonly onDidConnect = new EventEmitter<undefined>().event;
   readonly onNotification = new EventEmitter<undefined>().event;
 
-  request(): Promise<Partial<SessionState>> {
+  request(method: string): Promise<Partial<SessionState>> {
+    if (method === "context/listCheckpoints") {
+      return new Promise(() => undefined); // what comes with opening
+    }
     this.asked += 1;
     return new Promise((resolve, reject) => {
       this.answer = resolve;
@@ -80,4 +83,19 @@ test("deleting a session that is not open leaves what is remembered to be shown,
   server.answer({ sessionId: "last" });
   await first;
   expect(sessions.shown?.id).toBe("last");
+});
+
+test("the first page of checkpoints is asked for together with the session, not after it", async () => {
+  workspace.isTrusted = true;
+  const server = new Slow();
+  const asked: string[] = [];
+  const request = server.request.bind(server);
+  server.request = (method) => {
+    asked.push(method);
+    return request(method);
+  };
+  const opening = sessionsOf(server).attach({ sessionId: "s" });
+  await vi.waitFor(() => expect(asked).toEqual(["session/open", "context/listCheckpoints"]));
+  server.answer({ sessionId: "s" });
+  await opening;
 });

@@ -38,7 +38,10 @@ function server(errno: string, reads: unknown) {
     errno: errno as string | undefined,
     onDidConnect: connected.event,
     onNotification: new EventEmitter<undefined>().event,
-    request(_: string, params: { access?: string; create?: boolean }): Promise<object> {
+    request(method: string, params: { access?: string; create?: boolean }): Promise<object> {
+      if (method === "context/listCheckpoints") {
+        return Promise.resolve({ checkpoints: [] }); // what comes with opening
+      }
       asked.push(params);
       if (params.access !== "readOnly") {
         return this.errno === undefined ? Promise.resolve({ ...(reads as object), access: "owner" }) : Promise.reject(refusal(this.errno));
