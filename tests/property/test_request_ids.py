@@ -17,7 +17,7 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.sessions import request_table, requests
-from timeleap.sessions.past import PruneRequest
+from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session import Session
 
 Json = dict[str, Any]

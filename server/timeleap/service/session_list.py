@@ -16,9 +16,9 @@ from timeleap.sessions.audit import Audit
 from timeleap.sessions.home import Trashed
 from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.past import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.purge import plan as plan_purge
+from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session_files import AUDIT_NAME
 from timeleap.sessions.shapes import Cause, Retention
 from timeleap.sessions.warnings import AUDIT_DAMAGED, FileProblem, file_problems, leftover_warnings

@@ -5,8 +5,9 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.session_state`), `undo` (see
-`timeleap.sessions.past`) and `files` (see `timeleap.sessions.tree_settings`). All are optional; members nobody here knows are kept.
+fingerprints up to it do not count), `filesFollowed` (see `timeleap.sessions.restoring`), `removing` (see
+`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`) and `files` (see
+`timeleap.sessions.tree_settings`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -53,6 +54,9 @@ OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
 REQUESTS_REDACTED: Final = "requestsRedacted"
+FILES_FOLLOWED: Final = "filesFollowed"
+"""The token of the last restore of files that the log has followed; with the proof of a rewrite it counts only if that
+was done."""
 ORIGIN_DIGITS = 8
 """Of a session's uid, in the records of its requests."""
 
@@ -123,6 +127,10 @@ MODEL: Final[Mapping[str, Check]] = {
     REQUESTS_REDACTED: whole(0, HIGHEST),
     past.MEMBER: past.CHECK,
     tree_settings.MEMBER: tree_settings.CHECK,
+    FILES_FOLLOWED: model(
+        {"token": text(empty=False), "timelineId": text(), "length": whole(), "chain": text("[0-9a-f]{16}")},
+        required=("token",),
+    ),
 }
 """What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
 
@@ -308,6 +316,16 @@ class Meta:
         """The member `timelines` with the facts of one more."""
         members = {"reason": facts.reason, "createdAt": facts.created_at, "extra": facts.extra}
         return {**self._timelines, timeline_id: {name: value for name, value in members.items() if value}}
+
+    def with_files(self, timeline_id: str, other: str) -> dict[str, Any]:
+        """The member `timelines` without the facts of one, but the snapshot of files in them as that of another, of the same
+        bytes."""
+        found = self.without_facts([timeline_id])
+        files = past.files_of(self.facts(timeline_id))
+        if other and files is not None:
+            facts = found.get(other, {})
+            found[other] = {**facts, "extra": {**facts.get("extra", {}), past.FILES: files}}
+        return found
 
     def without_facts(self, timeline_ids: Collection[str]) -> dict[str, Any]:
         """The member `timelines` without some."""

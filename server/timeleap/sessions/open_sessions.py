@@ -16,19 +16,23 @@ from timeleap.errors import (
     SessionNotFoundError,
     SessionNotOpenError,
     StorageFailureError,
+    TimeleapError,
 )
 from timeleap.sessions import listing, session_files
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import Home, check_session_id, is_session, is_session_id, new_session_id
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.restoring import recover_files
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import Event, Retention, Shapes
+from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
+from timeleap.sessions.warnings import LARGE, SMALL, line_problems
+from timeleap.sessions.working_tree import TreeOf
 from timeleap.storage.durable import Identity, status
-from timeleap.storage.engine import Durability, Progress
+from timeleap.storage.engine import Durability, LogEngine, Progress
 from timeleap.storage.lock import Endpoint
 from timeleap.storage.log_files import Lease, share
 
@@ -75,6 +79,7 @@ class Openings:
         retention: Retention,
         keys: KeyRing,
         endpoint: Callable[[], Endpoint | None],
+        tree_of: TreeOf,
     ) -> None:
         self._home = home
         self._endpoint = endpoint
@@ -86,6 +91,7 @@ class Openings:
             fork_points=lambda session_id: listing.fork_points(home, session_id),
             release=self._release,
             moved_away=self._moved_away,
+            tree_of=tree_of,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -160,6 +166,7 @@ class Openings:
             before, entry.lease = entry.lease, lease
             entry.session.adopt(opened)
             await before.aclose()
+            await recover_files(entry.session.transactions)
             entry.session.unreachable = self._problem()
             entry.session.emit(Event("accessChanged", entry.session.head, {"access": "owner"}))
         entry.times += 1
@@ -203,6 +210,8 @@ class Openings:
         lease, opened = await self._files(session_id, directory, access, progress)
         try:
             session = Session(session_id, directory, opened, self._around)
+            if session.access == "owner":
+                await recover_files(session.transactions)
         except BaseException:
             await lease.aclose()
             raise
@@ -274,7 +283,33 @@ class Openings:
 
 
 def _check(entry: _Entry) -> None:
-    entry.check = asyncio.get_running_loop().create_task(entry.session.check_in_background(entry.lease.engine))
+    entry.check = asyncio.get_running_loop().create_task(_check_in_background(entry.session, entry.lease.engine))
+
+
+class _ClosingError(Exception):
+    """The session is being closed."""
+
+
+async def _check_in_background(session: Session, engine: LogEngine) -> None:
+    """Look at what opening left unchecked, and warn of what is found damaged."""
+
+    def go_on(_done: int, _total: int) -> None:
+        # Called now and then by the thread that checks the log: closing does not wait for it.
+        if session.transactions.closed:
+            raise _ClosingError
+
+    try:
+        found = await engine.validate_in_background(go_on)
+    except _ClosingError:
+        return
+    except (TimeleapError, OSError) as error:
+        session.transactions.warn("notChecked", f"the log could not be checked: {error}")
+        return
+    for damaged in found:
+        text = f"{damaged.message} (line {damaged.line} at byte {damaged.offset})"
+        session.emit(Event(damaged.kind, session.head, {"kind": damaged.kind, "message": text}, WARNING))
+    for problem in await asyncio.to_thread(lambda: list(line_problems(session.path, LARGE, least=SMALL))):
+        session.transactions.warn(problem.kind, problem.message)
 
 
 def _is_at(path: Path, key: Identity) -> bool:

@@ -10,9 +10,8 @@ only for the log (length and fingerprint) that it was noted for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeGuard, get_args
 
 from msgspec import Struct
@@ -29,7 +28,7 @@ from timeleap.errors import (
 )
 from timeleap.message_text import texts
 from timeleap.sessions.files import BAD, Problems, choice, model, text, whole
-from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary
+from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members
 from timeleap.sessions.tree_settings import checkpoint_files
 from timeleap.storage.engine import (
     LogEngine,
@@ -51,6 +50,8 @@ _LABEL_LENGTH = 60
 _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 MEMBER: Final = "undo"
 """Of `timeleap.json`."""
+FILES: Final = "files"
+"""Of the facts of a timeline: the snapshot of the files that were there when it was set aside."""
 MAX_STEPS: Final = 1000
 """Of each stack; the oldest are forgotten."""
 KINDS: Final = frozenset(get_args(StepKind))
@@ -257,7 +258,9 @@ def _prompt_of(line: bytes) -> str | None:
 
 # Steps of undo and redo
 
-_STEP: Final = model({"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False)}, required=("kind",))
+_STEP: Final = model(
+    {"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False), "files": text(empty=False)}, required=("kind",)
+)
 
 
 def _steps(value: Any, where: str, problems: Problems) -> Any:
@@ -310,13 +313,21 @@ class Stacks(Struct, frozen=True):
         """With nothing that tells of the present log's bytes."""
         return Stacks(self.undo)
 
-    def pushed(self, kind: StepKind, prepared: Prepared) -> Stacks:
-        """After a step that can be undone; one that changes nothing leaves them as they are."""
+    def pushed(self, kind: StepKind, prepared: Prepared, files: str | None = None) -> Stacks:
+        """After a step that can be undone, with the snapshot of the files that were there before it; one that changes nothing
+        leaves them as they are."""
         if not prepared.replaces:
             return self
-        return _stacks((*self.undo, HistoryStep(kind, prepared.kept_as)), (), prepared.after)
+        return _stacks((*self.undo, HistoryStep(kind, prepared.kept_as, files)), (), prepared.after)
 
-    def moved(self, direction: Direction, steps: int, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
+    def moved(
+        self,
+        direction: Direction,
+        steps: int,
+        prepared: Prepared,
+        same: Callable[[str, str], bool],
+        files: str | None = None,
+    ) -> Stacks:
         """After `steps` steps, of which there are as many, were undone or redone by a rewrite to the last of them. Between
         two timelines of the `same` bytes there is no step: going from one to the other leaves nothing to come back to."""
         source, target = (self.undo, self.redo) if direction == "undo" else (self.redo, self.undo)
@@ -324,8 +335,8 @@ class Stacks(Struct, frozen=True):
         for step in reversed(source[-steps:]):
             there = step.timeline_id
             if present != there and not (present is not None and there is not None and same(present, there)):
-                going.append(HistoryStep(step.kind, present))
-            present = there
+                going.append(HistoryStep(step.kind, present, files))
+            present, files = there, step.files
         left, grown = source[:-steps], tuple(going)
         return _stacks(*((left, grown) if direction == "undo" else (grown, left)), prepared.after)
 
@@ -346,10 +357,10 @@ class Stacks(Struct, frozen=True):
 
     def members(self) -> Json:
         """As `timeleap.json` keeps them."""
-        found: Json = {"undo": [step.wire() for step in self.undo]}
+        found: Json = {"undo": [_member(step) for step in self.undo]}
         if self.redo and self.valid_for is not None:
             length, chain = self.valid_for
-            redo = [step.wire() for step in self.redo]
+            redo = [_member(step) for step in self.redo]
             found |= {"redo": redo, "length": length, "chain": f"{chain:016x}"}
         return found
 
@@ -360,7 +371,7 @@ def read(value: Any) -> Stacks:
     if found is BAD:
         return Stacks()
     undo, redo = (
-        tuple(HistoryStep(step["kind"], step.get("timelineId")) for step in found.get(name, ()))
+        tuple(HistoryStep(step["kind"], step.get("timelineId"), step.get("files")) for step in found.get(name, ()))
         for name in ("undo", "redo")
     )
     if "length" in found and "chain" in found:
@@ -395,8 +406,27 @@ def next_of(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
     """The undo stack of a session that nobody noted one for: each rewrite made one of its timelines, newest first, and said
     why."""
-    found = [HistoryStep(log.facts.reason, log.timeline_id) for log in timelines if is_step(log.facts.reason)]
+    found = [
+        HistoryStep(log.facts.reason, log.timeline_id, files_of(log.facts))
+        for log in timelines
+        if is_step(log.facts.reason)
+    ]
     return Stacks(tuple(found[:MAX_STEPS][::-1]))
+
+
+def files_of(facts: TimelineFacts | None) -> str | None:
+    """The snapshot of the files that were there when a timeline was set aside, if one was taken."""
+    found = facts.extra.get(FILES) if facts is not None else None
+    return found if isinstance(found, str) else None
+
+
+def with_files(facts: TimelineFacts, snapshot: str | None) -> TimelineFacts:
+    """The facts of a timeline with the snapshot of the files that were there."""
+    return replace(facts, extra={**facts.extra, **set_members(**{FILES: snapshot})})
+
+
+def _member(step: HistoryStep) -> Json:
+    return {**step.wire(), **set_members(files=step.files)}
 
 
 def is_step(kind: str) -> TypeGuard[StepKind]:
@@ -431,77 +461,6 @@ def fewer_steps(before: Past, after: Past) -> str:
 
 
 # Timelines that go
-
-
-class PruneRequest(Struct, frozen=True):
-    """Selection of timelines and files to remove.
-
-    Attributes:
-        limits: Timelines beyond these limits, but never the newest; None: no limits.
-        older_than: Timelines set aside before this time, but never the newest.
-        timeline_ids: These, the newest or not.
-        quarantine: Also the torn records that recovery kept.
-    """
-
-    limits: Retention | None = None
-    older_than: datetime | None = None
-    timeline_ids: tuple[str, ...] = ()
-    quarantine: bool = False
-
-
-class PrunePlan(Struct, frozen=True):
-    """Timelines and files (names and sizes) to remove, and those that were selected but stay, with the reason."""
-
-    going: tuple[Timeline, ...]
-    kept: tuple[tuple[str, str], ...]
-    quarantine: tuple[tuple[str, int], ...] = ()
-
-    def result(self, head: str) -> Json:
-        """What the request is answered with."""
-        sizes = [*(timeline.bytes for timeline in self.going), *(size for _, size in self.quarantine)]
-        return {
-            "head": head,
-            "removed": [{"timelineId": timeline.timeline_id, "bytes": timeline.bytes} for timeline in self.going],
-            "kept": [{"timelineId": name, "reason": reason} for name, reason in self.kept],
-            "quarantine": [{"file": name, "bytes": size} for name, size in self.quarantine],
-            "freedBytes": sum(sizes),
-        }
-
-
-def plan_prune(
-    timelines: Sequence[Timeline],
-    selection: PruneRequest,
-    kept: Collection[str],
-    quarantine: Iterable[tuple[str, int]] = (),
-) -> PrunePlan:
-    """Select the timelines to remove, of all of them, newest first; those in `kept`, which forks refer to, stay.
-
-    Raises:
-        TimelineNotFoundError: One that was named does not exist.
-    """
-    known = {timeline.timeline_id for timeline in timelines}
-    for name in selection.timeline_ids:
-        if name not in known:
-            raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
-    wanted = set(selection.timeline_ids)
-    if selection.limits is not None:
-        wanted |= {timeline.timeline_id for timeline in excess(timelines, selection.limits, ())}
-    if selection.older_than is not None:
-        wanted |= {timeline.timeline_id for timeline in timelines[1:] if _older(timeline, selection.older_than)}
-    selected = [timeline for timeline in timelines if timeline.timeline_id in wanted]
-    return PrunePlan(
-        going=tuple(timeline for timeline in selected if timeline.timeline_id not in kept),
-        kept=tuple((timeline.timeline_id, "fork") for timeline in selected if timeline.timeline_id in kept),
-        quarantine=tuple(quarantine),
-    )
-
-
-def _older(timeline: Timeline, time: datetime) -> bool:
-    try:
-        created = datetime.fromisoformat(timeline.facts.created_at)
-    except ValueError:
-        return False  # nobody noted when
-    return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
 
 
 def excess(

@@ -20,6 +20,7 @@ from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.past import (
     Direction,
     Stacks,
+    files_of,
     find_line,
     is_step,
     new_checkpoint,
@@ -84,6 +85,7 @@ class RewritePlan(Struct, frozen=True):
         steps: What it undoes or redoes, in that order.
         compacted: Of a compaction: members of its result.
         reviewed: Of a compaction: the review of its summary.
+        snapshot: The snapshot of the files that belong to where it goes back to.
     """
 
     kind: RewriteKind
@@ -99,6 +101,7 @@ class RewritePlan(Struct, frozen=True):
     steps: tuple[HistoryStep, ...] | None = None
     compacted: Json | None = None
     reviewed: Json = field(default_factory=dict)
+    snapshot: str | None = None
 
     def result(self, head: str, timeline_id: str | None, context: Json) -> Json:
         """What the request is answered with; in a dry run `timeline_id` is None."""
@@ -142,13 +145,22 @@ class RewritePlan(Struct, frozen=True):
         }
         return Event(self.kind, head, members, CONTEXT)
 
-    def stacks_after(self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
-        """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have the
-        same bytes."""
+    def files_result(self, head: str, context: Json) -> Json:
+        """What the request is answered with where only the files go back, of a log that stays as it is."""
+        found: Json = {"head": head, "removed": dict.fromkeys(self.removed, 0), "context": context}
         if self.steps is not None:
-            return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, same)
+            found |= {"steps": [], "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
+        return found
+
+    def stacks_after(
+        self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool], files: str | None = None
+    ) -> Stacks:
+        """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have the
+        same bytes, `files` is the snapshot of the files before it."""
+        if self.steps is not None:
+            return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, same, files)
         reason = self.replacement.facts.reason
-        return before.pushed(reason, prepared) if is_step(reason) else before
+        return before.pushed(reason, prepared, files) if is_step(reason) else before
 
     def foreseen(self, engine: LogEngine, before: Stacks) -> tuple[Prepared, Stacks]:
         """The rewrite as if it were about to be done, and the stacks after it, as far as sizes and fingerprints tell what
@@ -191,7 +203,7 @@ def plan_revert(
         raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
     line, exchange = _sound(engine, line, heal)
     planned = _rewrite(engine, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
-    return replace(planned, exchange=exchange, message_index=message_index)
+    return replace(planned, exchange=exchange, message_index=message_index, snapshot=target and target.snapshot)
 
 
 def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: int) -> RewritePlan:
@@ -203,7 +215,9 @@ def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: in
     taken = stacks.taken(direction, steps)
     name = taken[-1].timeline_id
     planned = plan_restore(engine, name) if name is not None else _rewrite(engine, "undone", "restore", LogState())
-    return replace(planned, kind="undone" if direction == "undo" else "redone", steps=taken)
+    # The timeline may have been set aside again since by another step, with other files.
+    kind: RewriteKind = "undone" if direction == "undo" else "redone"
+    return replace(planned, kind=kind, steps=taken, snapshot=taken[-1].files)
 
 
 def refuse_damaged(engine: LogEngine, directory: Path, timeline_id: str | None) -> None:
@@ -232,7 +246,9 @@ def plan_restore(engine: LogEngine, timeline_id: str) -> RewritePlan:
     """
     timeline = engine.timeline(timeline_id)
     end = timeline.state_before(timeline.state.lines)
-    return _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
+    planned = _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
+    facts = next((log.facts for log in engine.timelines() if log.timeline_id == timeline_id), None)
+    return replace(planned, snapshot=files_of(facts))
 
 
 def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = False) -> RewritePlan:
@@ -262,7 +278,7 @@ def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = F
         target=target,
         made=made,
     )
-    return replace(planned, exchange=exchange)
+    return replace(planned, exchange=exchange, snapshot=target.snapshot)
 
 
 def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | None]:

@@ -7,24 +7,24 @@ of that in `transaction`. What a rewrite would do is worked out in `rewrite_plan
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError, TimeleapError
-from timeleap.sessions import append_plan, approvals, past, rewrite_plan, shapes
+from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError
+from timeleap.sessions import append_plan, approvals, past, removing, rewrite_plan, shapes
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.past import Direction, PruneRequest
+from timeleap.sessions.past import Direction
+from timeleap.sessions.removing import PruneRequest, Scrub
+from timeleap.sessions.restoring import RestoreRequest, WithFiles
 from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot
 from timeleap.sessions.shapes import (
     CONTEXT,
-    WARNING,
     Access,
     AutoCheckpoint,
     Cause,
@@ -37,8 +37,8 @@ from timeleap.sessions.shapes import (
     Subagent,
 )
 from timeleap.sessions.statefile import subagent_members
-from timeleap.sessions.transaction import NOBODY, Files, Scrub, SessionServices, SessionTransactions
-from timeleap.sessions.warnings import LARGE, SMALL, line_problems, log_warnings, recovered
+from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
+from timeleap.sessions.warnings import log_warnings, recovered
 from timeleap.storage.engine import LogEngine, LogReader, LogState, Recovery, Replacement
 
 Json = dict[str, Any]
@@ -188,10 +188,16 @@ class Session:
         heal: bool = False,
         guard: Mutation = NOBODY,
         dry_run: bool = False,
+        **files: Unpack[WithFiles],
     ) -> Json:
         """Remove a checkpoint, or a message, and all after it."""
         at = checkpoint_id, checkpoint_uid, message_index
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_revert(self.engine, *at, heal), dry_run=dry_run)
+        return await self._rewrite(
+            guard,
+            lambda: rewrite_plan.plan_revert(self.engine, *at, heal),
+            dry_run=dry_run,
+            files=RestoreRequest(**files),
+        )
 
     async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
@@ -199,30 +205,48 @@ class Session:
             guard, lambda: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run=dry_run
         )
 
-    async def restore_timeline(self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
+    async def restore_timeline(
+        self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
+    ) -> Json:
         """Put an earlier log back, byte for byte."""
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_restore(self.engine, timeline_id), dry_run=dry_run)
+        return await self._rewrite(
+            guard,
+            lambda: rewrite_plan.plan_restore(self.engine, timeline_id),
+            dry_run=dry_run,
+            files=RestoreRequest(**files),
+        )
 
-    async def undo(self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
+    async def undo(
+        self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
+    ) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step."""
-        return await self._step("undo", steps, guard, dry_run)
+        return await self._step("undo", steps, guard, dry_run, RestoreRequest(**files))
 
-    async def redo(self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
+    async def redo(
+        self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
+    ) -> Json:
         """Take back the last `steps` undone rewrites, as one step."""
-        return await self._step("redo", steps, guard, dry_run)
+        return await self._step("redo", steps, guard, dry_run, RestoreRequest(**files))
 
-    async def _step(self, direction: Direction, steps: int, guard: Mutation, dry_run: bool) -> Json:
+    async def _step(
+        self, direction: Direction, steps: int, guard: Mutation, dry_run: bool, files: RestoreRequest
+    ) -> Json:
         """Raises NothingToUndoError or NothingToRedoError where there are fewer steps."""
 
         def work_out() -> RewritePlan:
             return rewrite_plan.plan_undo(self.engine, self.transactions.stacks(), direction, steps)
 
-        return await self._rewrite(guard, work_out, dry_run=dry_run)
+        return await self._rewrite(guard, work_out, dry_run=dry_run, files=files)
 
-    async def deliver_dmail(self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False) -> Json:
+    async def deliver_dmail(
+        self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False, **files: Unpack[WithFiles]
+    ) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there."""
         return await self._rewrite(
-            guard, lambda: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal), dry_run=dry_run
+            guard,
+            lambda: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal),
+            dry_run=dry_run,
+            files=RestoreRequest(**files),
         )
 
     async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
@@ -376,14 +400,14 @@ class Session:
         """Remove timelines for good.
 
         Raises:
-            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `past.plan_prune`; after the last of them some
+            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `removing.plan_prune`; after the last of them some
                 may be gone.
         """
-        return await self.transactions.prune(selection, guard, dry_run=dry_run)
+        return await removing.prune(self.transactions, selection, guard, dry_run=dry_run)
 
     async def scrub(self, work: Scrub, guard: Mutation = NOBODY) -> Json:
-        """Take something out of it for good (see `SessionTransactions.scrub`)."""
-        return await self.transactions.scrub(guard, work, self.approval_requests.redact)
+        """Take something out of it for good (see `removing.scrub`)."""
+        return await removing.scrub(self.transactions, guard, work, self.approval_requests.redact)
 
     # What others have written
 
@@ -441,27 +465,6 @@ class Session:
         """The changes that some requests have made already, oldest first, with what listeners were told of them."""
         return await self.at_turn(lambda: self.transactions.requests.effects(request_ids))
 
-    async def check_in_background(self, engine: LogEngine) -> None:
-        """Look at what opening left unchecked, and warn of what is found damaged."""
-
-        def go_on(_done: int, _total: int) -> None:
-            # Called now and then by the thread that checks the log: closing does not wait for it.
-            if self.transactions.closed:
-                raise _ClosingError
-
-        try:
-            found = await engine.validate_in_background(go_on)
-        except _ClosingError:
-            return
-        except (TimeleapError, OSError) as error:
-            self.transactions.warn("notChecked", f"the log could not be checked: {error}")
-            return
-        for damaged in found:
-            text = f"{damaged.message} (line {damaged.line} at byte {damaged.offset})"
-            self.emit(Event(damaged.kind, self.head, {"kind": damaged.kind, "message": text}, WARNING))
-        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, LARGE, least=SMALL))):
-            self.transactions.warn(problem.kind, problem.message)
-
     async def shut(self) -> None:
         """Finish what was accepted; what waits for an approval is cancelled first, and what comes now is refused."""
         self.transactions.closed = True
@@ -471,10 +474,6 @@ class Session:
     async def aclose(self) -> None:
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""
         await self._release(self.transactions)
-
-
-class _ClosingError(Exception):
-    """The session is being closed."""
 
 
 def _with_subagents(facts: StateSnapshot, many: Iterable[Subagent]) -> StateChange:

@@ -21,7 +21,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import past
 from timeleap.sessions.approvals import ApprovalChange, Approvals
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.meta import FILES_FOLLOWED, Meta
 from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
 from timeleap.sessions.session_files import quarantine_files
@@ -253,9 +253,16 @@ class StateManager:
         if members:
             self._meta.write(members)
 
-    def note_rewrite(self, prepared: Prepared, replacement: Replacement, requests: list[Json], stacks: Stacks) -> None:
+    def note_rewrite(
+        self,
+        prepared: Prepared,
+        replacement: Replacement,
+        requests: list[Json],
+        stacks: Stacks,
+        files_token: str | None = None,
+    ) -> None:
         """Write what a rewrite makes true, before it does, with journal lines, and with what can be undone and redone
-        after it."""
+        after it; and that the files of the token are those of the new log."""
         self.empty_journal()
         live = self._log.state
         # What says that it was done: the present log is a timeline then. The name alone would not: a program that knows
@@ -267,13 +274,17 @@ class StateManager:
             "journal": {"requests": requests, **proof} if requests else None,
             past.MEMBER: {**self.facts.stacks.members(), "next": following},
         }
+        if files_token is not None:
+            members[FILES_FOLLOWED] = {"token": files_token, **proof}
         if self._meta.inherited_lines > replacement.keep_lines:
             members["inheritedLines"] = replacement.keep_lines
         self._meta.write(members)
 
-    def note_stacks(self, stacks: Stacks, requests: list[Json]) -> None:
+    def note_stacks(self, stacks: Stacks, requests: list[Json], files_token: str | None = None) -> None:
         """Write what can be undone and redone after a step that leaves the log as it is."""
         changes = {} if stacks == self.facts.stacks else {past.MEMBER: stacks.members()}
+        if files_token is not None:
+            changes[FILES_FOLLOWED] = {"token": files_token}
         self.note(changes, requests)
         self.facts = replace(self.facts, stacks=stacks)
 
@@ -340,6 +351,13 @@ class StateManager:
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 
+    def files_followed(self, token: str) -> bool:
+        """True if the log's half of the restore of files that has this token was done."""
+        noted = self._meta.get(FILES_FOLLOWED)
+        if noted is None or noted["token"] != token:
+            return False
+        return "timelineId" not in noted or past.happened(noted, self._log)
+
     def _unconditional(self) -> Json:
         """The notes of the last rewrite, in a form that stays true when the timeline that proves it is gone."""
         found: Json = {}
@@ -347,13 +365,16 @@ class StateManager:
         if journal is not None and "timelineId" in journal:
             lines = self._true_journal()
             found["journal"] = {"requests": lines} if lines else None
+        followed = self._meta.get(FILES_FOLLOWED)
+        if followed is not None and "timelineId" in followed:
+            found[FILES_FOLLOWED] = {"token": followed["token"]} if past.happened(followed, self._log) else None
         following = past.next_of(self._meta.get(past.MEMBER))
         if following is not None:
             found[past.MEMBER] = self.facts.stacks.members()
             name, equals = following["timelineId"], following.get("equals")
             if equals is not None and past.happened(following, self._log):
                 found[past.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
-                found["timelines"] = self._meta.without_facts([name])
+                found["timelines"] = self._meta.with_files(name, equals)
                 found["rotation"] = max(self._meta.rotation, highest_noted([name]))
         return found
 

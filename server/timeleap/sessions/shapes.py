@@ -33,6 +33,7 @@ RECOVERED = "session/didRecover"
 WARNING = "session/warning"
 APPROVAL_REQUESTED = "approval/didRequest"
 APPROVAL_RESOLVED = "approval/didResolve"
+FILES_RESTORED = "files/didRestore"
 
 
 def set_members(**members: Any) -> Json:
@@ -79,6 +80,8 @@ class Event(Struct, frozen=True):
 
     def params(self, session_id: str) -> Json:
         """The notification's params."""
+        if self.method == FILES_RESTORED:
+            return {"sessionId": session_id, **self.members, "cause": self.cause.wire()}
         if self.method not in (CONTEXT, SESSION):
             return {"sessionId": session_id, **self.members}
         about = {"head": self.head, "kind": self.kind, "cause": self.cause.wire()}
@@ -127,6 +130,12 @@ class Checkpoint(Struct, frozen=True):
     preview: str | None  # the first 120 characters of the next message's text
     files: Json | None = None  # `CheckpointFiles` of the contract: the snapshot of the files, or why there is none
 
+    @property
+    def snapshot(self) -> str | None:
+        """The snapshot of the files at it."""
+        found = (self.files or {}).get("snapshot")
+        return found if isinstance(found, str) else None
+
     def wire(self) -> Json:
         """`Checkpoint` of the contract."""
         return {
@@ -168,6 +177,7 @@ class HistoryStep(Struct, frozen=True):
 
     kind: StepKind
     timeline_id: str | None  # the timeline with the log that undoing (redoing) it brings back; None: an empty log
+    files: str | None = None  # the snapshot of the files that were there with that log, if one was taken
 
     def wire(self) -> Json:
         return {"kind": self.kind, **set_members(timelineId=self.timeline_id)}

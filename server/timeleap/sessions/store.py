@@ -34,6 +34,7 @@ from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import AutoCheckpoint, Event, Mutation, Retention, SessionInfo, SessionPage, Shapes
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
+from timeleap.sessions.working_tree import TreeOf, no_tree
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 
@@ -52,8 +53,9 @@ class OpenedSession(Struct, frozen=True):
 class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
-    `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), and `endpoint`
-    says how other processes reach this one, whenever a session is opened to be written to.
+    `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), `endpoint` says how
+    other processes reach this one, whenever a session is opened to be written to, and `tree_of` gives the files of a
+    session's workspace.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -68,6 +70,7 @@ class SessionStore:
         retention: Retention | None = None,
         key_file: Path | None = None,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
+        tree_of: TreeOf = no_tree,
     ) -> None:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
@@ -79,6 +82,7 @@ class SessionStore:
             retention=retention or Retention(),
             keys=self._keys,
             endpoint=endpoint,
+            tree_of=tree_of,
         )
 
     # Opening and closing

@@ -13,21 +13,21 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import past, shapes
+from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.past import PrunePlan, PruneRequest, Stacks, summarize
+from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
+from timeleap.sessions.restoring import LOG_ALONE, FilesStep, RestoreRequest
 from timeleap.sessions.rewrite_plan import RewritePlan, refuse_damaged
-from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -43,6 +43,7 @@ from timeleap.sessions.shapes import (
     Summary,
 )
 from timeleap.sessions.warnings import SMALL, line_problems
+from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
 
 MAX_NOTICES = 100
@@ -60,6 +61,7 @@ class SessionServices(Struct, frozen=True):
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
         moved_away: True if what is at the session's place by now is nothing, or another session.
+        tree_of: The files of its workspace.
     """
 
     shapes: Shapes
@@ -67,6 +69,7 @@ class SessionServices(Struct, frozen=True):
     fork_points: Callable[[str], set[str]]
     release: Callable[[SessionTransactions], Awaitable[None]]
     moved_away: Callable[[SessionTransactions], bool] = lambda _: False
+    tree_of: TreeOf = no_tree
 
 
 class Files(Struct, frozen=True):
@@ -75,24 +78,6 @@ class Files(Struct, frozen=True):
     engine: LogEngine
     meta: Meta
     approvals: Approvals
-
-
-class Scrub(Protocol):
-    """Work that takes something out of a session for good (see `SessionTransactions.scrub`)."""
-
-    def look(self) -> None:
-        """Find it. Blocking; nothing is changed yet."""
-
-    async def carry_out(self, state: StateManager, cause: Cause) -> None:
-        """Take it out of the logs and of all that stands beside them."""
-
-    def clean(self, text: str) -> str:
-        """A text without it."""
-        ...
-
-    def done(self) -> tuple[Json, Json]:
-        """The result, and the members of what listeners are told where the log has changed."""
-        ...
 
 
 class SessionTransactions:
@@ -112,7 +97,7 @@ class SessionTransactions:
         self.path = path
         self.shapes = services.shapes
         self._services = services
-        self._fork_points = partial(services.fork_points, session_id)
+        self.fork_points = partial(services.fork_points, session_id)
         listeners = Listeners()
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
@@ -153,6 +138,10 @@ class SessionTransactions:
         self.notices = [*self.notices[1 - MAX_NOTICES :], notice]
         self.emit(Event(kind, self.head, notice, WARNING))
 
+    def working_tree(self) -> WorkingTree | None:
+        """The files of its workspace; None where none are kept."""
+        return self._services.tree_of(self.path, self.meta)
+
     def refuse_reader(self) -> None:
         """Refuse a change of what is open to be read only."""
         if self.access == "readOnly":
@@ -192,26 +181,46 @@ class SessionTransactions:
 
         return await self._once(guard, attempt)
 
-    async def rewrite(self, guard: Mutation, work_out: Callable[[], RewritePlan], *, dry_run: bool = False) -> Json:
-        """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan.
+    async def rewrite(
+        self,
+        guard: Mutation,
+        work_out: Callable[[], RewritePlan],
+        *,
+        dry_run: bool = False,
+        files: RestoreRequest = LOG_ALONE,
+    ) -> Json:
+        """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan. The
+        `files` go back first, and stay so if the log does.
 
         Raises:
             HeadConflictError: The head is not the expected one.
             CorruptedError: The timeline it would bring back is damaged.
+            TimeleapError: See `restoring.files_step` and `WorkingTree.begin_restore`.
         """
         if dry_run:
-            return await self.at_turn(lambda: self._foretold(guard, work_out))
+            result, step = await self.at_turn(lambda: self._foretold(guard, work_out, files))
+            return result if step is None else {**result, **await asyncio.to_thread(step.foretell)}
+        if files.restore == "files":
+            return await restoring.files_alone(self, guard, work_out, files)
 
         async def attempt(transaction: Transaction) -> None:
+            step: FilesStep | None = None
+
             def on_turn(state: LogState) -> Replacement:
+                nonlocal step
                 transaction.admit(self.engine.head_at(state))
                 planned = work_out()
                 if planned.refused:
                     raise _NothingDoneError(planned)
+                step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
                 transaction.begin()
-                return self._prepared(transaction, planned)
+                return self._prepared(transaction, planned, step)
 
-            await self.engine.replace(on_turn)
+            try:
+                await self.engine.replace(on_turn)
+            finally:
+                if step is not None:
+                    await restoring.uncancelled(asyncio.to_thread(step.settle))
             timelines = self.engine.timelines()
             transaction.finish()
             self.tell(transaction.events, guard.cause)
@@ -220,6 +229,8 @@ class SessionTransactions:
 
         try:
             return await self._once(guard, attempt)
+        except restoring.RestoreCancelledError:
+            raise asyncio.CancelledError from None
         except _NothingDoneError as nothing:
             planned = nothing.planned
             return await self.leave(guard, lambda: planned.result(self.head, None, self.shapes.summary(self.summary())))
@@ -246,89 +257,6 @@ class SessionTransactions:
             transaction.admit(self.head)
             transaction.begin()
             await self.note(transaction.record(work_out()))
-
-        return await self.at_its_turn(guard, work)
-
-    async def scrub(self, guard: Mutation, work: Scrub, redact_more: Callable[[Callable[[str], str]], None]) -> Json:
-        """Take something out of the session at its turn. Of what was nothing is kept, not even the request: it is known
-        only while this process lives, and asking again finishes what was cut short.
-
-        Args:
-            guard: The request.
-            work: Does it.
-            redact_more: Takes it out of what else is in memory.
-
-        Raises:
-            ReadOnlyError: It is open to be looked at.
-            TimeleapError: As `work`; some of it may be done.
-        """
-
-        def reread() -> None:
-            # Nothing in memory is to remember more than the files say now.
-            self.requests.forget()
-            self.meta.refresh()
-            self.state.load()
-            self.notices = [{**notice, "message": work.clean(notice["message"])} for notice in self.notices]
-            redact_more(work.clean)
-
-        async def on_turn(transaction: Transaction) -> None:
-            request = transaction.request
-            transaction.admit(self.head)
-            await asyncio.to_thread(work.look)
-            self.requests.forget_fingerprints()
-            transaction.begin()
-            before, head = self.state.facts, self.head
-            kind, members = "external", dict[str, Any]()
-            try:
-                await work.carry_out(self.state, request.cause)
-                reread()
-                result, members = work.done()
-                kind = "redacted"
-            except BaseException:
-                reread()
-                raise
-            finally:
-                if self.head != head:  # also of what was done before it failed
-                    self.emit(Event(kind, self.head, members, CONTEXT, request.cause))
-                self._tell_changes(before, request.cause)
-            if request.request_id is not None:
-                self.requests.load()  # else this is not among what is known
-            transaction.before = ""  # nothing may be left in which a guess could be tried
-            transaction.record(result, None)
-
-        return await self.at_its_turn(guard, on_turn)
-
-    async def prune(self, selection: PruneRequest, guard: Mutation, *, dry_run: bool = False) -> Json:
-        """Remove timelines for good (see `past.plan_prune`)."""
-
-        def plan() -> PrunePlan:
-            timelines = self.engine.timelines()
-            kept = past.referred_to(timelines, self._fork_points(), self.engine)
-            files = quarantine_files(self.path) if selection.quarantine else ()
-            return past.plan_prune(timelines, selection, kept, files)
-
-        if dry_run:
-            await self.at_turn(lambda: self.expect_head(guard.expected_head))
-            return (await asyncio.to_thread(plan)).result(self.head)
-
-        async def work(transaction: Transaction) -> None:
-            # What an earlier request left undone: also where this one asks for it again.
-            await asyncio.to_thread(self.state.finish_removing)
-            transaction.admit(self.head)
-            planned = await asyncio.to_thread(plan)
-            transaction.begin()
-            before, lines = self.past(), transaction.record(planned.result(self.head))
-            names = [timeline.timeline_id for timeline in planned.going]
-            try:
-                files = [name for name, _ in planned.quarantine]
-                await asyncio.to_thread(self.state.remove_noted, names, files, lines)
-            except BaseException:
-                self.requests.forget()  # once noted the request is known: a repeat finishes it, and gets its answer
-                raise
-            if names:
-                text = f"{len(names)} timelines were removed on request: {', '.join(names[:10])}"
-                warning = {"kind": "timelinesPruned", "message": text + past.fewer_steps(before, self.past())}
-                transaction.events.append(Event(warning["kind"], self.head, warning, WARNING))
 
         return await self.at_its_turn(guard, work)
 
@@ -382,7 +310,7 @@ class SessionTransactions:
         if lines:
             await asyncio.to_thread(self.state.note, {}, lines)
 
-    def _prepared(self, transaction: Transaction, planned: RewritePlan) -> Replacement:
+    def _prepared(self, transaction: Transaction, planned: RewritePlan, step: FilesStep | None) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""
         carried = self.requests.leaving(planned.replacement.keep_lines)
         before = after = self.stacks()
@@ -390,18 +318,26 @@ class SessionTransactions:
         def prepare(prepared: Prepared) -> None:
             nonlocal after
             assert prepared.log is not None
+            replacement, token, files = planned.replacement, None, None
+            if step is not None:
+                step.begin()
+                token, files = step.token, step.before
+                replacement = replace(replacement, facts=past.with_files(replacement.facts, files))
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self.requests.forget()
-            after = planned.stacks_after(before, prepared, self.engine.same_timelines)
+            after = planned.stacks_after(before, prepared, self.engine.same_timelines, files)
             # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
             context = self.shapes.summary(summarize(prepared.log, self._past_after(planned, prepared, after)))
             head = prepared.head if prepared.replaces else transaction.before
             name = self._latest = prepared.kept_as
-            own = transaction.record(planned.result(head, name, context), [planned.event(head, name, context)])
+            result, events = planned.result(head, name, context), [planned.event(head, name, context)]
+            if step is not None:
+                result, events = {**result, **step.result()}, [*step.events(head), *events]
+            own = transaction.record(result, events)
             if prepared.replaces:
-                self.state.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
+                self.state.note_rewrite(prepared, replacement, [*carried, *own], after, token)
             else:
-                self.state.note_stacks(after, own)
+                self.state.note_stacks(after, own, token)
             failpoint("session.prepared")
 
         return replace(
@@ -410,22 +346,27 @@ class SessionTransactions:
             settle=lambda prepared: self.state.settle_rewrite(prepared, after),
         )
 
-    def _foretold(self, guard: Mutation, work_out: Callable[[], RewritePlan]) -> Json:
+    def _foretold(
+        self, guard: Mutation, work_out: Callable[[], RewritePlan], files: RestoreRequest
+    ) -> tuple[Json, FilesStep | None]:
         self.expect_head(guard.expected_head)
         planned = work_out()
+        step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
+        if files.restore == "files":
+            return planned.files_result(self.head, self.shapes.summary(self.summary())), step
         refuse_damaged(self.engine, self.path, planned.replacement.from_timeline)
         if planned.refused is not None:
             context = self.summary()
         else:
             prepared, after = planned.foreseen(self.engine, self.stacks())
             context = planned.summary(self._past_after(planned, prepared, after))
-        return planned.result(self.head, None, self.shapes.summary(context))
+        return planned.result(self.head, None, self.shapes.summary(context)), step
 
     def _past_after(self, planned: RewritePlan, prepared: Prepared, stacks: Stacks) -> Past:
         """What there will be to go back to: without the timelines that go by themselves then."""
         left = {*self.engine.timeline_ids(), *([prepared.kept_as] if prepared.kept_as is not None else [])}
         limits, source, lines = self._services.retention, planned.source, planned.kept.lines
-        going = past.going_after(self.engine, source, lines, prepared, limits=limits, fork_points=self._fork_points)
+        going = past.going_after(self.engine, source, lines, prepared, limits=limits, fork_points=self.fork_points)
         return past.past_of(left, stacks, prepared.after, going)
 
     # Turns
@@ -470,7 +411,7 @@ class SessionTransactions:
 
         async def on_turn(_: LogState) -> str:
             present = engine.timelines()
-            kept = past.referred_to(present, await asyncio.to_thread(self._fork_points), engine)
+            kept = past.referred_to(present, await asyncio.to_thread(self.fork_points), engine)
             going = past.excess(present, limits, kept, engine.state, self._latest)
             before = self.past()
             text = await asyncio.to_thread(self.state.remove_timelines, going)
@@ -492,7 +433,7 @@ class SessionTransactions:
             self.state.drop_stale_dmail()
         except StorageFailureError as error:
             self.warn("dmailNotDropped", f"the D-Mail that was dropped is still on disk: {error}")
-        self._tell_changes(before, cause)
+        self.tell_changes(before, cause)
 
     # Changes that others make, and the end
 
@@ -510,7 +451,7 @@ class SessionTransactions:
         before = self.state.facts
         self.meta.refresh()
         self.state.load()
-        self._tell_changes(before, NOBODY.cause)
+        self.tell_changes(before, NOBODY.cause)
 
     @contextmanager
     def telling_half(self, cause: Cause) -> Iterator[None]:
@@ -519,14 +460,14 @@ class SessionTransactions:
         try:
             yield
         except OSError:
-            self._tell_changes(before, cause)
+            self.tell_changes(before, cause)
             raise
 
     def tell(self, events: Iterable[Event], cause: Cause) -> None:
         """Tell listeners what has happened, and who asked for it."""
         self.emit(*(replace(event, cause=cause) for event in events))
 
-    def _tell_changes(self, before: StateSnapshot, cause: Cause) -> None:
+    def tell_changes(self, before: StateSnapshot, cause: Cause) -> None:
         """Tell listeners how the state beside the log differs from what it was."""
         self.tell(changes(before, self.state.facts, self.head), cause)
 

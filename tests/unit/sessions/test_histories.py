@@ -15,7 +15,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.past import PruneRequest
+from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Retention

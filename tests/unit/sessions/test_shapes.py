@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.sessions.worlds import ANSWER, USER, World
 
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.past import PruneRequest
+from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.shapes import CompactionPlan
 from timeleap_protocol.methods import REQUESTS
 

@@ -17,8 +17,8 @@ from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import session_files
 from timeleap.sessions.home import Home
-from timeleap.sessions.past import PruneRequest
 from timeleap.sessions.purge import PurgeRequest
+from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.lock import SessionLock
 
@@ -104,7 +104,7 @@ def test_only_what_a_killed_process_left_is_removed(tmp_path: Path, present: boo
 PRUNE = """
 import asyncio, os, sys
 from pathlib import Path
-from timeleap.sessions.past import PruneRequest
+from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.shapes import Retention
 from timeleap.sessions.store import SessionStore
 from timeleap.storage import durable

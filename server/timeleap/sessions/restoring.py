@@ -1,0 +1,210 @@
+"""Files that go back with the log, or alone: the half of a rewrite that is not in the log.
+
+Order: the files first, under an intent that carries a token; then the log's own step, whose note in `timeleap.json` has
+that token; then the intent goes. So whenever a process dies the next opening can tell from the note whether the log has
+gone, and the files follow it: forward, or back to what they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+
+from msgspec import Struct
+
+from timeleap import clock
+from timeleap.errors import FilesUnavailableError, SnapshotNotFoundError, TimeleapError
+from timeleap.failpoints import failpoint
+from timeleap.sessions.meta import FILES_FOLLOWED
+from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.shapes import FILES_RESTORED, Event, Mutation
+from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, WorkingTree
+from timeleap.storage.durable import status
+
+if TYPE_CHECKING:
+    from timeleap.sessions.request_table import Transaction
+    from timeleap.sessions.rewrite_plan import RewritePlan
+    from timeleap.sessions.transaction import SessionTransactions
+
+T = TypeVar("T")
+Json = dict[str, Any]
+_logger = logging.getLogger(__name__)
+
+
+class WithFiles(TypedDict, total=False):
+    """Arguments of the methods that can take the files along; see `RestoreRequest`."""
+
+    restore: Restore
+    on_conflict: OnConflict
+    control: TreeControl
+
+
+class RestoreRequest(Struct, frozen=True):
+    """What a request wants of the files.
+
+    Attributes:
+        restore: Whether they go back with the log, alone, or not at all.
+        on_conflict: What is done with paths that somebody else has changed.
+        control: Where to report, and when to stop.
+    """
+
+    restore: Restore = "conversation"
+    on_conflict: OnConflict = "refuse"
+    control: TreeControl = TreeControl()
+
+
+LOG_ALONE: Final = RestoreRequest()
+
+
+class RestoreCancelledError(Exception):
+    """The client took its request back while files were being put back: they are as they were."""
+
+
+class FilesStep:
+    """The files' half of one request: begun, then settled as the log's half went.
+
+    Attributes:
+        token: By which the log's half is known.
+        before: The snapshot of what was there, once it is begun.
+    """
+
+    def __init__(self, tree: WorkingTree, target: str, session: SessionTransactions, request: RestoreRequest) -> None:
+        self.token = f"{session.meta.uid}.{clock.new_uid(16)}"
+        self.before: str | None = None
+        self._tree, self._target, self._session, self._request = tree, target, session, request
+        self._pending: PendingRestore | None = None
+
+    def foretell(self) -> Json:
+        """Members of the result of a dry run. Blocking."""
+        return self._tree.foretell(self._target, self._request.on_conflict, self._log_changed_at(), self._control)
+
+    def begin(self) -> None:
+        """Put the files back. Blocking.
+
+        Raises:
+            RestoreCancelledError: Nobody wants it any more; the files are as they were.
+            TimeleapError: The files are as they were.
+        """
+        self._tree.recover(self._session.state.files_followed)  # what an earlier request could not settle
+        conflict, changed = self._request.on_conflict, self._log_changed_at()
+        try:
+            self._pending = self._tree.begin_restore(self._target, conflict, self.token, changed, self._control)
+        except Exception as error:
+            if self._control.cancelled():
+                raise RestoreCancelledError from error
+            raise
+        self.before = self._pending.before
+        failpoint("files.restored")
+
+    def settle(self) -> None:
+        """Let the files follow the log: they stay if it has gone its way, and become what they were if not. Blocking; what
+        fails is tried again at the next restore, and at the next opening."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        try:
+            if self._session.state.files_followed(self.token):
+                failpoint("files.followed")
+                pending.commit()
+            else:
+                pending.roll_back()
+        except (TimeleapError, OSError):
+            _logger.exception("a restore of files is not settled yet: %s", self.token)
+
+    def result(self) -> Json:
+        """Members of the request's result."""
+        return self._pending.result if self._pending is not None else {}
+
+    def events(self, head: str) -> list[Event]:
+        """What listeners are told of the files."""
+        many = self._pending.events if self._pending is not None else ()
+        return [Event("filesRestored", head, members, FILES_RESTORED) for members in many]
+
+    @property
+    def _control(self) -> TreeControl:
+        return self._request.control
+
+    def _log_changed_at(self) -> int:
+        there = status(self._session.path / LOG_NAME)
+        return there.modified_ns if there is not None else 0
+
+
+def files_step(session: SessionTransactions, planned: RewritePlan, request: RestoreRequest) -> FilesStep:
+    """The files' half of a planned rewrite.
+
+    Raises:
+        FilesUnavailableError: The session keeps no files.
+        SnapshotNotFoundError: No snapshot belongs to where the log goes back to.
+    """
+    tree = session.working_tree()
+    if tree is None:
+        raise FilesUnavailableError(
+            'this session keeps no snapshots of files: open it with files {"mode": "checkpoint"}',
+            reason="notConfigured",
+        )
+    if planned.snapshot is None:
+        raise SnapshotNotFoundError(
+            'no snapshot of the files belongs to that state; go back with restore "conversation", or choose a checkpoint'
+            " that has one"
+        )
+    return FilesStep(tree, planned.snapshot, session, request)
+
+
+async def files_alone(
+    session: SessionTransactions, guard: Mutation, work_out: Callable[[], RewritePlan], request: RestoreRequest
+) -> Json:
+    """Put back only the files that belong to where a rewrite would go back to. The log stays, the request is known.
+
+    Raises:
+        TimeleapError: See `files_step` and `WorkingTree.begin_restore`.
+    """
+
+    async def work(transaction: Transaction) -> None:
+        transaction.admit(session.head)
+        planned = work_out()
+        step = files_step(session, planned, request)
+        transaction.begin()
+
+        def restore() -> None:
+            try:
+                step.begin()
+                result = planned.files_result(session.head, session.shapes.summary(session.summary()))
+                lines = transaction.record({**result, **step.result()}, step.events(session.head))
+                session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
+                failpoint("files.noted")
+            finally:
+                step.settle()
+
+        await uncancelled(asyncio.to_thread(restore))
+
+    try:
+        return await session.at_its_turn(guard, work)
+    except RestoreCancelledError:
+        raise asyncio.CancelledError from None
+
+
+async def uncancelled(work: Awaitable[T]) -> T:
+    """The result of work that is finished, whoever cancels the one that waits for it."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+        except Exception:  # noqa: S112  (raised below, as the task's)
+            continue
+    return task.result()
+
+
+async def recover_files(session: SessionTransactions) -> None:
+    """At open by the owner: settle a restore that a crash cut short; what cannot be settled is a warning."""
+    tree = session.working_tree()
+    if tree is None:
+        return
+    try:
+        session.notices += await asyncio.to_thread(tree.recover, session.state.files_followed)
+    except (TimeleapError, OSError) as error:
+        session.notices.append({"kind": "filesNotRecovered", "message": f"the files could not be looked at: {error}"})

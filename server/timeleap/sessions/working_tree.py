@@ -1,0 +1,95 @@
+"""The files of a session's workspace, as a session sees them: a port, which a feature fills (or nobody does).
+
+All methods block and are called in threads. What goes wrong is a `TimeleapError`, and then no file was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from timeleap.sessions.meta import Meta
+
+Json = dict[str, Any]
+
+Restore = Literal["conversation", "files", "both"]
+"""What a change of the log takes along."""
+OnConflict = Literal["refuse", "keep", "overwrite"]
+"""What is done with a path that somebody else has changed."""
+
+
+class TreeControl(Struct, frozen=True):
+    """How long work on files is followed, and stopped.
+
+    Attributes:
+        progress: Takes what is being done, how many paths are done, and of how many.
+        cancelled: True once nobody wants it any more.
+    """
+
+    progress: Callable[[str, int, int | None], None] = lambda _text, _done, _total: None
+    cancelled: Callable[[], bool] = lambda: False
+
+
+class PendingRestore(Protocol):
+    """Files that were put back while the log is about to follow: an intent on disk says so until it is settled."""
+
+    @property
+    def before(self) -> str:
+        """The snapshot of what was there."""
+        ...
+
+    @property
+    def result(self) -> Json:
+        """Members of the request's result."""
+        ...
+
+    @property
+    def events(self) -> Sequence[Json]:
+        """Members of the notifications `files/didRestore`, one for each root that changed."""
+        ...
+
+    def commit(self) -> None:
+        """The log has followed: the intent goes."""
+
+    def roll_back(self) -> None:
+        """It has not: the files become what they were, then the intent goes."""
+
+
+class WorkingTree(Protocol):
+    """The files of one session."""
+
+    def foretell(self, target: str, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+        """Members of the result of a dry run of `begin_restore`; conflicts are listed, never raised."""
+        ...
+
+    def begin_restore(
+        self, target: str, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+    ) -> PendingRestore:
+        """Put the files back as the snapshot `target` has them, under an intent that carries `token`.
+
+        Args:
+            target: The snapshot.
+            on_conflict: What to do with paths that somebody else has changed.
+            token: By this it is asked after a crash whether the log has followed.
+            log_changed_at: When the log was last written to, in nanoseconds since 1970: what changed later was not
+                done by a tool whose result stands in the log.
+            control: Where to report, and when to stop.
+        """
+        ...
+
+    def recover(self, happened: Callable[[str], bool]) -> list[Json]:
+        """Settle an intent that a crash left: forward where the log has followed its token, else back. Returns
+        warnings (`kind`, `message`) of what could not be settled."""
+        ...
+
+
+TreeOf = Callable[[Path, Meta], WorkingTree | None]
+"""The files of the session in a directory, as its `timeleap.json` says; None where none are kept."""
+
+
+def no_tree(_directory: Path, _meta: Meta) -> WorkingTree | None:
+    """Nobody keeps files."""
+    return None
