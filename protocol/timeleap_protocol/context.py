@@ -21,7 +21,7 @@ from timeleap_protocol.base import (
     SessionParams,
     Shape,
 )
-from timeleap_protocol.messages import NewMessageObject
+from timeleap_protocol.messages import NewItemObject, NewMessageObject
 from timeleap_protocol.shapes import (
     Checkpoint,
     ContextSummary,
@@ -56,8 +56,8 @@ class AppendMessageParams(Choice, MutationParams):
 
     message: Opt[NewMessageObject] = None
     """One message; this or `messages`."""
-    messages: Opt[Annotated[list[NewMessageObject], Field(min_length=1)]] = None
-    """Several, appended all or none; this or `message`."""
+    messages: Opt[Annotated[list[NewItemObject], Field(min_length=1)]] = None
+    """Several, appended all or none; this or `message`. Opaque records go along as `{record}`."""
 
 
 class UpdateTokenCountParams(MutationParams):
@@ -149,6 +149,12 @@ class GetRecordsParams(SessionParams):
 
     from_: Opt[Count] = Field(default=None, alias="from")
     """First line. Default: 0."""
+    to: Opt[Count] = None
+    """The line after the last. Default: the end."""
+    roles: Opt[list[str]] = None
+    """Only records of these roles; a page may then be empty, and still have a next one."""
+    cursor: Opt[str] = None
+    """`nextCursor` of the page before; `from` counts no more then."""
     limit: Opt[Limit] = None
     timeline_id: Opt[str] = None
     """Of this timeline instead of the live log."""
@@ -339,6 +345,8 @@ class GetRecordsResult(Shape):
     records: list[LogRecord]
     next: Opt[Count] = None
     """`from` of the next page."""
+    next_cursor: Opt[str] = None
+    """The same as a cursor: it is refused once the log was rewritten."""
 
 
 class ListTimelinesResult(Shape):

@@ -41,6 +41,10 @@ MAX_REMEMBERED_REQUESTS: Final = 1000
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer every JSON implementation keeps exactly; larger ones are refused outside messages."""
 
+MAX_SOURCE_KIND: Final = 64
+MAX_SOURCE_KEY: Final = 4096
+"""Characters of a session's `source`."""
+
 MAX_PINS: Final = 100
 MAX_PIN_CHARACTERS: Final = 2000
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from timeleap_protocol.base import JsonObject, Opt
+from timeleap_protocol.base import JsonObject, Opt, WireRoot
 
 
 class _Described(BaseModel):
@@ -175,6 +175,25 @@ class NewMessage(_Described):
     """Whether the message is still being written."""
 
 
+class OpaqueRecord(_Described):
+    """A record of a client's own, which is kept byte for byte and is no part of the history."""
+
+    role: Annotated[str, Field(json_schema_extra={"pattern": "^_[a-z0-9-]{1,32}$"})]
+    """`_` and a name; not `_checkpoint` or `_usage`."""
+    content: str
+    """Empty if there is none."""
+
+
+class NewRecord(_Described):
+    """An opaque record to be appended."""
+
+    record: OpaqueRecord
+
+
+class NewItem(WireRoot[NewMessage | NewRecord]):
+    """A message to be appended, or an opaque record."""
+
+
 class _DescribedBy:
     """Validates as the annotated type says; the JSON Schema is that of a describing class."""
 
@@ -192,6 +211,9 @@ class _DescribedBy:
 
 MessageObject = Annotated[JsonObject, _DescribedBy(Message)]
 """A message as the protocol carries it: any JSON object. The server judges its role and content."""
+
+NewItemObject = Annotated[JsonObject, _DescribedBy(NewItem)]
+"""A message on its way to the server, or an opaque record."""
 
 NewMessageObject = Annotated[JsonObject, _DescribedBy(NewMessage)]
 """The same on its way to the server; described without the nulls that a log may hold."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from timeleap_protocol.base import (
     Choice,
@@ -10,6 +12,7 @@ from timeleap_protocol.base import (
     Int,
     MutationParams,
     Name,
+    NullIsAbsent,
     Opt,
     PageParams,
     Params,
@@ -19,6 +22,7 @@ from timeleap_protocol.base import (
     SessionParams,
     Shape,
 )
+from timeleap_protocol.limits import MAX_SOURCE_KEY, MAX_SOURCE_KIND
 from timeleap_protocol.shapes import (
     Approval,
     Head,
@@ -29,6 +33,22 @@ from timeleap_protocol.shapes import (
     Subagent,
     TrashedSession,
 )
+
+
+class NewSource(NullIsAbsent):
+    """What a new session belongs to in another program."""
+
+    kind: Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_KIND)]
+    """The kind of program."""
+    key: Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_KEY)]
+    """Its key of the conversation."""
+
+
+class SourceFilter(NullIsAbsent):
+    """Of which program, and of which of its conversations."""
+
+    kind: Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_KIND)]
+    key: Opt[Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_KEY)]] = None
 
 
 class SessionOpenParams(Params):
@@ -50,6 +70,8 @@ class SessionOpenParams(Params):
     """Used on creation only."""
     workspace: Opt[str] = None
     """URI; used on creation only."""
+    source: Opt[NewSource] = None
+    """Used on creation only; a fork does not inherit it."""
     auto_checkpoint: Opt[Literal["off", "turn", "step"]] = None
     """`turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays
     until set otherwise."""
@@ -70,6 +92,8 @@ class SessionListParams(PageParams):
     """Looked for in title and id."""
     workspace: Opt[str] = None
     """Only sessions of this workspace (URI)."""
+    source: Opt[SourceFilter] = None
+    """Only sessions of this program."""
 
 
 class SessionLatestParams(Params):

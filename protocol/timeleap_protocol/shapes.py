@@ -142,6 +142,15 @@ class Loss(Shape):
     message: str
 
 
+class Source(Shape):
+    """What a session belongs to in another program."""
+
+    kind: str
+    """The kind of program."""
+    key: str
+    """Its key of the conversation."""
+
+
 class SessionInfo(Shape):
     """A session in a list."""
 
@@ -156,6 +165,7 @@ class SessionInfo(Shape):
     message_count: Count
     token_count: Count
     parent: Opt[Parent] = None
+    source: Opt[Source] = None
     owner: Opt[Owner] = None
     damaged: Opt[str] = None
     """Why its files cannot be read; absent where they can."""

@@ -35,6 +35,7 @@ class AsyncMethods(ABC):
         title: str | None = None,
         system_prompt: str | None = None,
         workspace: str | None = None,
+        source: models.session.NewSource | None = None,
         auto_checkpoint: Literal["off", "turn", "step"] | None = None,
         request_id: str | None = None,
         work_done_token: str | int | None = None,
@@ -50,6 +51,7 @@ class AsyncMethods(ABC):
             title: Used on creation only.
             system_prompt: Used on creation only.
             workspace: URI; used on creation only.
+            source: Used on creation only; a fork does not inherit it.
             auto_checkpoint: `turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays until set otherwise.
             request_id: Makes the creation safe to retry.
             work_done_token: Asks for `$/progress` under this token.
@@ -64,6 +66,7 @@ class AsyncMethods(ABC):
                 "title": title,
                 "systemPrompt": system_prompt,
                 "workspace": workspace,
+                "source": source,
                 "autoCheckpoint": auto_checkpoint,
                 "requestId": request_id,
                 "workDoneToken": work_done_token,
@@ -87,6 +90,7 @@ class AsyncMethods(ABC):
         include_archived: bool | None = None,
         query: str | None = None,
         workspace: str | None = None,
+        source: models.session.SourceFilter | None = None,
     ) -> models.session.SessionListResult:
         """`session/list`: lists the sessions of the store, newest change first.
 
@@ -96,6 +100,7 @@ class AsyncMethods(ABC):
             include_archived: Default: false.
             query: Looked for in title and id.
             workspace: Only sessions of this workspace (URI).
+            source: Only sessions of this program.
         """
         params = given(
             {
@@ -104,6 +109,7 @@ class AsyncMethods(ABC):
                 "includeArchived": include_archived,
                 "query": query,
                 "workspace": workspace,
+                "source": source,
             }
         )
         return await self.call("session/list", params, models.session.SessionListResult)
@@ -803,7 +809,7 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             message: One message; this or `messages`.
-            messages: Several, appended all or none; this or `message`.
+            messages: Several, appended all or none; this or `message`. Opaque records go along as `{record}`.
         """
         params = given(
             {
@@ -1066,6 +1072,9 @@ class AsyncMethods(ABC):
         *,
         session_id: str,
         from_: int | None = None,
+        to: int | None = None,
+        roles: list[str] | None = None,
+        cursor: str | None = None,
         limit: int | None = None,
         timeline_id: str | None = None,
     ) -> models.context.GetRecordsResult:
@@ -1074,12 +1083,18 @@ class AsyncMethods(ABC):
         Args:
             session_id: The session.
             from_: First line. Default: 0.
+            to: The line after the last. Default: the end.
+            roles: Only records of these roles; a page may then be empty, and still have a next one.
+            cursor: `nextCursor` of the page before; `from` counts no more then.
             timeline_id: Of this timeline instead of the live log.
         """
         params = given(
             {
                 "sessionId": session_id,
                 "from": from_,
+                "to": to,
+                "roles": roles,
+                "cursor": cursor,
                 "limit": limit,
                 "timelineId": timeline_id,
             }

@@ -98,6 +98,9 @@ class GetHistoryParams(ParamsStruct, kw_only=True):
 class GetRecordsParams(ParamsStruct, kw_only=True):
     session_id: str
     from_: Count | None = field(default=None, name="from")
+    to: Count | None = None
+    roles: list[str] | None = None
+    cursor: str | None = None
     limit: Limit | None = None
     timeline_id: str | None = None
 

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from timeleap_protocol.params import Int, Limit, Name, ParamsStruct, PathText, RequestId, choose
+from msgspec import Meta
+
+from timeleap_protocol.params import Int, LenientStruct, Limit, Name, ParamsStruct, PathText, RequestId, choose
+
+
+class NewSource(LenientStruct, kw_only=True):
+    kind: RequestId
+    key: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class SessionOpenParams(ParamsStruct, kw_only=True):
@@ -17,6 +24,7 @@ class SessionOpenParams(ParamsStruct, kw_only=True):
     title: str | None = None
     system_prompt: str | None = None
     workspace: str | None = None
+    source: NewSource | None = None
     auto_checkpoint: Literal["off", "turn", "step"] | None = None
     request_id: RequestId | None = None
 
@@ -25,12 +33,18 @@ class SessionCloseParams(ParamsStruct, kw_only=True):
     session_id: str
 
 
+class SourceFilter(LenientStruct, kw_only=True):
+    kind: RequestId
+    key: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+
+
 class SessionListParams(ParamsStruct, kw_only=True):
     cursor: str | None = None
     limit: Limit | None = None
     include_archived: bool | None = None
     query: str | None = None
     workspace: str | None = None
+    source: SourceFilter | None = None
 
 
 class SessionLatestParams(ParamsStruct, kw_only=True):

@@ -12,7 +12,7 @@ from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service.service import guard, tell_recovery
-from timeleap.sessions.shapes import set_members
+from timeleap.sessions.shapes import Source, set_members
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
@@ -80,6 +80,7 @@ async def _open_here(
             title=params.title,
             system_prompt=params.system_prompt,
             workspace=params.workspace,
+            source=Source(params.source.kind, params.source.key) if params.source is not None else None,
             auto_checkpoint=params.auto_checkpoint,
             guard=guard(params, call),
             progress=call.byte_progress("reading the log"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -49,6 +49,14 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.past import AtParams, DiffParams, DiffPoint
 
 T = TypeVar("T")
+
+
+class _Role(Struct):
+    role: str
+
+
+_ROLE: Final = msgspec.json.Decoder(_Role)
+"""Of a record that is JSON, or was made so by the engine (`LENIENT`)."""
 
 
 def at_its_turn(answer: Callable[[Session, Any, Call], Json]) -> Callable[[Service, Any, Call], Awaitable[Json]]:
@@ -102,21 +110,43 @@ def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
     return state.messages, reader.entries(following, following + 1)[0].state.messages
 
 
+class RecordsLeft(Struct, frozen=True):
+    """Lines `[start, stop)` of a log that are still to be shown; of those the records of some `roles`."""
+
+    session_id: str
+    start: int
+    stop: int
+    roles: list[str] | None
+    timeline_id: str | None
+    era: str
+
+
 @at_its_turn
-def get_records(session: Session, params: GetRecordsParams, _: Call) -> Json:
+def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
     """Lines of the log as they are: messages, control records and our own additions."""
-    reader = _reader(session, params.timeline_id)
-    lines = reader.state.lines
-    start = min(params.from_ or 0, lines)
-    stop = min(start + (params.limit or DEFAULT_PAGE), lines)
-    if start < stop:
-        stop = fitting(reader, start, stop, DEFAULT_PAGE_BYTES)
+    if params.cursor is not None:
+        left = paging.position_of(params.cursor, call.method, RecordsLeft, session)
+        reader = _reader(session, left.timeline_id)
+    else:
+        reader = _reader(session, params.timeline_id)
+        start = min(params.from_ or 0, reader.state.lines)
+        stop = reader.state.lines if params.to is None else max(start, min(params.to, reader.state.lines))
+        era = paging.era_of(session.head)
+        left = RecordsLeft(session.session_id, start, stop, params.roles, params.timeline_id, era)
+    if not 0 <= left.start <= left.stop <= reader.state.lines:
+        raise paging.unknown_cursor()
+    stop = min(left.start + (params.limit or DEFAULT_PAGE), left.stop)
+    if left.start < stop:
+        stop = fitting(reader, left.start, stop, DEFAULT_PAGE_BYTES)
     records = [
         {"line": row.line, "record": msgspec.Raw(row.body)}
-        for row in reader.rows(start, stop)
+        for row in reader.rows(left.start, stop)
         if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
+        and (left.roles is None or _ROLE.decode(row.body).role in left.roles)
     ]
-    return {"records": records, **shapes.set_members(next=stop if stop < lines else None)}
+    more = stop < left.stop
+    cursor = paging.encode_cursor(call.method, **asdict(replace(left, start=stop))) if more else None
+    return {"records": records, **shapes.set_members(next=stop if more else None, nextCursor=cursor)}
 
 
 class CheckpointsLeft(Struct, frozen=True):

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
     limit, archived = params.limit or DEFAULT_SESSION_PAGE, bool(params.include_archived)
-    request = ListRequest(params.cursor, limit, archived, params.query, params.workspace)
+    kind, key = (params.source.kind, params.source.key) if params.source else (None, None)
+    request = ListRequest(params.cursor, limit, archived, params.query, params.workspace, kind, key)
     return _listing(await service.store.list(request, _open_by_path(service, call)))
 
 

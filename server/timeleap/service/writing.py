@@ -1,12 +1,13 @@
-"""context/appendMessage: messages are checked and appended.
+"""context/appendMessage: messages and opaque records are checked and appended.
 
-Messages are checked here: a data model would make that slow. A message is the caller's own JSON object; nothing is
-added, dropped or reordered. Only its shape is checked.
+They are checked here: a data model would make that slow. A message, or record, is the caller's own JSON object; nothing
+is added, dropped or reordered. Only its shape is checked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.service.service import guard
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.context import AppendMessageParams
 
 RESERVED_KEY = "_tl"
+_OPAQUE_ROLE: Final = re.compile(r"_[a-z0-9-]{1,32}")
+_OUR_ROLES: Final = frozenset({"_checkpoint", "_usage"})
 
 
 async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
@@ -27,7 +30,11 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
     messages = params.messages
     if messages is not None:
         for number, message in enumerate(messages):
-            check_message(message, ["messages", number])
+            where: list[str | int] = ["messages", number]
+            if message.keys() == {"record"}:
+                check_opaque(message["record"], [*where, "record"])
+            else:
+                check_message(message, where)
     elif params.message is not None:
         check_message(params.message, ["message"])
         messages = [params.message]
@@ -45,6 +52,28 @@ def check_message(message: Any, where: list[str | int]) -> None:
         raise _refused(where, "a message is a JSON object", "dict_type")
     _check_role(message, where)
     _check_content(message, where)
+    _check_whole(message, where)
+
+
+def check_opaque(record: Any, where: list[str | int]) -> None:
+    """Check an opaque record at the wire location `where`: one that is kept and is no part of the history.
+
+    Raises:
+        InvalidInputError: With `errors` naming the place (`loc`) and what is wrong.
+        TooLargeError: Nested deeper than 128 levels.
+    """
+    if not isinstance(record, dict):
+        raise _refused(where, "a record is a JSON object", "dict_type")
+    role = record.get("role")
+    if not isinstance(role, str) or not _OPAQUE_ROLE.fullmatch(role) or role in _OUR_ROLES:
+        text = "the role of a record is _ and a name of 1 to 32 of a-z, 0-9 and -, which is none of Timeleap's own"
+        raise _refused([*where, "role"], text, "role")
+    if not isinstance(record.get("content"), str):
+        raise _refused([*where, "content"], "content is required: a string, empty if there is none", "content")
+    _check_whole(record, where)
+
+
+def _check_whole(message: dict[str, Any], where: list[str | int]) -> None:
     if RESERVED_KEY in message:
         raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
     if depth(message) > MAX_DEPTH:

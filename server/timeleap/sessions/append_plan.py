@@ -14,7 +14,15 @@ from timeleap.sessions.past import first_words, new_checkpoint, preview_of, stat
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
 from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import LogState, NewRecord, RecordKind, Role
-from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record, with_member
+from timeleap.storage.record import (
+    SENDER,
+    as_sent,
+    message_record,
+    opaque_record,
+    system_prompt_record,
+    usage_record,
+    with_member,
+)
 
 Json = dict[str, Any]
 Marks = Mapping[str, str | int]
@@ -64,7 +72,7 @@ class AppendPlan(Struct, frozen=True):
 def messages(
     state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: AutoCheckpoint
 ) -> AppendPlan:
-    """Messages; with `turn` each that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
+    """Messages, and opaque records (`{record}`); with `turn` each message that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
 
     Raises:
         InvalidInputError, TooLargeError: One of them is none, or larger than `MAX_MESSAGE_BYTES`.
@@ -158,7 +166,8 @@ def note_text(note: str, sender: str) -> str:
 
 
 def _message(message: Mapping[str, Any], marks: Marks | None) -> NewRecord:
-    record = message_record(message, marks)
+    is_opaque = message.keys() == {"record"}
+    record = opaque_record(message["record"], marks) if is_opaque else message_record(message, marks)
     if len(record.body) > MAX_MESSAGE_BYTES and len(as_sent(record.body)) > MAX_MESSAGE_BYTES:
         found = f"a message may have {MAX_MESSAGE_BYTES} bytes as compact JSON, not {len(as_sent(record.body))}"
         raise TooLargeError(found, limit="maxMessageBytes", maximum=MAX_MESSAGE_BYTES)

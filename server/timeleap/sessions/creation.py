@@ -13,7 +13,7 @@ from timeleap.sessions import files, meta, statefile
 from timeleap.sessions.past import find_line, read_checkpoint
 from timeleap.sessions.requests import short
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
-from timeleap.sessions.shapes import Approval, AutoCheckpoint, Mutation, set_members
+from timeleap.sessions.shapes import Approval, AutoCheckpoint, Mutation, Source, set_members
 from timeleap.storage.durable import atomic_write, storage_errors
 from timeleap.storage.engine import LogReader
 from timeleap.storage.log_files import fork_log
@@ -34,11 +34,13 @@ class Traits(Struct, frozen=True):
     workspace: str | None = None
     auto_checkpoint: AutoCheckpoint | None = None
     pins: tuple[str, ...] = ()
+    source: Source | None = None
 
     def members(self) -> Json:
         """The members of `timeleap.json` for them; None for those left out."""
         return {
             "workspace": self.workspace,
+            "source": self.source and self.source.wire(),
             "autoCheckpoint": None if self.auto_checkpoint == "off" else self.auto_checkpoint,
             "pins": list(self.pins) or None,
         }

@@ -16,7 +16,7 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.home import Home, is_session
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
-from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage
+from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
@@ -40,6 +40,7 @@ class Glance(Struct, frozen=True):
     title: str | None = None
     archived: bool = False
     workspace: str | None = None
+    source: Source | None = None
 
     @property
     def position(self) -> tuple[int, str]:
@@ -56,11 +57,15 @@ class ListRequest(Struct, frozen=True):
     include_archived: bool = False
     query: str | None = None
     workspace: str | None = None
+    source_kind: str | None = None
+    source_key: str | None = None
 
     def selects(self, session: Glance) -> bool:
         return (
             (self.include_archived or not session.archived)
             and (self.workspace is None or session.workspace == self.workspace)
+            and (self.source_kind is None or (session.source is not None and session.source.kind == self.source_kind))
+            and (self.source_key is None or (session.source is not None and session.source.key == self.source_key))
             and (self.query or "").casefold() in f"{session.title or ''}\n{session.session_id}".casefold()
         )
 
@@ -137,8 +142,9 @@ def glance(session_id: str, path: Path) -> Glance:
     """Look at a session. Raises OSError where its directory cannot be looked into."""
     list_directory(path)
     state = StateFile(path).read()
-    workspace = Meta(path, "readOnly").workspace
-    return Glance(session_id, path, last_change_ns(path), state.title, state.archived, workspace)
+    meta = Meta(path, "readOnly")
+    changed = last_change_ns(path)
+    return Glance(session_id, path, changed, state.title, state.archived, meta.workspace, meta.source)
 
 
 def last_change_ns(path: Path) -> int:
@@ -177,6 +183,7 @@ def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
         owner=owner_of(log) if deleted_at is None else None,
         damaged=damaged,
         deleted_at=deleted_at,
+        source=seen.source,
     )
 
 

@@ -1,7 +1,7 @@
 """`timeleap.json`: what is ours beside a log, in one file, so that one atomic write is one step.
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
-`workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
+`workspace`, `source`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
@@ -43,7 +43,7 @@ from timeleap.sessions.files import (
 from timeleap.sessions.requests import HIGHEST
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.session_files import META_NAME
-from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent, set_members
+from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.sessions.tree_settings import TreeSettings
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
@@ -57,6 +57,9 @@ REQUESTS_REDACTED: Final = "requestsRedacted"
 FILES_FOLLOWED: Final = "filesFollowed"
 """The token of the last restore of files that the log has followed; with the proof of a rewrite it counts only if that
 was done."""
+MAX_SOURCE_KIND: Final = 64
+MAX_SOURCE_KEY: Final = 4096
+"""Characters."""
 ORIGIN_DIGITS = 8
 """Of a session's uid, in the records of its requests."""
 
@@ -77,6 +80,7 @@ MODEL: Final[Mapping[str, Check]] = {
     "createdAt": date,
     "createdBy": model({"r": text(), "h": text(), "m": text()}, required=("r", "h", "m")),
     "workspace": text(empty=False),
+    "source": model({"kind": text(most=MAX_SOURCE_KIND), "key": text(most=MAX_SOURCE_KEY)}, required=("kind", "key")),
     "parent": model({"sessionId": text(most=200), "checkpointUid": text(most=200)}, required=("sessionId",)),
     "autoCheckpoint": choice(*get_args(AutoCheckpoint)),
     "subagents": items(model({"name": text(), "systemPrompt": text()}, required=("name", "systemPrompt"))),
@@ -148,6 +152,10 @@ def decode(document: Mapping[str, Any]) -> Document:
     return files.decode(document, MODEL, VERSION, unversioned=0, migrations=MIGRATIONS)
 
 
+def _source(member: Mapping[str, str]) -> Source:
+    return Source(member["kind"], member["key"])
+
+
 def _parent(member: Mapping[str, str]) -> Parent:
     return Parent(member["sessionId"], member.get("checkpointUid"))
 
@@ -188,6 +196,7 @@ class Meta:
     uid = _Attribute("uid", "")
     created_at = _Attribute[str | None]("createdAt", None)
     workspace = _Attribute[str | None]("workspace", None)
+    source = _Attribute[Source | None]("source", None, _source)
     parent = _Attribute[Parent | None]("parent", None, _parent)
     auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")
     subagents = _Attribute[tuple[Subagent, ...] | None](

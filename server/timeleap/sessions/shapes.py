@@ -223,7 +223,7 @@ def appended_events(
     if told is not None:
         kind, members = told
         found.append(Event(kind, head, members, CONTEXT, cause))
-    if after > before:
+    if after > before or not found:  # opaque records alone change the head, too
         found.append(Event("messagesAppended", head, {"firstIndex": before, "count": after - before}, CONTEXT, cause))
     return found
 
@@ -401,6 +401,17 @@ class Owner(Struct, frozen=True):
     since: str
 
 
+class Source(Struct, frozen=True):
+    """What a session belongs to in another program: the `kind` of program, and its `key` of the conversation."""
+
+    kind: str
+    key: str
+
+    def wire(self) -> Json:
+        """`source` of the contract."""
+        return {"kind": self.kind, "key": self.key}
+
+
 class SessionInfo(Struct, frozen=True):
     """A session as a list shows it."""
 
@@ -417,6 +428,7 @@ class SessionInfo(Struct, frozen=True):
     owner: Owner | None = None
     damaged: str | None = None  # why part of it could not be read
     deleted_at: str | None = None  # ISO-8601 UTC; only in the trash
+    source: Source | None = None
 
     def wire(self) -> Json:
         """`SessionInfo` of the contract."""
@@ -434,6 +446,7 @@ class SessionInfo(Struct, frozen=True):
             **set_members(
                 parent=parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
                 owner=owner and {"pid": owner.pid, "host": owner.host, "since": owner.since},
+                source=self.source and self.source.wire(),
                 deletedAt=self.deleted_at,
                 damaged=self.damaged,
             ),

@@ -31,7 +31,16 @@ from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.seal import KeyRing, Register, SealLocation
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import AutoCheckpoint, Event, Mutation, Retention, SessionInfo, SessionPage, Shapes
+from timeleap.sessions.shapes import (
+    AutoCheckpoint,
+    Event,
+    Mutation,
+    Retention,
+    SessionInfo,
+    SessionPage,
+    Shapes,
+    Source,
+)
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import TreeOf, no_tree
@@ -97,11 +106,12 @@ class SessionStore:
         title: str | None = None,
         system_prompt: str | None = None,
         workspace: str | None = None,
+        source: Source | None = None,
         auto_checkpoint: AutoCheckpoint | None = None,
         guard: Mutation = NOBODY,
         progress: Progress | None = None,
     ) -> OpenedSession:
-        """Open a session; one that is new is made, with title, system prompt and workspace, if `create` says so.
+        """Open a session; one that is new is made, with title, system prompt, workspace and source, if `create` says so.
 
         Args:
             session_id: A new one is invented where neither this nor `path` is given.
@@ -126,7 +136,7 @@ class SessionStore:
             if path is None and session_id not in self._openings and not self._exists(session_id):
                 if not create:
                     raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
-                traits = Traits(title, system_prompt, workspace, auto_checkpoint)
+                traits = Traits(title, system_prompt, workspace, auto_checkpoint, source=source)
                 created = await asyncio.to_thread(self._create, session_id, traits, guard)
             elif path is None:
                 duplicate = await self.made_by(session_id, guard)

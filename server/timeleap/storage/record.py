@@ -282,6 +282,11 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
     return _with_tl(NewRecord(body, RecordKind.MESSAGE, _ROLES.get(role, Role.OTHER), value, flags), tl)
 
 
+def opaque_record(record: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
+    """A client's own control record, which is no part of the history; its keys, values and order are kept."""
+    return _with_tl(NewRecord(encode_json(record), RecordKind.FOREIGN), tl)
+
+
 def usage_record(token_count: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(token_count, "token count")
     body = _control({"role": "_usage", "token_count": token_count}, style)

@@ -28,8 +28,8 @@ export interface AppendMessageParams {
   requestId?: string;
   /** One message; this or `messages`. */
   message?: NewMessage;
-  /** Several, appended all or none; this or `message`. */
-  messages?: NewMessage[];
+  /** Several, appended all or none; this or `message`. Opaque records go along as `{record}`. */
+  messages?: NewItem[];
 }
 
 /** Where the messages went and what the context amounts to now. */
@@ -808,6 +808,12 @@ export interface GetRecordsParams {
   sessionId: string;
   /** First line. Default: 0. */
   from?: number;
+  /** The line after the last. Default: the end. */
+  to?: number;
+  /** Only records of these roles; a page may then be empty, and still have a next one. */
+  roles?: string[];
+  /** `nextCursor` of the page before; `from` counts no more then. */
+  cursor?: string;
   limit?: number;
   /** Of this timeline instead of the live log. */
   timelineId?: string;
@@ -818,6 +824,8 @@ export interface GetRecordsResult {
   records: LogRecord[];
   /** `from` of the next page. */
   next?: number;
+  /** The same as a cursor: it is refused once the log was rewritten. */
+  nextCursor?: string;
 }
 
 /** Only the head. */
@@ -1122,6 +1130,9 @@ export interface NewImagePart {
   image_url: NewMediaUrl;
 }
 
+/** A message to be appended, or an opaque record. */
+export type NewItem = NewMessage | NewRecord;
+
 /** Where the data of a media part is: a URL, often a `data:` one. */
 export interface NewMediaUrl {
   url: string;
@@ -1144,6 +1155,19 @@ export interface NewMessage {
   [member: string]: unknown;
 }
 
+/** An opaque record to be appended. */
+export interface NewRecord {
+  record: OpaqueRecord;
+}
+
+/** What a new session belongs to in another program. */
+export interface NewSource {
+  /** The kind of program. */
+  kind: string;
+  /** Its key of the conversation. */
+  key: string;
+}
+
 /** What the model thought before it answered. */
 export interface NewThinkPart {
   type: "think";
@@ -1163,6 +1187,14 @@ export interface NewToolCall {
 export interface NewVideoPart {
   type: "video_url";
   video_url: NewMediaUrl;
+}
+
+/** A record of a client's own, which is kept byte for byte and is no part of the history. */
+export interface OpaqueRecord {
+  /** `_` and a name; not `_checkpoint` or `_usage`. */
+  role: string;
+  /** Empty if there is none. */
+  content: string;
 }
 
 /** A part of a type this version does not know; it is kept as it is. */
@@ -1728,6 +1760,7 @@ export interface SessionInfo {
   messageCount: number;
   tokenCount: number;
   parent?: Parent;
+  source?: Source;
   owner?: Owner;
   /** Why its files cannot be read; absent where they can. */
   damaged?: string;
@@ -1806,6 +1839,8 @@ export interface SessionListParams {
   query?: string;
   /** Only sessions of this workspace (URI). */
   workspace?: string;
+  /** Only sessions of this program. */
+  source?: SourceFilter;
 }
 
 /** Sessions, newest change first. */
@@ -1866,6 +1901,8 @@ export interface SessionOpenParams {
   systemPrompt?: string;
   /** URI; used on creation only. */
   workspace?: string;
+  /** Used on creation only; a fork does not inherit it. */
+  source?: NewSource;
   /** `turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays until set otherwise. */
   autoCheckpoint?: "off" | "turn" | "step";
   /** Makes the creation safe to retry. */
@@ -2364,6 +2401,20 @@ export interface SetTraceParams {
 export interface ShutdownParams {
 }
 
+/** What a session belongs to in another program. */
+export interface Source {
+  /** The kind of program. */
+  kind: string;
+  /** Its key of the conversation. */
+  key: string;
+}
+
+/** Of which program, and of which of its conversations. */
+export interface SourceFilter {
+  kind: string;
+  key?: string;
+}
+
 /** Something worth knowing that stops nothing. Members beyond these depend on the kind. */
 export interface StateWarning {
   kind: string;
@@ -2557,6 +2608,7 @@ export interface TrashedSession {
   messageCount: number;
   tokenCount: number;
   parent?: Parent;
+  source?: Source;
   owner?: Owner;
   /** Why its files cannot be read; absent where they can. */
   damaged?: string;
