@@ -125,8 +125,8 @@ examples: setup $(TYPESCRIPT)/dist/.built  ## Run the examples and everything th
 	$(PYTEST) tests/wire/test_examples.py tests/architecture/test_readme.py
 
 .PHONY: torture
-torture: setup  ## The long programmes: faults, crash states, soak
-	$(PYTEST) -m torture --timeout=3600 $(TESTS)
+torture: setup  ## The long programmes: faults, crash states, soak; undo of files beside other agents, into docs/undo-torture.md
+	@$(PYTEST) -m torture --timeout=3600 $(TESTS); failed=$$?; $(RUN) -m tests.torture.page; exit $$failed
 
 .PHONY: bench
 bench: setup $(PEERS)/.installed  ## Measure every row of benchmarks/rows.py beside its peer; writes docs/performance.md (BENCH=... for some of it)

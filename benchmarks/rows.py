@@ -45,6 +45,7 @@ class Row:
 
 
 KIMI: Final = "kimi-cli in process, not synced"
+SHADOW: Final = "`git add -A` and commit in a shadow repository"
 MOST: Final[Sense] = "at most"
 
 APPEND: Final = (
@@ -150,6 +151,15 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("20", "search a word in 100 000 messages", "`grep -c` of the file", 3, 1.5, MOST),
     Row("21", "memory of a fresh server", "bare pygls server", 1.1, 0.8, MOST, ci=True),
     Row("21-session", "memory of each further open session", "", 0.2, 0.2, MOST, "MB", ci=True),
+    Row("22", "first snapshot of 50 000 files in a packed repository", "", 1.5, 0.9, MOST, "s"),
+    Row("22-shadow", "first snapshot of 50 000 files in a packed repository", SHADOW, 10, 20),
+    Row("22-disk", "disk that the first snapshot of 50 000 files takes", SHADOW, 0.125, 0.1, MOST),
+    Row("23", "snapshot of 50 000 files none of which changed", "", 0.5, 0.4, MOST, "s"),
+    Row("23-status", "snapshot of 50 000 files none of which changed", "`git status`", 1.3, 1, MOST),
+    Row("24", "snapshot of 50 000 files ten of which changed", "", 0.7, 0.4, MOST, "s"),
+    Row("25", "dry run of going back ten of 50 000 files", "", 0.6, 0.4, MOST, "s"),
+    Row("26", "append to another session while snapshots of 50 000 files are taken", "no snapshots", 1.5, 1.1, MOST),
+    Row("26-most", "append while snapshots of 50 000 files are taken, 95th percentile", "", 10, 2, MOST, "ms"),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -128,6 +128,37 @@ class Server(Child):
         for reply in self.exchange(frames, in_flight):
             if b'"error":' in reply[:60]:
                 raise RuntimeError(reply)
+
+    def delays(self, frames: Sequence[bytes], meanwhile: Callable[[], bytes] | None) -> Iterator[float]:
+        """Send requests, each after the reply to the one before; yields the seconds that each took.
+
+        Args:
+            frames: The requests.
+            meanwhile: Gives the frame of another request, one of which is being carried out all the time.
+        """
+        pending: int | None = None
+        for frame in frames:
+            if pending is None and meanwhile is not None:
+                pending = self._sent(meanwhile())
+            started = time.perf_counter()
+            number, replied = self._sent(frame), False
+            while not replied:
+                for reply in map(json.loads, self.read()):
+                    if reply.get("id") == number:
+                        yield time.perf_counter() - started
+                        replied = True
+                    elif reply.get("id") == pending:
+                        pending = None
+                    if "error" in reply:
+                        raise RuntimeError(reply["error"])
+        while pending is not None:
+            if any(json.loads(body).get("id") == pending for body in self.read()):
+                pending = None
+
+    def _sent(self, frame: bytes) -> int:
+        """Send a frame of ours; returns its request's id."""
+        self.send(frame)
+        return int(json.loads(frame.partition(b"\r\n\r\n")[2])["id"])
 
     def send(self, data: bytes) -> None:
         """Write bytes, all of them."""

@@ -1,0 +1,145 @@
+"""opencode, driven over its HTTP server: `revert` and `unrevert` of a message."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.torture.agent import (
+    PATIENCE,
+    TOOLS,
+    Agent,
+    Conversation,
+    Outcome,
+    Step,
+    TurnFailedError,
+    check_turn,
+    expanded,
+    used_space,
+)
+from tests.torture.fake_model import FakeModel
+
+PROGRAM = TOOLS / "node_modules" / ".bin" / "opencode"
+NAMES = {
+    "shell": "bash", "read": "read", "write": "write", "edit": "edit",
+    "path": "filePath", "old": "oldString", "new": "newString",
+}  # fmt: skip
+
+
+class Opencode(Agent):
+    """One `opencode serve`."""
+
+    name = "opencode"
+    how = "`opencode serve`; `POST /session/ID/revert {messageID}`, `POST /session/ID/unrevert`"
+
+    _process: subprocess.Popen[bytes] | None = None
+    _url = ""
+
+    @classmethod
+    def version(cls) -> str:
+        return subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+    def open(self, folder: Path) -> Conversation:
+        session = self.ask("/session", folder, {})
+        return _Conversation(self, folder, session["id"])
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def close(self) -> None:
+        self.kill()
+
+    def stored(self) -> int:
+        return used_space(self.home / ".local" / "share" / "opencode" / "snapshot")
+
+    def environment(self) -> dict[str, str]:
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "fake",
+            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "none"},
+            "models": {"fake": {"name": "fake", "tool_call": True, "limit": {"context": 1_000_000, "output": 8000}}},
+        }
+        config = {
+            "model": "fake/fake", "small_model": "fake/fake", "permission": {"*": "allow", "external_directory": "allow"},
+            "autoupdate": False, "share": "disabled", "lsp": False, "formatter": False, "provider": {"fake": provider},
+        }  # fmt: skip
+        off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+        return {
+            **super().environment(),
+            **{f"OPENCODE_DISABLE_{name}": "1" for name in off},
+            "OPENCODE_CONFIG_CONTENT": json.dumps(config),
+        }
+
+    def ask(self, path: str, folder: Path, body: dict[str, Any] | None) -> Any:
+        """One request about a folder; the server is started if need be."""
+        if self._process is None:
+            self._start(folder)
+        query = urllib.parse.urlencode({"directory": str(folder)})
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}{path}?{query}", data, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+            return json.loads(reply.read() or b"null")
+
+    def _start(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [*self.prefix, str(PROGRAM), "serve", "--port", "0", "--hostname", "127.0.0.1"],
+            cwd=folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if found := re.search(rb"http://127\.0\.0\.1:\d+", line):
+                self._url = found[0].decode()
+                return
+        raise RuntimeError("opencode ended before it listened")
+
+
+class _Conversation(Conversation):
+    def __init__(self, agent: Opencode, folder: Path, session: str) -> None:
+        super().__init__(folder)
+        self._agent, self._session = agent, session
+
+    def turn(self, *steps: Step) -> None:
+        model: FakeModel = self._agent.model
+        number, prompt = model.plan(expanded(steps, self.folder, NAMES))
+        try:
+            reply = self._post("message", {"parts": [{"type": "text", "text": prompt}]})
+            error = reply["info"].get("error")
+        except OSError as failure:
+            error = failure
+        said = self._agent.ask(f"/session/{self._session}/message", self.folder, None)
+        ids = [each["info"]["id"] for each in said if each["info"]["role"] == "user"]
+        self.prompts += [each for each in ids[-1:] if each not in self.prompts]
+        if error is not None:
+            raise TurnFailedError(str(error))
+        check_turn(steps, self.folder, model.results[number])
+
+    def undo(self, turns: int = 1) -> Outcome:
+        return self._attempt("revert", {"messageID": self.prompts[-turns]})
+
+    def redo(self) -> Outcome:
+        return self._attempt("unrevert", {})
+
+    def _attempt(self, action: str, body: dict[str, Any]) -> Outcome:
+        try:
+            reply = self._post(action, body)
+        except urllib.error.HTTPError as error:
+            return Outcome(False, f"HTTP {error.code}: {error.read(300).decode(errors='replace')}")
+        except OSError as error:  # it was killed, or hangs
+            return Outcome(False, str(error))
+        return Outcome(True, str(reply.get("revert") or ""))
+
+    def _post(self, action: str, body: dict[str, Any]) -> Any:
+        return self._agent.ask(f"/session/{self._session}/{action}", self.folder, body)
