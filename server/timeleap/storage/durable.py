@@ -396,6 +396,11 @@ def replace_file(source: Path, target: Path) -> None:
     os.replace(source, target)
 
 
+def replace_at(source: str, target: str, source_folder: int | None, target_folder: int | None) -> None:
+    """As `replace_file`, of names within folders that are open (None: the names are whole paths)."""
+    os.replace(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+
+
 def link_exclusive(source: Path, target: Path) -> bool:
     """Give the file a second name; False where the file system has no hard links. Raises FileExistsError."""
     try:

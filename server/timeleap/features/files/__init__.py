@@ -1,0 +1,1 @@
+"""Snapshots of the workspace's files, and their restore."""

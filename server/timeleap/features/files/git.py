@@ -1,0 +1,298 @@
+"""Runs git, on our own repositories; the only caller of the program.
+
+Nothing of the user's settings may change what it does: variables, system and global files are shut out, and so are
+hooks, monitors and filters. Every end of it is judged: a command that failed yields nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final
+
+from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, StorageFailureError
+from timeleap.features.files.records import Control
+
+OLDEST: Final = (2, 36)
+"""The first version that can be told to sync what it writes (core.fsync)."""
+
+_POLL_SECONDS: Final = 0.1
+_BLOCK: Final = 1 << 20
+_POSIX: Final = os.name == "posix"
+_SETTINGS: Final = (
+    "core.fsync=all", "core.fsyncMethod=batch", "gc.auto=0", "maintenance.auto=false", "core.fsmonitor=false",
+    "core.untrackedCache=false", "core.splitIndex=false", f"core.hooksPath={os.devnull}", "core.autocrlf=false",
+    "core.safecrlf=false", "core.quotePath=false", "core.ignoreCase=false", "core.precomposeUnicode=false",
+    f"core.fileMode={str(_POSIX).lower()}", f"core.symlinks={str(_POSIX).lower()}", "core.protectHFS=false",
+    f"core.protectNTFS={str(not _POSIX).lower()}", "index.threads=true", "advice.ignoredHook=false",
+    "submodule.recurse=false", "protocol.allow=never", "core.logAllRefUpdates=false",
+)  # fmt: skip
+_NO_SPACE: Final = ((b"No space left on device", "ENOSPC"), (b"Disk quota exceeded", "EDQUOT"))
+
+
+class GitError(Exception):
+    """A git command failed; `stderr` is what it said."""
+
+    def __init__(self, command: str, code: int, stderr: bytes) -> None:
+        super().__init__(f"git {command} ended with {code}")
+        self.command = command
+        self.stderr = stderr
+
+    def as_damage(self, path: Path) -> CorruptedError:
+        said = self.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        message = f"the repository of snapshots {path} cannot be used (git {self.command}): {''.join(said)[:200]}"
+        return CorruptedError(message, path=str(path))
+
+
+@cache
+def check_version(path: str | None) -> None:
+    """Raises FilesUnavailableError if there is no git on `path` (the value of PATH) or only one older than `OLDEST`."""
+    wanted = ".".join(map(str, OLDEST))
+    try:
+        done = subprocess.run(["git", "--version"], capture_output=True, check=False, env=_environment())
+    except OSError as error:
+        message = f"there is no git program: install git {wanted} or newer to keep the workspace's files"
+        raise FilesUnavailableError(message, reason="noGit") from error
+    found = re.search(rb"(\d+)\.(\d+)", done.stdout)
+    if done.returncode or found is None or (int(found[1]), int(found[2])) < OLDEST:
+        said = done.stdout.decode("utf-8", "replace").strip()[:100] or "git does not run"
+        raise FilesUnavailableError(f"{said}: to keep the workspace's files takes git {wanted}", reason="noGit")
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("GIT_")}
+    who = {"NAME": "timeleap", "EMAIL": "timeleap@localhost"}
+    return {
+        **kept,
+        **{f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in who.items()},
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
+
+
+class Git:
+    """Git with a repository of ours and a working tree.
+
+    Attributes:
+        alternate: An object folder of somebody else's from which objects may be read; None for none.
+    """
+
+    def __init__(self, repository: Path, root: Path, *, settings: Sequence[str] = ()) -> None:
+        self.repository = repository
+        self.root = root
+        self.alternate: str | None = None
+        self._settings = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+
+    def start(
+        self,
+        *command: str,
+        index: Path | None = None,
+        root: Path | None = None,
+        repository: Path | None = None,
+        borrowing: bool = True,
+        stdin: int = subprocess.PIPE,
+    ) -> subprocess.Popen[bytes]:
+        """A process of git; `root` and `repository` in the place of ours, `borrowing`: with the alternate's objects."""
+        environment = _environment()
+        environment["GIT_DIR"] = str(repository or self.repository)
+        environment["GIT_WORK_TREE"] = str(root or self.root)
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = str(index)
+        if borrowing and self.alternate is not None:
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self.alternate
+        arguments = ["git", *self._settings, *command]
+        try:
+            return subprocess.Popen(
+                arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+                cwd=root or self.root,
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            if not (root or self.root).is_dir():
+                message = f"the folder {root or self.root} is gone: no snapshot of its files can be taken"
+                raise FilesUnavailableError(message, reason="rootMissing") from error
+            raise FilesUnavailableError("there is no git program any more", reason="noGit") from error
+
+    def run(
+        self,
+        *command: str,
+        stdin: bytes = b"",
+        control: Control | None = None,
+        index: Path | None = None,
+        root: Path | None = None,
+        repository: Path | None = None,
+        borrowing: bool = True,
+        accepted: tuple[int, ...] = (0,),
+    ) -> bytes:
+        """The output of a command.
+
+        Raises:
+            GitError: It ended with a code that is not `accepted`.
+            StorageFailureError: The disk is full.
+            CancelledError: `control` says so; the process was ended.
+        """
+        process = self.start(*command, index=index, root=root, repository=repository, borrowing=borrowing)
+        output, errors = _communicate(process, stdin, control)
+        if process.returncode not in accepted:
+            raise self.failure(command[0], process.returncode, errors)
+        return output
+
+    def failure(self, command: str, code: int, stderr: bytes) -> GitError | StorageFailureError:
+        """The error for a command that ended with `code`."""
+        for said, name in _NO_SPACE:
+            if said in stderr:
+                message = f"cannot store a snapshot (git {command}): {said.decode()}"
+                return StorageFailureError(message, path=str(self.repository), errno=name)
+        return GitError(command, code, stderr)
+
+    def text(self, *command: str, stdin: bytes = b"", index: Path | None = None) -> str:
+        """The output of a command, an object's name for instance, without its line end."""
+        return self.run(*command, stdin=stdin, index=index).decode("ascii").strip()
+
+    def blobs(self) -> BlobReader:
+        return BlobReader(self)
+
+    def sizes(self, oids: Sequence[str], *, borrowing: bool = True) -> dict[str, int]:
+        """The sizes of those of the objects that exist."""
+        if not oids:
+            return {}
+        asked = "\n".join(dict.fromkeys(oids)).encode()
+        found = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked, borrowing=borrowing)
+        pairs = (line.split(b" ") for line in found.splitlines())
+        return {pair[0].decode(): int(pair[1]) for pair in pairs if pair[1] != b"missing"}
+
+
+def _communicate(process: subprocess.Popen[bytes], stdin: bytes, control: Control | None) -> tuple[bytes, bytes]:
+    try:
+        if control is None:
+            return process.communicate(stdin)
+        pending: bytes | None = stdin
+        while True:
+            if control.cancelled():
+                raise CancelledError("cancelled while the workspace's files were looked at; nothing was written")
+            try:
+                return process.communicate(pending, timeout=_POLL_SECONDS)
+            except subprocess.TimeoutExpired:
+                pending = None  # what is left of it is sent on
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+
+
+class BlobReader:
+    """Reads contents of blobs by one process, one after the other."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._process = git.start("cat-file", "--batch")
+
+    def __enter__(self) -> BlobReader:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def copy(self, oid: str, write: Callable[[bytes], object]) -> int:
+        """Hand the blob's content to `write` in blocks, and return its length in bytes.
+
+        Raises:
+            CorruptedError: There is no such object.
+        """
+        stdin, stdout = _piped(self._process.stdin), _piped(self._process.stdout)
+        stdin.write(oid.encode() + b"\n")
+        stdin.flush()
+        header = stdout.readline().split()
+        if len(header) != 3 or header[1] != b"blob":
+            path = self._git.repository
+            raise CorruptedError(f"the repository of snapshots {path} has lost a file's content", path=str(path))
+        total = left = int(header[2])
+        while left:
+            block = stdout.read(min(left, _BLOCK))
+            if not block:
+                raise EOFError("git cat-file ended early")
+            write(block)
+            left -= len(block)
+        stdout.read(1)
+        return total
+
+    def beginning(self, oid: str, size: int) -> bytes:
+        """The first `size` bytes of a blob."""
+        blocks: list[bytes] = []
+
+        def keep(block: bytes) -> None:
+            if not blocks:
+                blocks.append(block[:size])
+
+        self.copy(oid, keep)
+        return b"".join(blocks)
+
+
+def _piped(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None, "started with pipes"
+    return stream
+
+
+def quiet_query(root: Path, *command: str) -> bytes:
+    """The output of a command that only reads, in the user's own repository at `root`.
+
+    Raises:
+        GitError: It failed; that of a folder without a repository, too.
+    """
+    settings = [
+        part for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}") for part in ("-c", setting)
+    ]
+    arguments = ["git", *settings, *command]
+    done = subprocess.run(arguments, cwd=root, capture_output=True, check=False, env=_environment())
+    if done.returncode:
+        raise GitError(command[0], done.returncode, done.stderr)
+    return done.stdout
+
+
+class Parallel:
+    """Calls that run at the same time; `result` waits for one of them and raises what it raised."""
+
+    def __init__(self, *calls: Callable[[], bytes]) -> None:
+        self._results: list[bytes | BaseException | None] = [None] * len(calls)
+        self._threads = [threading.Thread(target=self._run, args=pair, daemon=True) for pair in enumerate(calls)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, number: int, call: Callable[[], bytes]) -> None:
+        try:
+            self._results[number] = call()
+        except BaseException as error:
+            self._results[number] = error
+
+    def result(self, number: int) -> bytes:
+        self._threads[number].join()
+        result = self._results[number]
+        if isinstance(result, BaseException):
+            raise result
+        assert result is not None
+        return result
+
+
+def joined(paths: Iterable[bytes]) -> bytes:
+    """Paths as git reads them with `-z`."""
+    return b"".join(path + b"\0" for path in paths)
+
+
+def split(output: bytes) -> list[bytes]:
+    """What git writes with `-z`."""
+    return output.split(b"\0")[:-1]

@@ -1,0 +1,329 @@
+"""Carries restores out, and brings interrupted ones to an end.
+
+First all new contents are written beside their places, under names of their own: a full disk is met before anything
+has changed. Then they get their names, and deletions come last. An intent, synced before the first of it, names the
+snapshots of both states; from those two follows what is left to do, in either direction.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec import Struct
+
+from timeleap.errors import FilesConflictError, FilesIncompleteError, StorageFailureError
+from timeleap.failpoints import failpoint
+from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
+from timeleap.features.files.disk import Disk, Found, is_mode_changed
+from timeleap.features.files.git import GitError
+from timeleap.features.files.records import LISTED, Control, Recovered, encode_paths
+from timeleap.features.files.repository import Commit, Repository
+from timeleap.features.files.restore_plan import Work
+from timeleap.features.files.scanner import TEMPORARY, folders_of
+from timeleap.storage.durable import remove_file, storage_errors, sync_directory
+
+INTENT: Final = "restore.json"
+_SYNCED_ALONE: Final = 200
+"""Up to so many files are synced one by one; for more it takes less to sync all there is."""
+
+
+class Intent(Struct, frozen=True):
+    """A restore that has begun; `token` names the change of the log that it belongs to, None for a restore alone."""
+
+    session_uid: str
+    token: str | None
+    before: str
+    after: str
+    target: str
+    prefix: str
+
+
+def read_intent(repository: Repository) -> Intent | None:
+    members = repository.read_json(INTENT)
+    names = ("session", "before", "after", "target", "prefix")
+    if not all(isinstance(members.get(name), str) for name in names):
+        return None
+    token = members.get("token")
+    session, before, after, target, prefix = (members[name] for name in names)
+    if not str(prefix).startswith(TEMPORARY) or "/" in prefix:
+        return None
+    return Intent(session, token if isinstance(token, str) else None, before, after, target, prefix)
+
+
+def write_intent(repository: Repository, intent: Intent) -> None:
+    members: dict[str, Any] = {
+        "session": intent.session_uid, "token": intent.token, "before": intent.before, "after": intent.after,
+        "target": intent.target, "prefix": intent.prefix,
+    }  # fmt: skip
+    repository.write_json(INTENT, members)
+
+
+def remove_intent(repository: Repository) -> None:
+    with storage_errors("end a restore", repository.path / INTENT):
+        remove_file(repository.path / INTENT)
+        sync_directory(repository.path)
+
+
+def new_prefix() -> str:
+    return f"{TEMPORARY}{secrets.token_hex(6)}-"
+
+
+class Writer:
+    """Changes the files of one root from one state to another."""
+
+    def __init__(self, repository: Repository, prefix: str, control: Control) -> None:
+        self._repository = repository
+        self._git = repository.git
+        self._disk = Disk(repository.root.path)
+        self._prefix = prefix
+        self._control = control
+        self._staged: dict[str, str] = {}
+
+    def carry_out(self, work: Work) -> None:
+        """Do all of it, or nothing.
+
+        Raises:
+            FilesConflictError: A file was changed while this was going on; everything else is as before.
+            StorageFailureError: The system refused; everything is as before.
+            FilesIncompleteError: It could not be undone; the intent is to stay.
+        """
+        try:
+            self._check(work.steps)
+            self._stage(work.steps)
+        except BaseException as error:
+            self._discard()
+            raise _told(error) from error
+        failpoint("files.staged")
+        done: list[Difference] = []
+        try:
+            self._exchange(work.steps, done)
+            self._settle_folders(work)
+            self._sync(work.steps)
+        except BaseException as error:
+            self._discard()
+            self._take_back(done)
+            raise _told(error) from error
+
+    # The steps of it
+
+    def _check(self, steps: Iterable[Difference]) -> None:
+        changed = [step.path for step in steps if not matches(step.old, self._disk.look(step.path, content=True))]
+        if changed:
+            raise changed_meanwhile(changed)
+
+    def _stage(self, steps: list[Difference]) -> None:
+        """Write the new contents, under names of their own."""
+        written = [step for step in steps if step.new is not None and step.kind != "mode"]
+        alone = len(written) <= _SYNCED_ALONE
+        with self._git.blobs() as blobs:
+            for number, step in enumerate(written):
+                self._control.progress("restore", number, len(written))
+                entry = step.new
+                assert entry is not None
+                folder = self._disk.nearest_folder(step.path)
+                place = f"{folder}/{self._prefix}{number}" if folder else f"{self._prefix}{number}"
+                self._staged[step.path] = place
+                if entry.is_link:
+                    content: list[bytes] = []
+                    blobs.copy(entry.oid, content.append)
+                    self._disk.write_link(place, b"".join(content))
+                else:
+                    self._disk.write_file(place, entry.mode, _copier(blobs.copy, entry.oid), sync=alone)
+        if not alone:
+            _sync_all()
+
+    def _exchange(self, steps: list[Difference], done: list[Difference]) -> None:
+        paths = {step.path for step in steps if step.new is not None}
+        above = folders_of(paths)
+        blocking = [step for step in steps if step.new is None and (step.path in above or _below(step.path, paths))]
+        for step in blocking:
+            self._remove(step, done)
+        for folder in sorted(folders_of(step.path for step in blocking), reverse=True):
+            if folder in paths or _below(folder, paths):
+                self._disk.remove_folder(folder)
+        for step in steps:
+            if step.new is None:
+                continue
+            self._check([step])
+            done.append(step)
+            if step.kind == "mode":
+                self._disk.set_mode(step.path, step.new.mode)
+            else:
+                folder = step.path.rpartition("/")[0]
+                if folder:
+                    self._disk.make_folder(folder)
+                if stat.S_ISDIR((self._disk.look(step.path) or _NOTHING).mode):
+                    self._disk.remove_folder(step.path)
+                self._disk.move(self._staged.pop(step.path), step.path)
+            failpoint("files.moved")
+        removed = {step.path for step in blocking}
+        for step in steps:
+            if step.new is None and step.path not in removed:
+                self._remove(step, done)
+
+    def _remove(self, step: Difference, done: list[Difference]) -> None:
+        self._check([step])
+        done.append(step)
+        self._disk.remove(step.path)
+        failpoint("files.removed")
+
+    def _settle_folders(self, work: Work) -> None:
+        for folder in work.folders_removed:
+            self._disk.remove_folder(folder)
+        for folder in work.folders_made:
+            with suppress(FileExistsError, NotADirectoryError):
+                self._disk.make_folder(folder)
+        for folder, mode in sorted(work.folder_modes.items(), reverse=True):
+            with suppress(OSError):
+                self._disk.set_mode(folder, mode, folder=True)
+        failpoint("files.folders_settled")
+
+    def _sync(self, steps: list[Difference]) -> None:
+        root = self._repository.root.path
+        folders = {step.path.rpartition("/")[0] for step in steps}
+        if len(folders) > _SYNCED_ALONE:
+            _sync_all()
+            return
+        for folder in folders:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                sync_directory(root / folder)
+
+    def _discard(self) -> None:
+        for place in self._staged.values():
+            with suppress(OSError):
+                self._disk.remove(place)
+        self._staged.clear()
+
+    def _take_back(self, done: list[Difference]) -> None:
+        """Undo steps of which some may not have happened."""
+        back = [
+            Difference(step.path, step.new, step.old)
+            for step in done
+            if not matches(step.old, self._disk.look(step.path, content=True))
+        ]
+        try:
+            self._stage(back)
+            self._exchange(back, [])
+        except BaseException as error:
+            self._discard()
+            paths = [step.path for step in back]
+            message = f"a restore failed half way and could not be undone: {len(paths)} files may be in either state"
+            more = max(0, len(paths) - LISTED)
+            raise FilesIncompleteError(message, paths=encode_paths(paths), more=more) from error
+
+    def remove_leftovers(self, steps: list[Difference]) -> None:
+        """Remove what a killed process wrote beside its place."""
+        self._disk.remove_temporaries({"", *folders_of(step.path for step in steps)}, self._prefix)
+
+    def sort(self, steps: list[Difference]) -> tuple[list[Difference], list[str]]:
+        """Those of the steps that are still to be done, and the paths that are in neither state."""
+        left: list[Difference] = []
+        foreign: list[str] = []
+        for step in steps:
+            found = self._disk.look(step.path, content=True)
+            if matches(step.new, found):
+                continue
+            if matches(step.old, found):
+                left.append(step)
+            else:
+                foreign.append(step.path)
+        return left, foreign
+
+
+_NOTHING: Final = Found(0, 0, 0)
+
+
+def _copier(copy: Callable[[str, Callable[[bytes], object]], object], oid: str) -> Callable[..., object]:
+    return lambda write: copy(oid, write)
+
+
+def _below(path: str, folders: set[str]) -> bool:
+    path = path.rpartition("/")[0]
+    while path:
+        if path in folders:
+            return True
+        path = path.rpartition("/")[0]
+    return False
+
+
+def _sync_all() -> None:
+    if hasattr(os, "sync"):
+        os.sync()
+
+
+def _told(error: BaseException) -> BaseException:
+    if isinstance(error, OSError) and not isinstance(error, StorageFailureError):
+        return StorageFailureError.of(error, "restore files")
+    return error
+
+
+def changed_meanwhile(paths: list[str]) -> FilesConflictError:
+    message = "files were changed while they were to be restored; nothing else was changed: try again"
+    return FilesConflictError(message, paths=encode_paths(paths), more=max(0, len(paths) - LISTED))
+
+
+def matches(entry: FileEntry | None, found: Found | None) -> bool:
+    """True if what was found is what a state has; a folder is nothing, since a state has no folders."""
+    if entry is None or found is None or stat.S_ISDIR(found.mode):
+        return entry is None and (found is None or stat.S_ISDIR(found.mode))
+    if stat.S_IFMT(entry.mode) != stat.S_IFMT(found.mode) or entry.oid != found.oid:
+        return False
+    return not is_mode_changed(entry.mode, found)
+
+
+def turned(work: Work, before: TreeState) -> Work:
+    """The work that undoes all of it."""
+    usual = before.details.usual[2]
+    steps = [Difference(step.path, step.new, step.old) for step in work.steps]
+    modes = {path: before.details.folders.get(path, usual) for path in {*work.folder_modes, *before.details.folders}}
+    return Work(
+        steps=steps,
+        after=before,
+        conflicts=[],
+        kept=0,
+        folders_made=sorted(before.details.folders),
+        folders_removed=sorted(
+            {*work.folders_made, *folders_of(step.path for step in steps if step.new is None)}, reverse=True
+        ),
+        folder_modes=modes,
+    )
+
+
+def recover(
+    repository: Repository, state: Callable[[Commit], TreeState], intent: Intent, forward: bool, control: Control
+) -> Recovered:
+    """Bring an interrupted restore to an end; the lock is held. Paths that somebody else changed since stay.
+
+    Raises:
+        FilesIncompleteError: It cannot be brought to an end now; the intent stays.
+    """
+    try:
+        before, after = repository.read_commit(intent.before), repository.read_commit(intent.after)
+        old, new = (state(before), state(after)) if forward else (state(after), state(before))
+        steps = differences(repository.git, old, new)
+    except GitError as error:
+        raise error.as_damage(repository.path) from error
+    writer = Writer(repository, intent.prefix, control)
+    writer.remove_leftovers(steps)
+    left, foreign = writer.sort(steps)
+    gone = folders_of(step.path for step in steps if step.new is None) | old.details.folders.keys()
+    writer.carry_out(
+        Work(
+            steps=left,
+            after=new,
+            conflicts=[],
+            kept=0,
+            folders_made=sorted(new.details.folders),
+            folders_removed=sorted((path for path in gone if path not in new.details.folders), reverse=True),
+            folder_modes={
+                path: new.details.folders.get(path, new.details.usual[2])
+                for path in old.details.folders.keys() | new.details.folders.keys()
+            },
+        )
+    )
+    return Recovered(forward, before.snapshot_id, intent.target, tuple(step.path for step in left), tuple(foreign))

@@ -1,0 +1,239 @@
+"""Finds what differs between the disk and an index: changed and new files, folders, and what cannot be taken in."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+
+from timeleap.errors import FilesTooLargeError, FilesUnavailableError
+from timeleap.features.files.git import Git, Parallel, joined, split
+from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
+from timeleap.features.files.repository import is_plain_path
+
+TEMPORARY: Final = ".timeleap-restore-"
+"""What names of files begin with that a restore writes before it gives them their own name."""
+
+_DEPTH: Final = 64  # repositories within repositories
+
+
+class Scan(Struct):
+    """The differences between the disk and an index.
+
+    Attributes:
+        present: Paths to be taken in, with their state.
+        gone: Paths of the index that are not there any more, or are not to be kept.
+        skipped: What is there, but is not taken in.
+        folders: Permissions of all folders that are not ignored.
+    """
+
+    present: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
+    gone: list[str] = field(default_factory=list[str])
+    skipped: dict[str, SkipReason] = field(default_factory=dict[str, SkipReason])
+    folders: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Scanner:
+    """Compares one root with an index, by git and by a walk through its folders at the same time."""
+
+    def __init__(self, git: Git, config: FilesConfig, control: Control) -> None:
+        self._git = git
+        self._root = git.root
+        self._config = config
+        self._control = control
+
+    def scan(self, index: Path, known: frozenset[str]) -> Scan:
+        """Compare; `known` are folders that certainly are not ignored.
+
+        Raises:
+            FilesTooLargeError: There are more files than the settings allow.
+            FilesUnavailableError: The root is gone.
+        """
+        if not self._root.is_dir():
+            message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
+            raise FilesUnavailableError(message, reason="rootMissing")
+        changed = ("diff-files", "-z", "--name-status", "--ignore-submodules=all")
+        running = Parallel(
+            lambda: self._git.run("ls-files", "-z", "-o", "--exclude-standard", index=index, control=self._control),
+            lambda: self._git.run(*changed, index=index, control=self._control),
+        )
+        walk = _Walk(self._root, known)
+        walk.visit([""])
+        untracked = split(running.result(0))
+        fields = split(running.result(1))
+        untracked = self._with_nested(untracked) + self._included()
+        scan = Scan()
+        self._sort_changed(scan, zip(fields[::2], fields[1::2], strict=True))
+        self._sort_new(scan, untracked)
+        self._complete_walk(walk, scan.present)
+        scan.skipped |= walk.skipped
+        scan.folders = walk.folders
+        self._check_count(index, scan)
+        return scan
+
+    def _sort_changed(self, scan: Scan, changed: Iterable[tuple[bytes, bytes]]) -> None:
+        for kind, raw in changed:
+            path = to_text(raw)
+            if kind == b"D" or not self._take(scan, path):
+                scan.gone.append(path)
+
+    def _sort_new(self, scan: Scan, untracked: Iterable[bytes]) -> None:
+        for raw in untracked:
+            self._take(scan, to_text(raw))
+
+    def _take(self, scan: Scan, path: str) -> bool:
+        """Look at a path and note it as present or skipped; False where the index is not to have it."""
+        try:
+            facts = os.lstat(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return False
+        except NotADirectoryError:
+            return False
+        except OSError:
+            scan.skipped[path] = "unreadable"
+            return False
+        if not is_plain_path(path):
+            scan.skipped[path] = "unsupported"
+        elif stat.S_ISLNK(facts.st_mode):
+            scan.present[path] = facts
+            return True
+        elif stat.S_ISREG(facts.st_mode):
+            if facts.st_size <= self._config.max_file_bytes:
+                scan.present[path] = facts
+                return True
+            scan.skipped[path] = "tooLarge"
+        elif not stat.S_ISDIR(facts.st_mode):
+            scan.skipped[path] = "special"
+        return False
+
+    def _check_count(self, index: Path, scan: Scan) -> None:
+        count = index_count(index) + len(scan.present) - len(scan.gone)
+        if count > self._config.max_files >= 0:
+            message = (
+                f"{self._root} has about {count} files, more than the {self._config.max_files} of files.maxFiles: "
+                "exclude some (files.exclude), or raise the limit"
+            )
+            raise FilesTooLargeError(message, files=count, limit=self._config.max_files)
+
+    # Repositories within the root, which git passes over
+
+    def _with_nested(self, untracked: list[bytes]) -> list[bytes]:
+        """The same with the contents of repositories in the place of their folders."""
+        nested = [path for path in untracked if path.endswith(b"/")]
+        if not nested:
+            return untracked
+        found: list[bytes] = []
+        for path in nested:
+            self._list_nested(path, found, 0)
+        ignored = self.ignored(found)
+        return [path for path in untracked if not path.endswith(b"/")] + [path for path in found if path not in ignored]
+
+    def _list_nested(self, folder: bytes, found: list[bytes], depth: int) -> None:
+        root = self._root / to_text(folder)
+        listing = ("ls-files", "-z", "-o", "--exclude-per-directory=.gitignore")
+        nothing = self._git.repository / "no-index"
+        for path in split(self._git.run(*listing, index=nothing, root=root, control=self._control)):
+            if path.endswith(b"/") and depth < _DEPTH:
+                self._list_nested(folder + path, found, depth + 1)
+            elif not path.endswith(b"/"):
+                found.append(folder + path)
+
+    def ignored(self, paths: Iterable[bytes]) -> set[bytes]:
+        """Those of the paths that the ignore files leave out."""
+        return ignored_paths(self._git, paths, control=self._control)
+
+    def _included(self) -> list[bytes]:
+        """Ignored files that the settings take in."""
+        if not self._config.include_ignored:
+            return []
+        patterns = [part for pattern in self._config.include_ignored for part in ("-x", pattern)]
+        index = self._git.repository / "no-index"
+        return split(self._git.run("ls-files", "-z", "-o", "-i", *patterns, index=index, control=self._control))
+
+    # Folders
+
+    def _complete_walk(self, walk: _Walk, present: Iterable[str]) -> None:
+        """Visit folders that are new, or hold nothing; those that are ignored are left out."""
+        walk.known |= folders_of(present)
+        while walk.unknown:
+            unknown, walk.unknown = walk.unknown, []
+            ignored = self.ignored(to_bytes(path) for path in unknown if path not in walk.known)
+            walk.visit(path for path in unknown if to_bytes(path) not in ignored)
+        for path in walk.special_below_ignored(self.ignored(map(to_bytes, walk.skipped))):
+            del walk.skipped[path]
+
+
+class _Walk:
+    """Folders below a root with their permissions, and entries that git does not speak of."""
+
+    def __init__(self, root: Path, known: frozenset[str]) -> None:
+        self._root = str(root)
+        self.known = known
+        self.unknown: list[str] = []
+        self.folders: dict[str, int] = {}
+        self.skipped: dict[str, SkipReason] = {}
+
+    def visit(self, folders: Iterable[str]) -> None:
+        waiting = list(folders)
+        while waiting:
+            folder = waiting.pop()
+            place = f"{self._root}/{folder}" if folder else self._root
+            prefix = folder + "/" if folder else ""
+            try:
+                if folder:
+                    mode = os.lstat(place).st_mode
+                    if not stat.S_ISDIR(mode):
+                        continue
+                    self.folders[folder] = stat.S_IMODE(mode)
+                with os.scandir(place) as entries:
+                    for entry in entries:
+                        if entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                            continue
+                        path = prefix + entry.name
+                        if not entry.is_dir(follow_symlinks=False):
+                            self.skipped[path] = "special"
+                        elif entry.name != ".git":
+                            (waiting if path in self.known else self.unknown).append(path)
+            except FileNotFoundError:
+                self.folders.pop(folder, None)
+            except OSError:
+                self.skipped[folder or "."] = "unreadable"
+
+    def special_below_ignored(self, ignored: set[bytes]) -> list[str]:
+        return [path for path in self.skipped if to_bytes(path) in ignored]
+
+
+def ignored_paths(
+    git: Git, paths: Iterable[bytes], *, root: Path | None = None, control: Control | None = None
+) -> set[bytes]:
+    """Those of the paths that the ignore files of a working tree, and our own patterns, leave out."""
+    asked = joined(b"./" + path for path in paths)  # so that none begins with a colon, which git would interpret
+    if not asked:
+        return set()
+    command = ("check-ignore", "-z", "--stdin", "--no-index")
+    return {path[2:] for path in split(git.run(*command, stdin=asked, root=root, accepted=(0, 1), control=control))}
+
+
+def folders_of(paths: Iterable[str]) -> frozenset[str]:
+    """All folders above the paths."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return frozenset(found)
+
+
+def index_count(index: Path) -> int:
+    """The number of entries of an index file; 0 if there is none."""
+    try:
+        with index.open("rb") as file:
+            header = file.read(12)
+    except FileNotFoundError:
+        return 0
+    return int.from_bytes(header[8:12], "big") if header[:4] == b"DIRC" else 0

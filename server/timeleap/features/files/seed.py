@@ -1,0 +1,250 @@
+"""The first snapshot made from what the user's repository knows already: its index, and for a while its objects.
+
+The index says which contents git has hashed, so that nothing that did not change is read again. It is copied, never
+written, and judged entry by entry: where it does not speak of the files' very bytes (filters, line ends), or of all of
+them (sparse and split indexes, hidden entries), those are hashed again, or all of it is.
+
+Objects are borrowed until all that snapshots need has been copied into a pack of our own; from then on the user's
+repository may be collected, packed anew or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from timeleap.features.files.git import Git, GitError, joined, split
+from timeleap.features.files.records import FilesConfig, to_bytes, to_text
+from timeleap.features.files.repository import REFS, Repository, is_plain_path
+from timeleap.features.files.roots import UserRepository
+
+LOOSE: Final = 2000
+"""From so many loose objects on, owning them takes longer than a caller should wait."""
+
+_LARGEST_INDEX: Final = 1 << 30
+_GITLINK: Final = 0o160000
+_ENTRY: Final = struct.Struct(">10L20sH")
+_HIDDEN: Final = 0x8000  # assume-valid
+_EXTENDED: Final = 0x4000
+_STAGE: Final = 0x3000
+_UNSEEDED: Final = 0x4000 | 0x2000  # skip-worktree, intent-to-add
+_REFUSED: Final = (b"link", b"sdir")  # split and sparse indexes
+
+
+class IndexEntry(Struct, frozen=True):
+    path: bytes
+    mode: int
+    size: int
+    oid: str
+
+
+class UnseededError(Exception):
+    """The user's index cannot be used; all files are to be hashed."""
+
+
+def read_index(data: bytes) -> list[IndexEntry]:
+    """The entries of an index file of git.
+
+    Raises:
+        UnseededError: It is of a form, or has entries, that do not say what is on disk.
+    """
+    if len(data) < 32 or data[:4] != b"DIRC":
+        raise UnseededError
+    version, count = struct.unpack(">LL", data[4:12])
+    if version not in (2, 3, 4) or count > len(data) // 62:
+        raise UnseededError
+    try:
+        entries, offset = _entries(data, version, count)
+    except (IndexError, ValueError, struct.error) as error:
+        raise UnseededError from error
+    while offset + 8 <= len(data) - 20:
+        if data[offset : offset + 4] in _REFUSED:
+            raise UnseededError
+        offset += 8 + int.from_bytes(data[offset + 4 : offset + 8], "big")
+    return entries
+
+
+def _entries(data: bytes, version: int, count: int) -> tuple[list[IndexEntry], int]:
+    found: list[IndexEntry] = []
+    offset, previous = 12, b""
+    for _ in range(count):
+        facts = _ENTRY.unpack_from(data, offset)
+        mode, size, oid, flags = facts[6], facts[9], facts[10], facts[11]
+        at = offset + 62
+        if flags & (_HIDDEN | _STAGE):
+            raise UnseededError
+        if flags & _EXTENDED:
+            if int.from_bytes(data[at : at + 2], "big") & _UNSEEDED:
+                raise UnseededError
+            at += 2
+        kept = 0
+        if version == 4:
+            cut, at = _varint(data, at)
+            kept = len(previous) - cut
+        end = data.index(b"\0", at)
+        path = previous[:kept] + data[at:end]
+        offset = end + 1 if version == 4 else offset + ((end - offset + 8) & ~7)
+        found.append(IndexEntry(path, mode, size, oid.hex()))
+        previous = path
+    return found, offset
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value = byte & 127
+    while byte & 128:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) | (byte & 127)
+    return value, at + 1
+
+
+class Seed(Struct, frozen=True):
+    """An index to begin with: `dropped` paths are not to be kept, `rehashed` ones to be read again."""
+
+    paths: list[str]
+    dropped: list[bytes]
+    rehashed: list[bytes]
+
+
+def seed_index(repository: Repository, user: UserRepository, config: FilesConfig, target: Path) -> Seed:
+    """Copy the user's index to `target` and borrow the objects it speaks of.
+
+    Raises:
+        UnseededError: It cannot be used; nothing is borrowed.
+    """
+    if not (user.at_root and user.sha1) or not user.objects.is_dir():
+        raise UnseededError
+    try:
+        with user.index.open("rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_INDEX:
+                raise UnseededError
+            data = file.read()
+    except OSError as error:
+        raise UnseededError from error
+    entries = read_index(data)
+    repository.borrow(user.objects)
+    try:
+        dropped, rehashed = _judged(repository.git, user, config, entries)
+    except GitError as error:
+        repository.borrow(None)
+        raise UnseededError from error
+    target.write_bytes(data)
+    os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # what changed since is told by comparison with it
+    unwanted = set(dropped)
+    paths = [to_text(entry.path) for entry in entries if entry.path not in unwanted]
+    return Seed(paths, dropped, rehashed)
+
+
+def _judged(
+    git: Git, user: UserRepository, config: FilesConfig, entries: list[IndexEntry]
+) -> tuple[list[bytes], list[bytes]]:
+    sizes = git.sizes([entry.oid for entry in entries if entry.mode != _GITLINK])
+    converted = _converted(git, user, entries)
+    excluded = _excluded(git, user, config)
+    dropped: list[bytes] = []
+    rehashed: list[bytes] = []
+    for entry in entries:
+        path = entry.path
+        unwanted = entry.mode == _GITLINK or entry.size > config.max_file_bytes or path in excluded
+        if unwanted or not is_plain_path(to_text(path)):
+            dropped.append(path)
+        elif entry.oid not in sizes:
+            raise UnseededError
+        elif sizes[entry.oid] != entry.size or path in converted:
+            # Another size: line ends, an encoding or keywords were converted, or the entry is not up to date.
+            rehashed.append(path)
+    return dropped, rehashed
+
+
+def _converted(git: Git, user: UserRepository, entries: list[IndexEntry]) -> set[bytes]:
+    """Paths whose content in the index is what a filter made of the file."""
+    names = ("filter", "ident", "working-tree-encoding")
+    asked = joined(entry.path for entry in entries)
+    fields = split(git.run("check-attr", "-z", "--stdin", *names, stdin=asked, repository=user.folder))
+    values = zip(fields[::3], fields[2::3], strict=True)
+    return {path for path, value in values if value not in (b"unspecified", b"unset")}
+
+
+def _excluded(git: Git, user: UserRepository, config: FilesConfig) -> set[bytes]:
+    if not config.exclude:
+        return set()
+    patterns = [part for pattern in config.exclude for part in ("-x", pattern)]
+    return set(split(git.run("ls-files", "-z", "-c", "-i", *patterns, index=user.index)))
+
+
+# Owning what was borrowed
+
+
+def many_loose(user: UserRepository) -> bool:
+    """True if so much of the user's repository is not packed that copying it takes long."""
+    folders = (user.objects / f"{number:02x}" for number in range(256))
+    count = 0
+    for folder in folders:
+        try:
+            count += len(list(folder.iterdir()))
+        except OSError:
+            continue
+        if count > LOOSE:
+            return True
+    return False
+
+
+def own_objects(repository: Repository, roots: list[str]) -> None:
+    """Copy all objects that `roots` reach and that are only borrowed into a pack of our own.
+
+    Raises:
+        GitError: Some of them cannot be read.
+    """
+    git = repository.git
+    listed = git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin="\n".join(roots).encode())
+    names = listed.decode("ascii").split()
+    there = git.sizes(names, borrowing=False)
+    missing = "\n".join(name for name in names if name not in there).encode()
+    if missing:
+        pack = str(repository.path / "objects" / "pack" / "pack")
+        git.run("pack-objects", "-q", "--window=0", "--threads=1", pack, stdin=missing + b"\n")
+
+
+def all_roots(repository: Repository) -> list[str]:
+    """The commits of all snapshots, and of the indexes."""
+    refs = repository.git.run("for-each-ref", "--format=%(objectname)", REFS).decode().split()
+    return list(dict.fromkeys([*refs, *_index_commits(repository)]))
+
+
+def _index_commits(repository: Repository) -> Iterator[str]:
+    for path in repository.path.glob("index-*-*"):
+        oid = path.name.rpartition("-")[2]
+        if len(oid) == 40:
+            yield oid
+
+
+def own_everything(repository: Repository) -> None:
+    """Own what was borrowed, then give the borrowing up; the lock is held for the second, short half.
+
+    Raises:
+        GitError: Some of it cannot be read.
+    """
+    if repository.git.alternate is None:
+        return
+    own_objects(repository, all_roots(repository))
+    with repository.lock():
+        own_objects(repository, all_roots(repository))
+        repository.borrow(None)
+
+
+def unborrow_failed(repository: Repository) -> None:
+    """Give up a seed that turned out to be damaged: the next index begins with nothing."""
+    repository.borrow(None)
+    repository.drop_indexes()
+
+
+def encode_all(paths: list[str]) -> bytes:
+    return joined(map(to_bytes, paths))

@@ -1,0 +1,436 @@
+"""Takes snapshots: looks for what changed, stores it, and publishes a commit.
+
+The order is objects, commit, ref, index: killed in between there is no snapshot, at most objects that nothing refers
+to. A tree's name comes only from a `write-tree` after an `update-index` that succeeded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from timeleap.errors import CorruptedError, InvalidInputError
+from timeleap.failpoints import failpoint
+from timeleap.features.files.compare import TreeState, differences
+from timeleap.features.files.disk import Disk
+from timeleap.features.files.git import GitError, joined, split
+from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
+from timeleap.features.files.repository import Commit, Details, Repository, most_usual
+from timeleap.features.files.roots import find_user_repository, ignored_by_parents
+from timeleap.features.files.scanner import TEMPORARY, Scan, Scanner, folders_of
+from timeleap.features.files.seed import UnseededError, encode_all, many_loose, own_objects, seed_index, unborrow_failed
+
+_RACY_NS: Final = 2_000_000_000
+"""What changed so shortly before an index was written is compared by content from then on: times of files are coarse."""
+_ATTEMPTS: Final = 3
+_REFUSALS: Final = 20
+_REFUSED: Final = re.compile(rb"(?:Unable to process path |Invalid path ')(.+?)'?$", re.MULTILINE)
+_WORK: Final = "work-"
+
+
+class Present(Struct, frozen=True):
+    """What is on disk now, stored.
+
+    Attributes:
+        details_oid: The name of the document of `state`.
+        index: Git's index of it, not yet kept; None if the one that is kept is right.
+        base: The snapshot that index was made from.
+        recent: Permissions of files that changed just before.
+        seeded: True if objects of the user's repository are needed.
+    """
+
+    state: TreeState
+    details_oid: str
+    index: Path | None
+    base: Commit | None
+    recent: dict[str, int] = field(default_factory=dict[str, int])
+    seeded: bool = False
+
+
+class Snapshots:
+    """Takes the snapshots of one session below one root."""
+
+    def __init__(self, repository: Repository, config: FilesConfig) -> None:
+        self._repository = repository
+        self._git = repository.git
+        self._config = config
+        self._disk = Disk(repository.root.path)
+        self._folders: tuple[str, frozenset[str]] = ("", frozenset())
+
+    # The present state
+
+    def look(self, control: Control) -> Present:
+        """Store what is on disk now, without making a snapshot of it; the lock is held.
+
+        Raises:
+            FilesTooLargeError, FilesUnavailableError, StorageFailureError, CancelledError: Nothing was changed.
+        """
+        self._sweep()
+        self._repository.write_exclude(self._patterns())
+        try:
+            found = self._repository.find_index()
+            if found is not None:
+                return self._look_again(*found, control)
+            try:
+                return self._look_first(control, seeding=True)
+            except GitError:
+                if self._git.alternate is None:
+                    raise
+                unborrow_failed(self._repository)  # the user's repository is damaged; its files are not
+                return self._look_first(control, seeding=False)
+        except GitError as error:
+            raise error.as_damage(self._repository.path) from error
+
+    def _look_again(self, index: Path, base: Commit, control: Control) -> Present:
+        started = time.time_ns()
+        details = self._repository.read_details(base)
+        scan = Scanner(self._git, self._config, control).scan(index, self._folders_in(base.tree))
+        recent = self._recent_again(self._repository.recent_modes(index), scan)
+        if not scan.present and not scan.gone:
+            details_now = self._details(details, scan, self._folders_in(base.tree), {})
+            if details_now == details:
+                return Present(TreeState(base.tree, details), base.details, None, base)
+            return Present(TreeState(base.tree, details_now), self._repository.store_details(details_now), None, base)
+        present = self._updated(self._copied(index), base, details, scan, started=started, control=control)
+
+        return replace(present, recent=_recent({**recent, **scan.present}, started))
+
+    def _recent_again(self, recent: dict[str, int], scan: Scan) -> dict[str, os.stat_result]:
+        """Look at files that git may not see a change of; returns those that did not change."""
+        same: dict[str, os.stat_result] = {}
+        for path, mode in recent.items():
+            facts = None if path in scan.present else self._facts(path)
+            if facts is not None and stat.S_ISREG(facts.st_mode):
+                (same if stat.S_IMODE(facts.st_mode) == mode else scan.present)[path] = facts
+        return same
+
+    def _look_first(self, control: Control, *, seeding: bool) -> Present:
+        started = time.time_ns()
+        index = self._work_index()
+        user = find_user_repository(self._repository.root.path) if seeding else None
+        paths: list[str] = []
+        seeded = False
+        if user is not None:
+            try:
+                seed = seed_index(self._repository, user, self._config, index)
+            except UnseededError:
+                index.unlink(missing_ok=True)
+            else:
+                seeded = True
+                paths = seed.paths
+                self._forget(index, [*seed.dropped, *seed.rehashed])
+        if not seeded:
+            self._git.run("read-tree", "--empty", index=index)
+        control.progress("snapshot", 0, None)
+        scan = Scanner(self._git, self._config, control).scan(index, folders_of(paths))
+        facts = {path: facts for path in paths if (facts := self._facts(path)) is not None}
+        details = Details(usual=_usual({**facts, **scan.present}, scan.folders))
+        modes = _unusual(details, facts)
+        present = self._updated(index, None, replace(details, modes=modes), scan, started=started, control=control)
+        return replace(present, seeded=seeded, recent=_recent({**facts, **scan.present}, started))
+
+    def _updated(
+        self, index: Path, base: Commit | None, details: Details, scan: Scan, *, started: int, control: Control
+    ) -> Present:
+        self._update(index, scan, control)
+        os.utime(index, ns=(started - _RACY_NS, started - _RACY_NS))
+        tree = self._git.text("write-tree", index=index)
+        details = self._details(details, scan, self._folders_in(tree), scan.present)
+        failpoint("files.objects_written")
+        return Present(TreeState(tree, details), self._repository.store_details(details), index, base)
+
+    def _update(self, index: Path, scan: Scan, control: Control) -> None:
+        """Bring an index up to date; what changes meanwhile is read again, a few times."""
+        wanted = list(scan.present)
+        for _ in range(_ATTEMPTS):
+            self._forget(index, map(to_bytes, scan.gone))
+            self._add(index, wanted, scan, control)
+            control.progress("snapshot", len(scan.present), len(scan.present))
+            wanted = [path for path in wanted if path in scan.present and self._changed_since(path, scan)]
+            if not wanted:
+                return
+        scan.skipped |= dict.fromkeys(wanted, "changing")
+
+    def _changed_since(self, path: str, scan: Scan) -> bool:
+        now, then = self._facts(path), scan.present[path]
+        if now is None or not (stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode)):
+            del scan.present[path]
+            scan.gone.append(path)
+            return True
+        scan.present[path] = now
+        return _stamp(now) != _stamp(then)
+
+    def _add(self, index: Path, wanted: list[str], scan: Scan, control: Control) -> None:
+        command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        for _ in range(_REFUSALS):
+            paths = [path for path in wanted if path in scan.present]
+            if not paths:
+                return
+            try:
+                self._git.run(*command, stdin=encode_all(paths), index=index, control=control)
+            except GitError as error:
+                named = {to_text(path) for path in _REFUSED.findall(error.stderr)} & set(paths)
+                unreadable = named | {path for path in paths if not self._readable(path)}
+                if not unreadable:
+                    raise
+                for path in unreadable:
+                    self._skip(scan, path)
+                self._forget(index, map(to_bytes, unreadable))
+            else:
+                return
+        raise CorruptedError("too many files cannot be read", path=str(self._repository.root.path))
+
+    def _skip(self, scan: Scan, path: str) -> None:
+        del scan.present[path]
+        if self._facts(path) is not None:
+            scan.skipped[path] = "unreadable" if not self._readable(path) else "unsupported"
+
+    def _readable(self, path: str) -> bool:
+        facts = self._facts(path)
+        if facts is None or stat.S_ISLNK(facts.st_mode):
+            return facts is not None
+        try:
+            os.close(os.open(self._repository.root.path / path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))
+        except OSError:
+            return False
+        return True
+
+    def _facts(self, path: str) -> os.stat_result | None:
+        try:
+            return os.lstat(f"{self._repository.root.path}/{path}")
+        except OSError:
+            return None
+
+    def _forget(self, index: Path, paths: Iterable[bytes]) -> None:
+        if unwanted := joined(paths):
+            self._git.run("update-index", "-z", "--force-remove", "--stdin", stdin=unwanted, index=index)
+
+    def _details(
+        self, was: Details, scan: Scan, implied: frozenset[str], present: dict[str, os.stat_result]
+    ) -> Details:
+        modes = {path: mode for path, mode in was.modes.items() if path not in present}
+        for path in scan.gone:
+            modes.pop(path, None)
+        modes |= _unusual(was, present)
+        usual = was.usual[2]
+        return Details(
+            usual=was.usual,
+            modes=modes,
+            folders={path: mode for path, mode in scan.folders.items() if mode != usual or path not in implied},
+            skipped=scan.skipped,
+            exclude=self._config.exclude,
+            include_ignored=self._config.include_ignored,
+        )
+
+    def _folders_in(self, tree: str) -> frozenset[str]:
+        if self._folders[0] != tree:
+            listed = split(self._git.run("ls-tree", "-d", "-r", "-z", "--name-only", tree))
+            self._folders = (tree, frozenset(map(to_text, listed)))
+        return self._folders[1]
+
+    def _patterns(self) -> list[bytes]:
+        """What is left out in addition to what the folder's own ignore files say."""
+        root = self._repository.root
+        patterns = [TEMPORARY.encode() + b"*"]
+        if root.home_within is not None:
+            patterns.append(_anchored(to_bytes(root.home_within + "/")))
+        user = find_user_repository(root.path)
+        if user is not None:
+            with suppress(OSError):
+                patterns.insert(0, user.exclude.read_bytes().rstrip(b"\n"))
+            if not user.at_root:
+                with suppress(GitError):
+                    patterns += [_anchored(path) for path in ignored_by_parents(root.path) if b"\n" not in path]
+        for pattern in self._config.exclude:
+            if "\n" in pattern or "\0" in pattern:
+                raise InvalidInputError.of("files.exclude", "a pattern is one line")
+            patterns.append(to_bytes(pattern))
+        return patterns
+
+    def with_overlooked(self, present: Present, goal: TreeState, control: Control) -> Present:
+        """The same with files that `goal` has and that are there, but were left out (ignored by now, for instance):
+        what a restore overwrites is in the snapshot before it."""
+        added = [step.path for step in differences(self._git, present.state, goal) if step.old is None]
+        scan = Scan(skipped=dict(present.state.details.skipped))
+        for path in added:
+            there = self._disk.look(path) is not None  # a path through a link leads to nothing of ours
+            facts = self._facts(path) if there else None
+            if facts is None or stat.S_ISDIR(facts.st_mode) or path in scan.skipped:
+                continue
+            if stat.S_ISREG(facts.st_mode) and facts.st_size > self._config.max_file_bytes:
+                scan.skipped[path] = "tooLarge"
+            else:
+                scan.present[path] = facts
+        if not scan.present and scan.skipped == present.state.details.skipped:
+            return present
+        index = present.index or self._copied(self.index_of(present))
+        self._update(index, scan, control)
+        tree = self._git.text("write-tree", index=index)
+        was = present.state.details
+        details = replace(was, modes={**was.modes, **_unusual(was, scan.present)}, skipped=scan.skipped)
+        return replace(
+            present, state=TreeState(tree, details), details_oid=self._repository.store_details(details), index=index
+        )
+
+    def index_of(self, present: Present) -> Path:
+        if present.index is not None:
+            return present.index
+        assert present.base is not None, "a state without an index of its own has that of a snapshot"
+        return self._repository.index_path(present.base.oid)
+
+    # Snapshots
+
+    def take(
+        self,
+        control: Control,
+        session_uid: str,
+        *,
+        number: int | None = None,
+        label: str | None = None,
+        checkpoint_uid: str | None = None,
+    ) -> tuple[Commit, Present]:
+        """Take a snapshot; the lock is held. Raises as `look`, and InvalidInputError for a `number` that is taken."""
+        started = time.monotonic()
+        present = self.look(control)
+
+        def stored(present: Present) -> Commit:
+            return self.commit(present, session_uid, started, number=number, label=label, checkpoint_uid=checkpoint_uid)
+
+        commit = stored(present)
+        try:
+            self.publish(commit, present)
+        except UnseededError:
+            present = self._look_first(control, seeding=False)
+            commit = stored(present)
+            self.publish(commit, present)
+        return commit, present
+
+    def publish(self, commit: Commit, present: Present) -> None:
+        """Make a stored snapshot one that exists; its index is kept.
+
+        Raises:
+            UnseededError: The user's repository, from which it was seeded, turned out to be damaged.
+        """
+        if present.seeded and not self._owned(commit):
+            unborrow_failed(self._repository)
+            raise UnseededError
+        failpoint("files.committed")
+        self._repository.publish(commit)
+        failpoint("files.published")
+        if present.index is not None:
+            self._repository.keep_index(present.index, commit.oid, present.recent)
+
+    def commit(
+        self,
+        present: Present,
+        session_uid: str,
+        started: float,
+        *,
+        number: int | None = None,
+        label: str | None = None,
+        checkpoint_uid: str | None = None,
+    ) -> Commit:
+        """Store a snapshot of `present`, without publishing it; `started` by the monotonic clock."""
+        earlier = self._repository.snapshots(session_uid)
+        newest = earlier[0].number if earlier else 0
+        if number is not None and any(commit.number == number for commit in earlier):
+            raise InvalidInputError.of("number", f"there is a snapshot {number} already")
+        changed = 0
+        if earlier:
+            before = self._repository.read_commit(earlier[0].oid)
+            if (before.tree, before.details) != (present.state.tree, present.details_oid):
+                changed = len(differences(self._git, self.state(before), present.state))
+        return self._repository.write_commit(
+            present.state.tree,
+            present.details_oid,
+            session_uid=session_uid,
+            number=newest + 1 if number is None else number,
+            label=label,
+            checkpoint_uid=checkpoint_uid,
+            changed=changed,
+            ms=round((time.monotonic() - started) * 1000),
+        )
+
+    def state(self, commit: Commit) -> TreeState:
+        return TreeState(commit.tree, self._repository.read_details(commit))
+
+    def _owned(self, commit: Commit) -> bool:
+        """Copy what is borrowed, unless that takes long; False if it cannot be read."""
+        user = find_user_repository(self._repository.root.path)
+        if user is not None and many_loose(user):
+            return True
+        try:
+            own_objects(self._repository, [commit.oid])
+        except GitError:
+            return False
+        self._repository.borrow(None)
+        return True
+
+    # Temporary indexes
+
+    def _work_index(self) -> Path:
+        return self._repository.path / f"{_WORK}{secrets.token_hex(8)}"
+
+    def _copied(self, index: Path) -> Path:
+        copied = self._work_index()
+        shutil.copyfile(index, copied)
+        facts = index.stat()
+        os.utime(copied, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # newer, and git would trust what it must compare
+        return copied
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left; the lock is held, so nobody uses it."""
+        for path in self._repository.path.glob(f"{_WORK}*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _stamp(facts: os.stat_result) -> tuple[int, ...]:
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode
+
+
+def _usual(files: dict[str, os.stat_result], folders: dict[str, int]) -> tuple[int, int, int]:
+    """The permissions that most have: only others are written down."""
+    plain: Counter[int] = Counter()
+    executable: Counter[int] = Counter()
+    for facts in files.values():
+        if stat.S_ISREG(facts.st_mode):
+            (executable if facts.st_mode & 0o100 else plain)[stat.S_IMODE(facts.st_mode)] += 1
+    return most_usual(plain, 0o644), most_usual(executable, 0o755), most_usual(Counter(folders.values()), 0o755)
+
+
+def _unusual(details: Details, files: dict[str, os.stat_result]) -> dict[str, int]:
+    if os.name != "posix":
+        return {}
+    found: dict[str, int] = {}
+    for path, facts in files.items():
+        mode = stat.S_IMODE(facts.st_mode)
+        if stat.S_ISREG(facts.st_mode) and mode != details.usual[bool(mode & 0o100)]:
+            found[path] = mode
+    return found
+
+
+def _recent(files: dict[str, os.stat_result], started: int) -> dict[str, int]:
+    """Permissions of those that changed shortly before a look that began at `started` (nanoseconds)."""
+    return {
+        path: stat.S_IMODE(facts.st_mode)
+        for path, facts in files.items()
+        if stat.S_ISREG(facts.st_mode) and facts.st_ctime_ns >= started - _RACY_NS
+    }
+
+
+def _anchored(path: bytes) -> bytes:
+    """A pattern for exactly this path."""
+    escaped = re.sub(rb"([\\*?\[\]!# ])", rb"\\\1", path)
+    return b"/" + escaped

@@ -1,0 +1,446 @@
+"""One session's files below one root: the engine's interface.
+
+All of it blocks and is called in threads; an object is used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from timeleap.errors import CorruptedError, FilesConflictError, FilesIncompleteError, InvalidInputError
+from timeleap.failpoints import failpoint
+from timeleap.features.files.compare import TreeState, described, differences, within
+from timeleap.features.files.git import GitError, check_version, split
+from timeleap.features.files.records import (
+    LISTED,
+    Change,
+    Control,
+    FileContent,
+    FilesConfig,
+    OnConflict,
+    Recovered,
+    Restored,
+    Snapshot,
+    Usage,
+    encode_path,
+    encode_paths,
+    to_text,
+)
+from timeleap.features.files.repository import Commit, Repository, as_snapshot, is_plain_path
+from timeleap.features.files.restore import (
+    Intent,
+    Writer,
+    new_prefix,
+    read_intent,
+    recover,
+    remove_intent,
+    turned,
+    write_intent,
+)
+from timeleap.features.files.restore_plan import Planner, RestoreRequest, Work
+from timeleap.features.files.roots import find_root
+from timeleap.features.files.seed import UnseededError
+from timeleap.features.files.snapshot import Present, Snapshots
+
+
+class RestorePlan(Struct, frozen=True):
+    """A dry run: what a restore would do now.
+
+    Attributes:
+        target: The snapshot that is gone back to.
+        changes: From what is on disk to what would be there, by path; without what is kept.
+        conflicts: Paths that somebody else changed since, as text inside (`encode_path` before they leave).
+        kept: How many paths that differ would be left alone.
+    """
+
+    target: str
+    paths: tuple[bytes, ...] | None
+    on_conflict: OnConflict
+    log_changed_ns: int
+    changes: tuple[Change, ...]
+    conflicts: tuple[str, ...]
+    added: int
+    modified: int
+    deleted: int
+    kept: int
+
+
+class FileTree:
+    """One session's files below one root."""
+
+    def __init__(self, repository: Repository, session_uid: str, config: FilesConfig) -> None:
+        self._repository = repository
+        self._git = repository.git
+        self._session_uid = session_uid
+        self._snapshots = Snapshots(repository, config)
+        self._planner = Planner(repository)
+
+    @classmethod
+    def open(cls, home: Path, root: Path, session_uid: str, config: FilesConfig) -> FileTree:
+        """The files below `root`, with their snapshots in the store `home`.
+
+        Raises:
+            FilesUnavailableError: There is no usable git, or the root is missing or unsafe.
+            StorageFailureError: The store cannot be written.
+        """
+        check_version(os.environ.get("PATH"))
+        return cls(Repository(find_root(home, root), config), session_uid, config)
+
+    @property
+    def root(self) -> Path:
+        return self._repository.root.path
+
+    # Snapshots
+
+    def next_number(self) -> int:
+        """The number that the next snapshot gets unless it is told another."""
+        found = self._repository.snapshots(self._session_uid)
+        return found[0].number + 1 if found else 1
+
+    def snapshot(
+        self,
+        control: Control | None = None,
+        *,
+        label: str | None = None,
+        checkpoint_uid: str | None = None,
+        number: int | None = None,
+    ) -> Snapshot:
+        """Take a snapshot; there is a new one even if nothing has changed.
+
+        Args:
+            control: For progress and cancelling.
+            label: A text for people.
+            checkpoint_uid: The checkpoint it belongs to.
+            number: The number in its id, which no other snapshot of the session may have.
+
+        Raises:
+            FilesUnavailableError, FilesTooLargeError, FilesBusyError, FilesIncompleteError, StorageFailureError,
+            CancelledError: There is no new snapshot.
+        """
+        control = control or Control()
+        with self._repository.lock(control):
+            self._refuse_unfinished()
+            commit, present = self._snapshots.take(
+                control, self._session_uid, number=number, label=label, checkpoint_uid=checkpoint_uid
+            )
+        return as_snapshot(commit, present.state.details)
+
+    def snapshots(self) -> list[Snapshot]:
+        """The session's snapshots, newest first; what was skipped stands only in the result of `snapshot`."""
+        return [as_snapshot(commit) for commit in self._repository.snapshots(self._session_uid)]
+
+    def skipped(self, snapshot_id: str) -> Snapshot:
+        """A snapshot with what it skipped. Raises SnapshotNotFoundError."""
+        commit = self._repository.find(self._session_uid, snapshot_id)
+        return as_snapshot(commit, self._repository.read_details(commit))
+
+    # Looking at them
+
+    def changes(
+        self, from_: str | None, to: str | None, path: bytes | None = None, control: Control | None = None
+    ) -> list[Change]:
+        """How two states differ, by path; None is what is on disk now. `path`: only that file, or what is below it.
+
+        Raises:
+            SnapshotNotFoundError: There is no such snapshot.
+        """
+        control = control or Control()
+        with self._damage_named():
+            states = [self._state(name, control) for name in (from_, to)]
+            found = differences(self._git, *states)
+            if path is not None:
+                found = within(found, [_checked(path)])
+            return sorted(described(self._git, found), key=lambda change: change.path)
+
+    def read(self, snapshot_id: str, path: bytes, offset: int = 0, length: int | None = None) -> FileContent:
+        """A part of a file, from byte `offset` on and at most `length` bytes; of a link where it points to.
+
+        Raises:
+            SnapshotNotFoundError: There is no such snapshot.
+            InvalidInputError: It has no file of that path.
+        """
+        text = _checked(path)
+        commit = self._repository.find(self._session_uid, snapshot_id)
+        state = self._snapshots.state(commit)
+        with self._damage_named():
+            listed = split(
+                self._git.run("--literal-pathspecs", "ls-tree", "--full-tree", "-z", commit.tree, "--", text)
+            )
+            mode, kind, oid = listed[0].partition(b"\t")[0].decode("ascii").split(" ") if listed else ("", "", "")
+            if kind != "blob":
+                raise InvalidInputError.of("path", f"the snapshot has no file {encode_path(text)[0][:200]}")
+            blocks: list[bytes] = []
+            position = 0
+
+            def keep(block: bytes) -> None:
+                nonlocal position
+                end = None if length is None else offset + length - position
+                blocks.append(block[max(0, offset - position) : None if end is None else max(0, end)])
+                position += len(block)
+
+            with self._git.blobs() as blobs:
+                total = blobs.copy(oid, keep)
+        whole = 0o120777 if mode == "120000" else 0o100000 | state.details.mode_of(text, mode == "100755")
+        return FileContent(b"".join(blocks), total, whole)
+
+    # Restoring
+
+    def plan(
+        self,
+        target: str,
+        *,
+        paths: Iterable[bytes] | None = None,
+        on_conflict: OnConflict = "refuse",
+        log_changed_at: float,
+        control: Control | None = None,
+    ) -> RestorePlan:
+        """What a restore of snapshot `target` would do: the dry run. Conflicts are named, never raised.
+
+        Args:
+            target: The snapshot to go back to.
+            paths: Only these files, and what is below these folders; None for everything.
+            on_conflict: What the restore is to do with files that somebody else changed since.
+            log_changed_at: When the session's log was changed last, in nanoseconds since 1970.
+            control: For progress and cancelling.
+
+        Raises:
+            SnapshotNotFoundError: There is no such snapshot.
+        """
+        chosen = None if paths is None else tuple(paths)
+        control = control or Control()
+        with self._damage_named(), self._repository.lock(control):
+            self._refuse_unfinished()
+            request = self._request(target, chosen, on_conflict, int(log_changed_at))
+            _, work = self._worked_out(request, control)
+            changes = sorted(described(self._git, work.steps), key=lambda change: change.path)
+        return RestorePlan(
+            target=target,
+            paths=chosen,
+            on_conflict=on_conflict,
+            log_changed_ns=int(log_changed_at),
+            changes=tuple(changes),
+            conflicts=tuple(work.conflicts),
+            **_counts(work),
+            kept=work.kept,
+        )
+
+    def restore(self, plan: RestorePlan, control: Control | None = None, *, number: int | None = None) -> Restored:
+        """Carry a plan out; it is worked out again from what is on disk by now. Raises as `begin_restore`."""
+        return self.begin_restore(plan, None, control, number=number).commit()
+
+    def begin_restore(
+        self, plan: RestorePlan, token: str | None, control: Control | None = None, *, number: int | None = None
+    ) -> PendingRestore:
+        """Put the files back, for a change of the log that is still to come: the lock is held until that is known.
+
+        Args:
+            plan: From `plan`.
+            token: Names the change of the log, for `recover`; None if there is none.
+            control: For progress and cancelling.
+            number: The number of the snapshot before it; the one after it gets the next. None: the next two.
+
+        Raises:
+            FilesConflictError: The plan refuses conflicts, and there are some; nothing was changed.
+            SnapshotNotFoundError, FilesBusyError, StorageFailureError, CancelledError: Nothing was changed.
+            FilesIncompleteError: It failed, and so did taking it back.
+        """
+        control = control or Control()
+        with self._damage_named(), self._repository.lock(control):
+            self._refuse_unfinished()
+            request = self._request(plan.target, plan.paths, plan.on_conflict, plan.log_changed_ns)
+            started = time.monotonic()
+            present, work = self._worked_out(request, control)
+            if work.conflicts and plan.on_conflict == "refuse":
+                raise _conflict_error(work.conflicts)
+            before = self._snapshots.commit(present, self._session_uid, started, number=number)
+            self._snapshots.publish(before, present)
+            after = self._repository.write_commit(
+                work.after.tree,
+                self._repository.store_details(work.after.details),
+                session_uid=self._session_uid,
+                number=before.number + 1,
+                label=None,
+                checkpoint_uid=None,
+                changed=len(work.steps),
+                ms=round((time.monotonic() - started) * 1000),
+            )
+            intent = Intent(self._session_uid, token, before.oid, after.oid, plan.target, new_prefix())
+            write_intent(self._repository, intent)
+            failpoint("files.intent")
+            writer = Writer(self._repository, intent.prefix, control)
+            try:
+                writer.carry_out(work)
+            except FilesIncompleteError as error:
+                error.data |= {"before": before.snapshot_id, "target": plan.target}
+                raise
+            except BaseException:
+                remove_intent(self._repository)
+                raise
+            failpoint("files.restored")
+            restored = Restored(
+                before=before.snapshot_id,
+                after=after.snapshot_id,
+                **_counts(work),
+                kept=work.kept,
+                conflicts=len(work.conflicts),
+                paths=tuple(encode_path(step.path) for step in work.steps),
+            )
+            self._repository.hold()
+            return PendingRestore(self._repository, intent, work, before=present.state, after=after, restored=restored)
+
+    def recover(self, happened: Callable[[str], bool], control: Control | None = None) -> Recovered | None:
+        """Bring a restore of this session that was interrupted to an end; None if there is none.
+
+        Args:
+            happened: Whether the change of the log with that token took place: then the files go forward, else back.
+            control: For progress.
+
+        Raises:
+            FilesBusyError: It is still going on.
+            FilesIncompleteError, StorageFailureError: It cannot be brought to an end now; the next call tries again.
+        """
+        if read_intent(self._repository) is None:
+            return None
+        control = control or Control()
+        with self._damage_named(), self._repository.lock(control):
+            intent = read_intent(self._repository)
+            if intent is None or intent.session_uid != self._session_uid:
+                return None
+            return self._recovered(intent, intent.token is None or happened(intent.token), control)
+
+    def _recovered(self, intent: Intent, forward: bool, control: Control) -> Recovered:
+        recovered = recover(self._repository, self._snapshots.state, intent, forward, control)
+        failpoint("files.recovered")
+        if forward:
+            self._repository.publish_once(self._repository.read_commit(intent.after))
+        remove_intent(self._repository)
+        return recovered
+
+    # Upkeep of what is stored
+
+    def usage(self) -> Usage:
+        return Usage(len(self._repository.snapshots(self._session_uid)), self._repository.size())
+
+    # Parts
+
+    def _request(
+        self, target: str, paths: tuple[bytes, ...] | None, on_conflict: OnConflict, log_changed_ns: int
+    ) -> RestoreRequest:
+        commit = self._repository.find(self._session_uid, target)
+        chosen = None if paths is None else tuple(_checked(path) for path in paths)
+        return RestoreRequest(commit, chosen, on_conflict, log_changed_ns)
+
+    def _worked_out(self, request: RestoreRequest, control: Control) -> tuple[Present, Work]:
+        goal = self._snapshots.state(request.target)
+        present = self._snapshots.look(control)
+        present = self._snapshots.with_overlooked(present, goal, control)
+        newest = self._repository.snapshots(self._session_uid)
+        newest_state = self._snapshots.state(self._repository.read_commit(newest[0].oid)) if newest else None
+        index = self._snapshots.index_of(present)
+        return present, self._planner.work_out(present.state, index, newest_state, request, goal)
+
+    def _state(self, snapshot_id: str | None, control: Control) -> TreeState:
+        if snapshot_id is not None:
+            return self._snapshots.state(self._repository.find(self._session_uid, snapshot_id))
+        with self._repository.lock(control):
+            return self._snapshots.look(control).state
+
+    def _refuse_unfinished(self) -> None:
+        """Nothing is taken or restored on top of a restore that stopped half way, unless it can go forward by itself."""
+        intent = read_intent(self._repository)
+        if intent is None:
+            return
+        if intent.token is None:
+            self._recovered(intent, True, Control())
+            return
+        before = self._repository.read_commit(intent.before)
+        message = (
+            "a restore of these files and a conversation was interrupted: open that session, "
+            f"which brings it to an end, or restore snapshot {before.snapshot_id} or {intent.target} of it"
+        )
+        raise FilesIncompleteError(
+            message, before=before.snapshot_id, target=intent.target, paths=[], more=0, session=intent.session_uid
+        )
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """Raises CorruptedError for a command of git that failed."""
+        try:
+            yield
+        except UnseededError as error:
+            message = "the repository at the root is damaged; try again: it is not used any more"
+            raise CorruptedError(message, path=str(self.root)) from error
+        except GitError as error:
+            raise error.as_damage(self._repository.path) from error
+
+
+class PendingRestore:
+    """Files that are at their target while the log is not yet: to be made final, or taken back. Holds the lock."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        intent: Intent,
+        work: Work,
+        *,
+        before: TreeState,
+        after: Commit,
+        restored: Restored,
+    ) -> None:
+        self._repository = repository
+        self._intent = intent
+        self._work = work
+        self._before = before
+        self._after = after
+        self.restored = restored
+
+    def commit(self) -> Restored:
+        """The change took place: the snapshot after it is the session's newest."""
+        try:
+            self._repository.publish_once(self._after)
+            failpoint("files.after_published")
+            remove_intent(self._repository)
+        finally:
+            self._repository.release()
+        return self.restored
+
+    def roll_back(self) -> None:
+        """The change did not take place: the files go back to the snapshot before it, which is the newest.
+
+        Raises:
+            FilesIncompleteError, FilesConflictError, StorageFailureError: The intent stays for `FileTree.recover`.
+        """
+        try:
+            writer = Writer(self._repository, self._intent.prefix, Control())
+            writer.carry_out(turned(self._work, self._before))
+            failpoint("files.taken_back")
+            remove_intent(self._repository)
+        finally:
+            self._repository.release()
+
+
+def _counts(work: Work) -> dict[str, int]:
+    added = sum(step.old is None for step in work.steps)
+    deleted = sum(step.new is None for step in work.steps)
+    return {"added": added, "modified": len(work.steps) - added - deleted, "deleted": deleted}
+
+
+def _conflict_error(paths: list[str]) -> FilesConflictError:
+    message = (
+        f"{len(paths)} files were changed by somebody else since the session's last step, {encode_path(paths[0])[0]} "
+        "for one: keep them (onConflict: keep), overwrite them, or look first (dryRun); nothing was changed"
+    )
+    return FilesConflictError(message[:500], paths=encode_paths(paths), more=max(0, len(paths) - LISTED))
+
+
+def _checked(path: bytes) -> str:
+    text = to_text(path).removesuffix("/")
+    if not is_plain_path(text):
+        raise InvalidInputError.of("path", "a path is relative to the root, with `/`, and leads into no .git")
+    return text
