@@ -25,6 +25,7 @@ _MODULES = {
     "describing": (*("yolo", "title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),),
     "deciding": ("approvals", "approve", "reject", "afk"),
     "revert": ("revert", "undo", "redo", "restore", "compact", "clear", "pins", "dmail"),
+    "workspace_files": ("files",),
     "maintain": (
         *("export", "import", "archive", "unarchive", "audit", "verify", "repair", "trash"),
         *("storage", "prune", "redact"),

@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -94,6 +94,7 @@ def read(arguments: Sequence[str], commands: Commands, home: Any, machine: Any) 
         raise NotPlainError
     taken = signature_of(command.function)
     values = _Values([*map(_value, taken.parameters), *everywhere])
+    words = iter(with_values(words, taken))
     for word in words:
         if word.startswith("-") and word != "-":
             values.take_option(word, words)
@@ -107,6 +108,25 @@ def read(arguments: Sequence[str], commands: Commands, home: Any, machine: Any) 
         given.pop("home") or before.found.get("home"),
         bool(given.pop("machine") or before.found.get("machine")),
     )
+
+
+def with_values(words: Iterable[str], taken: Signature) -> list[str]:
+    """The words behind a command's name, with a value put behind each option that means something alone, where it is alone."""
+    filled: list[str] = []
+    values = {
+        name: (option.alone, get_args(bare(parameter.annotation)))
+        for parameter in taken.parameters
+        if (option := parameter.annotation.__metadata__[0]).alone is not None
+        for name in option.names
+    }
+    left = list(words)
+    for at, word in enumerate(left):
+        filled.append(word)
+        if word == "--":
+            return [*filled, *left[at + 1 :]]
+        if word in values and left[at + 1 : at + 2] not in [[value] for value in values[word][1]]:
+            filled.append(values[word][0])
+    return filled
 
 
 def _value(parameter: inspect.Parameter) -> _Value:

@@ -246,9 +246,9 @@ def given(**params: Any) -> Json:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def refusal(code: int, kind: str, message: str) -> TimeleapRpcError:
+def refusal(code: int, kind: str, message: str, **data: object) -> TimeleapRpcError:
     """An error that we find ourselves, as the server would say it."""
-    return TimeleapRpcError(code, kind, message, {"kind": kind, "retryable": False}, retryable=False)
+    return TimeleapRpcError(code, kind, message, {"kind": kind, "retryable": False, **data}, retryable=False)
 
 
 async def _last(notifications: Subscription, pause: float) -> Notification | None:

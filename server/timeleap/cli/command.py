@@ -35,6 +35,7 @@ Data = Mapping[str, Any]
 SESSION: Final = "session"
 LATEST: Final = "."
 """Default value of SESSION; it can be written, too."""
+_SNAPSHOT: Final = r"f[0-9]+-[0-9a-f]{12}"
 FAILED = 1
 MISUSED = 2
 
@@ -225,6 +226,8 @@ def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str
     if given is not None and first is not None:
         needed = [*required, first] if unless and values.get(unless) is None else required
         missing = any(values[name] in (None, []) for name in needed)
+        if first == "snapshot" and re.fullmatch(_SNAPSHOT, given):
+            missing = True  # files are named behind it, and the session is not
         if first == "checkpoint" and re.fullmatch(r"#?[0-9]{1,15}|[co]-?[0-9]+-[0-9a-f]+", given) is None:
             missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
         switch = get_args(kinds[first]) if get_origin(kinds[first]) is Literal else ()
@@ -327,6 +330,38 @@ def _storage(data: Data, _name: str) -> Iterator[str]:
         yield _BY_ERRNO[errno]
 
 
+def _files_unavailable(data: Data, name: str) -> Iterator[str]:
+    if reason := _BY_REASON.get(str(data.get("reason"))):
+        yield reason.replace(_UNNAMED, name)
+    yield "The conversation alone: --restore conversation."
+
+
+def _files_conflict(data: Data, _name: str) -> Iterator[str]:
+    paths = data.get("paths")
+    listed = [str(path) for path in paths] if isinstance(paths, list) else []
+    yield from (f"  {one_line(path)}" for path in listed[:_MOST_PATHS])
+    more = data.get("more")
+    if (left := len(listed[_MOST_PATHS:]) + (more if isinstance(more, int) else 0)) > 0:
+        yield f"  ... and {left:,} more"
+    yield "--on-conflict keep leaves these as they are; --on-conflict overwrite takes them back, too."
+    yield "Either way what is there now is saved first."
+
+
+def _files_incomplete(data: Data, name: str) -> Iterator[str]:
+    for member, meaning in (("before", "as it was"), ("target", "what was wanted")):
+        if data.get(member):
+            snapshot = one_line(str(data[member]))
+            yield f"{meaning}: timeleap files restore {name} {snapshot} --on-conflict overwrite"
+    yield f"timeleap files diff {name} SNAPSHOT --patch shows what differs before you choose."
+
+
+_BY_REASON = {
+    "noGit": "Files are saved with the help of git 2.36 or newer, which is not on the PATH: install it, then repeat.",
+    "notConfigured": "timeleap files mode SESSION checkpoint saves them with each checkpoint from now on.",
+    "rootMissing": "The folder is gone: timeleap workspace SESSION FOLDER, or timeleap files mode SESSION --root FOLDER.",
+    "rootUnsafe": "Name a folder of a project: timeleap files mode SESSION --root FOLDER.",
+}
+_MOST_PATHS = 12
 _BY_ERRNO = {
     "ENOSPC": "The disk is full: make room, then repeat the command; nothing was lost.",
     "EDQUOT": "Your quota is used up: make room, then repeat the command; nothing was lost.",
@@ -358,6 +393,14 @@ _HINTS: dict[str, Sequence[str] | Callable[[Data, str], Iterator[str]]] = {
     "compactionFailed": ("Nothing was changed. --summarizer builtin needs no model; --summary takes your own text.",),
     "dmailPending": ("timeleap dmail show SESSION has it: deliver it, or drop it with timeleap dmail cancel.",),
     "noPendingDMail": ('timeleap dmail send SESSION --at CHECKPOINT "..." leaves one.',),
+    "filesUnavailable": _files_unavailable,
+    "filesConflict": _files_conflict,
+    "filesIncomplete": _files_incomplete,
+    "filesTooLarge": (
+        'timeleap files mode SESSION --exclude "build/" leaves a folder out; --max-files raises the limit.',
+    ),
+    "filesBusy": ("Another process saves or restores files of this folder: repeat the command in a moment.",),
+    "snapshotNotFound": ("timeleap files log SESSION lists the snapshots, timeleap log SESSION the checkpoints.",),
     "methodNotFound": ("This server cannot do that: timeleap --version shows its release.",),
     "internalError": ("This is a mistake in Timeleap: please report it with the incident id.",),
 }

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
 from timeleap.cli.command import Session, command, place, text_or_file
+from timeleap.cli.file_changes import Exclude, snapshot_words
 from timeleap.cli.formatting import Json, count
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
@@ -36,19 +37,35 @@ def new(
         Literal["off", "turn", "step"] | None,
         Option(help="turn: a checkpoint before each turn of the user; step: before each reply, too."),
     ] = None,
+    files: Annotated[
+        Literal["checkpoint", "turn"] | None,
+        Option(
+            "--files",
+            metavar="[checkpoint|turn]",
+            alone="checkpoint",
+            help="Save the workspace's files with each checkpoint; turn: at each end of a turn, too.",
+        ),
+    ] = None,
+    exclude: Exclude = None,
 ) -> None:
-    """Make a session, and print its id.
+    """Make a session, and print its id. With --files its workspace is this folder, unless another one is named.
 
     Examples:
         timeleap new fix-dates --title "Dates before 1970"
         id=$(timeleap new --system-prompt @prompt.md)
+        timeleap new fix-dates --files --exclude build/
     """
+    if exclude and files is None:
+        raise UsageError("--exclude goes with --files")
+    if files is not None and workspace is None:
+        workspace = Path.cwd()
     params = given(
         sessionId=session,
         title=title,
         systemPrompt=text_or_file(system_prompt),
         workspace=None if workspace is None else workspace.absolute().as_uri(),
         autoCheckpoint=auto_checkpoint,
+        files=None if files is None else given(mode=files, exclude=exclude or None),
     )
     with Backend(terminal) as backend:
         if session is not None:
@@ -149,18 +166,29 @@ def checkpoint(
     session: Session,
     label: Annotated[list[str] | None, Argument(help="What to call it.")] = None,
     add_user_message: Annotated[bool, Option("--add-user-message", help="Tell the model of it, by a message.")] = False,
+    files: Annotated[
+        bool | None, Option("--files/--no-files", help="Save the files with it, or not (default: as the session says).")
+    ] = None,
 ) -> None:
-    """Write a checkpoint: a place to come back to.
+    """Write a checkpoint: a place to come back to, with the files of its folder where the session saves them.
 
     Example:
         timeleap checkpoint fix-dates before the rewrite
     """
     name = " ".join(label) if label else None
     with writing(terminal, session) as opened:
-        result = opened.call("context/checkpoint", label=name, addUserMessage=add_user_message or None)
+        result = opened.call(
+            "context/checkpoint",
+            label=name,
+            addUserMessage=add_user_message or None,
+            files=files,
+            saying="Saving files",
+        )
     made = result["checkpoint"]
     words = f"checkpoint #{made['id']} ({made['uid']}) after {count(made['messageCount'], 'message')}"
     terminal.answer(result, words)
+    if made.get("files"):
+        terminal.hint(snapshot_words(made["files"]))
 
 
 @command(app)

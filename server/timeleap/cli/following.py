@@ -122,6 +122,17 @@ def _now(word: str) -> Callable[[Json], str]:
     return lambda params: f"{word}: {count(params['context']['messageCount'], 'message')} now{_kept(params)}"
 
 
+def _saved(params: Json) -> str:
+    label = f"  {params['label']}" if params.get("label") else ""
+    return f"files saved: {params['snapshot']}, {params['changed']:,} changed{label}"
+
+
+def _files_restored(params: Json) -> str:
+    number = len(params["paths"]) + params["more"]
+    named = ", ".join(params["paths"][:3]) + (" ..." if number > 3 else "")
+    return f"{count(number, 'file')} put back: {named}; as they were: {params['before']}"
+
+
 _ACCESS = {
     "owner": "this process owns the session now",
     "attached": "live in another process, and followed there",
@@ -165,5 +176,7 @@ _WORDS: dict[str, str | Callable[[Json], str]] = {
     "session/warning": lambda params: f"warning: {params['message']}",
     "approval/didRequest": _asked,
     "approval/didResolve": lambda params: f"an approval is {_RESOLUTIONS.get(params['decision'], params['decision'])}",
+    "files/didSnapshot": _saved,
+    "files/didRestore": _files_restored,
     RECONNECTED: "the connection was lost and is back",
 }

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from timeleap.cli.backend import OpenSession
+from timeleap.cli.file_changes import mark
 from timeleap.cli.formatting import Json, clock, count, now, one_line, size
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _ENDED_BY = {
     "dmail": "set aside by a D-Mail",
     "import": "came with an import",
 }
-_COLUMNS = (14, 15, 18)
+_COLUMNS = (14, 15, 18, 12)
 """Widths of the columns of facts; what is left is for the names."""
 _MOST_LEFT = 6
 """Checkpoints of a timeline that are named; the rest is counted."""
@@ -175,12 +176,14 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
     from rich.text import Text
 
     lines = []
-    name_width = max(24, min(60, width - sum(_COLUMNS)))
-    for row in rows(graph, glyphs):
+    drawn = list(rows(graph, glyphs))
+    widths = _COLUMNS if any(row.facts[3:] and row.facts[3] for row in drawn) else _COLUMNS[:3]
+    name_width = max(24, min(60, width - sum(widths)))
+    for row in drawn:
         line = Text(row.signs, style=row.sign_style)
         room = name_width - len(row.signs)
         line.append(one_line(row.name, room).ljust(room) if row.facts else row.name, style=row.style)
-        for fact, pad in zip(row.facts, _COLUMNS, strict=False):
+        for fact, pad in zip(row.facts, widths, strict=False):
             line.append(fact.rjust(pad), style="dim" if row.style == "dim" else "")
         line.rstrip()
         line.truncate(width, overflow="ellipsis")
@@ -191,7 +194,7 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
 def _checkpoint(checkpoint: Json, signs: str, style: str = "") -> GraphRow:
     name = f"#{checkpoint['id']}  {one_line(checkpoint.get('label') or checkpoint.get('preview') or '')}"
     tokens = count(checkpoint["tokenCount"], "token")
-    facts = [count(checkpoint["messageCount"], "message"), tokens, clock(checkpoint.get("createdAt"))]
+    facts = [count(checkpoint["messageCount"], "message"), tokens, clock(checkpoint.get("createdAt")), mark(checkpoint)]
     return GraphRow(signs, name, facts, style)
 
 

@@ -29,6 +29,7 @@ _ROOM = 100
 """Characters of a matching line that are shown."""
 _LEAD = 30
 """Of them before the first match, where the line is longer."""
+_FILES = {"checkpoint": "saved at each checkpoint", "turn": "saved at each checkpoint and end of a turn"}
 _POINT = "present; a timeline (context_2); a checkpoint's number, label or uid; one of a timeline (context_2:3)."
 
 
@@ -65,6 +66,10 @@ def _described(present: Json, owner: Json | None) -> Iterator[str]:
     nobody = "; afk ON: what needs a person is rejected" if approval["afk"] else ""
     yolo = "ON: everything runs unasked" if approval["yolo"] else "off"
     yield f"  approvals    yolo {yolo}; unasked: {actions}{nobody}"
+    if (files := present.get("files")) and (files["mode"] != "off" or files["snapshots"]):
+        problem = f"; {one_line(files['problem']['message'])}" if files.get("problem") else ""
+        taken = f"{count(files['snapshots'], 'snapshot')}, {size(files['bytes'])}"
+        yield f"  files        {_FILES.get(files['mode'], 'not saved')}: {taken}{problem}"
     if present["dynamicSubagents"]:
         yield f"  sub-agents   {', '.join(one_line(agent['name']) for agent in present['dynamicSubagents'])}"
     if (mail := present["pendingDMail"]) is not None:

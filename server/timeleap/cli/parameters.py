@@ -19,6 +19,7 @@ class Parameter:
         file_okay, dir_okay: Whether a path that exists may be a file, or a directory.
         autocompletion: Values for what was typed so far.
         panel: Where the help lists it.
+        alone: What an option means that no value of its kind stands behind.
     """
 
     names: tuple[str, ...]
@@ -29,6 +30,7 @@ class Parameter:
     dir_okay: bool = True
     autocompletion: Callable[..., Any] | None = None
     panel: str | None = None
+    alone: str | None = None
 
 
 class Argument(Parameter):

@@ -17,6 +17,7 @@ from timeleap.cli.command import (
     subcommands,
     text_or_file,
 )
+from timeleap.cli.file_changes import OnConflict, Restore, plan_lines, refuse_conflicts, restored_line
 from timeleap.cli.formatting import Json, ago, count, gist, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
@@ -25,6 +26,7 @@ from timeleap_client.errors import NothingToUndoError
 app = Commands("Travel in time")
 dmail = subcommands(app, "dmail", "Leave notes to an earlier self, or to another session.", "Travel in time")
 
+_COMPARING = "Comparing"
 _UNCHANGED = "nothing was changed (--dry-run)"
 _MOST_MESSAGES = 12
 """Messages that are named one by one before the rest is only counted."""
@@ -53,36 +55,56 @@ def revert(
     *,
     message: Annotated[int | None, Option(metavar="N", min=0, help="Go back to before this message instead.")] = None,
     heal: Heal = False,
+    restore: Restore = None,
+    on_conflict: OnConflict = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Go back to before a checkpoint, or a message: it and all after it leave the log.
 
     Says exactly what goes and asks first. Nothing is lost: what goes stays as a timeline, and `timeleap undo` brings it
-    back. If the session changes while you think, nothing happens.
+    back. If the session changes while you think, nothing happens. With --restore both the files of its folder go back, too,
+    as one step.
 
     Examples:
         timeleap revert fix-dates 3 --dry-run
         timeleap revert fix-dates 3 --yes
         timeleap revert fix-dates --message 12
+        timeleap revert fix-dates 3 --restore both
     """
     if (checkpoint is None) == (message is None):
         raise UsageError("give a CHECKPOINT, or --message N: the number that timeleap show has before a message")
     wanted: Json = {**place(checkpoint), "messageIndex": message, "heal": heal or None}
+    wanted |= {"restore": restore, "onConflict": on_conflict}
     with writing(terminal, session, dry_run=dry_run) as opened:
         before = opened.call("session/getState")
-        plan = opened.call("context/revertTo", **wanted, dryRun=True)
-        _say_what_goes(terminal, opened, plan)
+        plan = opened.call("context/revertTo", **wanted, dryRun=True, saying=_COMPARING)
+        _say_what_goes(terminal, opened, plan, restore)
+        if not dry_run:
+            refuse_conflicts(plan, on_conflict)
         if terminal.consents(plan, "Revert?", yes=yes, dry_run=dry_run):
             # The head we looked at: of what was written meanwhile the revert would take more than was shown.
             done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
-            terminal.answer(done, hint=f"reverted; undo with: timeleap undo {opened.id}")
+            terminal.answer(done, hint=_done("reverted", opened, done, restore))
 
 
-def _say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
-    """Say what the plan of a revert takes, message by message where these are few."""
+def _done(what: str, opened: OpenSession, result: Json, restore: str | None) -> str:
+    """What was done, with the command that takes it back."""
+    files = restored_line(result)
+    also = f" --restore {restore}" if files and restore else ""
+    return f"{what}{f'; {files}' if files else ''}; undo with: timeleap undo {opened.id}{also}"
+
+
+def _say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json, restore: str | None = None) -> None:
+    """Say what the plan of a revert takes: message by message where these are few, then the files."""
     if terminal.machine:
         return
+    if restore != "files":
+        _say_which_messages_go(terminal, opened, plan)
+    terminal.say(*plan_lines(plan))
+
+
+def _say_which_messages_go(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
     removed, stays = plan["removed"], plan["context"]["messageCount"]
     terminal.say(
         f"This takes {count(removed['messages'], 'message')}, {count(removed['checkpoints'], 'checkpoint')} "
@@ -106,7 +128,14 @@ def _say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
 
 @command(app)
 def undo(
-    terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False, yes: NotAsked = False
+    terminal: Terminal,
+    session: Session,
+    steps: Steps = 1,
+    *,
+    restore: Restore = None,
+    on_conflict: OnConflict = None,
+    dry_run: OnlySay = False,
+    yes: NotAsked = False,
 ) -> None:
     """Undo the last revert, clear, compaction, restore or D-Mail; again for the one before it.
 
@@ -115,13 +144,22 @@ def undo(
     Examples:
         timeleap undo fix-dates
         timeleap undo fix-dates -n 3 --dry-run
+        timeleap undo fix-dates --restore both
     """
-    _step(terminal, session, "context/undo", steps, dry_run)
+    wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+    _step(terminal, session, "context/undo", wanted, dry_run)
 
 
 @command(app)
 def redo(
-    terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False, yes: NotAsked = False
+    terminal: Terminal,
+    session: Session,
+    steps: Steps = 1,
+    *,
+    restore: Restore = None,
+    on_conflict: OnConflict = None,
+    dry_run: OnlySay = False,
+    yes: NotAsked = False,
 ) -> None:
     """Do again what `timeleap undo` took back, as long as nothing else has changed the log since.
 
@@ -129,23 +167,28 @@ def redo(
         timeleap redo fix-dates
         timeleap redo fix-dates -n 2
     """
-    _step(terminal, session, "context/redo", steps, dry_run)
+    wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+    _step(terminal, session, "context/redo", wanted, dry_run)
 
 
-def _step(terminal: Terminal, session: str, method: str, steps: int, dry_run: bool) -> None:
+def _step(terminal: Terminal, session: str, method: str, wanted: Json, dry_run: bool) -> None:
     with writing(terminal, session, dry_run=dry_run) as opened:
         known = {timeline["timelineId"]: timeline for timeline in opened.timelines()}
         saying = "Going back and forth"
         try:
-            done = opened.call(method, steps=steps, dryRun=dry_run or None, saying=saying)
+            done = opened.call(method, **wanted, dryRun=dry_run or None, saying=saying)
         except NothingToUndoError as error:
             raise UsageError(f"{opened.id}: {error.message}") from error
+    if wanted["restore"] == "files":
+        terminal.answer(done, *plan_lines(done), hint=_UNCHANGED if dry_run else restored_line(done))
+        return
     *before, last = done["steps"]
     lines = [f"past {step.get('timelineId', 'an empty log')} ({step['kind']})" for step in before]
     if (name := last.get("timelineId")) is None:
         lines.append(f"The log {'would be' if dry_run else 'is'} empty again ({last['kind']}).")
     else:
         lines.append(_restored({**known.get(name, {}), "timelineId": name, "reason": last["kind"]}, done, dry_run))
+    lines += plan_lines(done) if dry_run else filter(None, [restored_line(done)])
     left = f"{done['canUndo']} to undo, {done['canRedo']} to redo"
     terminal.answer(done, *lines, hint=f"{_UNCHANGED}; it would leave {left}" if dry_run else f"now: {left}")
 
@@ -155,6 +198,9 @@ def restore(
     terminal: Terminal,
     session: Session,
     timeline: Annotated[str, Argument(metavar="TIMELINE", help="Its id, such as context_2; see timeleap log.")],
+    *,
+    restore: Restore = None,
+    on_conflict: OnConflict = None,
     dry_run: DryRun = False,
     yes: NotAsked = False,
 ) -> None:
@@ -165,9 +211,11 @@ def restore(
     """
     with writing(terminal, session, dry_run=dry_run) as opened:
         found = next((each for each in opened.timelines() if each["timelineId"] == timeline), {"timelineId": timeline})
-        result = opened.call("context/restoreTimeline", timelineId=timeline, dryRun=dry_run or None, saying="Restoring")
-    hint = _UNCHANGED if dry_run else "the log before it stays as a timeline"
-    terminal.answer(result, _restored(found, result, dry_run), hint=hint)
+        wanted: Json = {"timelineId": timeline, "restore": restore, "onConflict": on_conflict}
+        result = opened.call("context/restoreTimeline", **wanted, dryRun=dry_run or None, saying="Restoring")
+    lines = [] if restore == "files" else [_restored(found, result, dry_run)]
+    lines += plan_lines(result) if dry_run else filter(None, [restored_line(result)])
+    terminal.answer(result, *lines, hint=_UNCHANGED if dry_run else "the log before it stays as a timeline")
 
 
 def _restored(timeline: Json, result: Json, dry_run: bool) -> str:
@@ -359,7 +407,14 @@ def show(terminal: Terminal, session: Session) -> None:
 
 @command(dmail)
 def deliver(
-    terminal: Terminal, session: Session, *, heal: Heal = False, yes: Yes = False, dry_run: DryRun = False
+    terminal: Terminal,
+    session: Session,
+    *,
+    heal: Heal = False,
+    restore: Restore = None,
+    on_conflict: OnConflict = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Go back to the D-Mail's checkpoint and put the note there, as one step. `timeleap undo` takes it back.
 
@@ -367,7 +422,7 @@ def deliver(
         timeleap dmail deliver fix-dates --dry-run
         timeleap dmail deliver fix-dates --yes
     """
-    healing: Json = {"heal": heal or None}
+    healing: Json = {"heal": heal or None, "restore": restore, "onConflict": on_conflict}
     with writing(terminal, session, dry_run=dry_run) as opened:
         before = opened.call("session/getState")
         result = opened.call("context/deliverDMail", **healing, dryRun=True)
@@ -375,11 +430,13 @@ def deliver(
             waiting = before["pendingDMail"]
             # The delivery's own plan counts the note in; what goes is what a revert to there would take.
             plan = opened.call("context/revertTo", checkpointUid=waiting["checkpointUid"], **healing, dryRun=True)
-            _say_what_goes(terminal, opened, plan)
+            _say_what_goes(terminal, opened, plan, restore)
             terminal.say(f"At checkpoint #{waiting['checkpointId']} it puts: {one_line(waiting['message'], 200)}")
+        if not dry_run:
+            refuse_conflicts(result, on_conflict)
         if terminal.consents(result, "Deliver?", yes=yes, dry_run=dry_run):
             done = opened.call("context/deliverDMail", **healing, expectedHead=before["head"], saying="Delivering")
-            terminal.answer(done, hint=f"delivered; undo with: timeleap undo {opened.id}")
+            terminal.answer(done, hint=_done("delivered", opened, done, restore))
 
 
 @command(dmail)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from timeleap.cli.command import Home, Machine, run_command, signature_of
+from timeleap.cli.arguments import with_values
+from timeleap.cli.command import Home, Machine, Signature, run_command, signature_of
 from timeleap.cli.parameters import Argument, Commands, Parameter, Registered
 from timeleap.cli.terminal import Exit, Terminal
 from timeleap.version import __version__
@@ -105,14 +106,26 @@ def _register(app: typer.Typer, command: Registered) -> None:
     typed = [line.strip().replace("[", r"\[") for block in examples for line in block.splitlines() if line.strip()]
     # A paragraph each: typer joins the lines of one.
     epilog = "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]{line}[/cyan]" for line in typed)]) if typed else None
-    register_at = app.command(
-        command.name, help=re.sub(r"(?<!\n)\n(?!\n)", " ", text), epilog=epilog, rich_help_panel=command.panel
-    )
-    register_at(_with_shared_options(command))
-
-
-def _with_shared_options(command: Registered) -> Callable[..., None]:
     taken = signature_of(command.function)
+    register_at = app.command(
+        command.name,
+        cls=_with_values(taken),
+        help=re.sub(r"(?<!\n)\n(?!\n)", " ", text),
+        epilog=epilog,
+        rich_help_panel=command.panel,
+    )
+    register_at(_with_shared_options(command, taken))
+
+
+def _with_values(taken: Signature) -> type[TyperCommand]:
+    class Filling(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, with_values(args, taken))
+
+    return Filling
+
+
+def _with_shared_options(command: Registered, taken: Signature) -> Callable[..., None]:
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, default, annotation in (

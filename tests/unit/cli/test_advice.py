@@ -77,7 +77,44 @@ def test_an_unknown_kind_says_at_least_what_was_wrong():
     assert words("somethingNew", session=None) == "what was wrong"
 
 
+def test_files_that_cannot_be_saved_say_what_to_do_about_it():
+    assert "git 2.36" in words("filesUnavailable", reason="noGit")
+    assert "timeleap files mode s checkpoint" in words("filesUnavailable", reason="notConfigured")
+    for reason in ("rootMissing", "rootUnsafe"):
+        assert "timeleap files mode s --root FOLDER" in words("filesUnavailable", reason=reason)
+    assert "--restore conversation" in words("filesUnavailable", reason="unheard of")
+
+
+def test_a_conflict_names_the_files_and_the_two_ways_on():
+    text = words("filesConflict", paths=[f"src/{n}.py" for n in range(14)], more=5)
+    assert "  src/11.py" in text
+    assert "src/12.py" not in text
+    assert "... and 7 more" in text
+    assert "--on-conflict keep" in text
+    assert "--on-conflict overwrite" in text
+
+
+def test_a_restore_that_was_cut_short_names_both_snapshots():
+    text = words("filesIncomplete", before="f4-0123456789ab", target="f2-ba9876543210")
+    assert "timeleap files restore s f4-0123456789ab" in text
+    assert "timeleap files restore s f2-ba9876543210" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("filesTooLarge", "timeleap files mode s --exclude"),
+        ("filesBusy", "repeat the command"),
+        ("snapshotNotFound", "timeleap files log s"),
+    ],
+)
+def test_errors_of_snapshots_say_what_to_do(kind, advice):
+    assert advice in words(kind)
+
+
 def test_whatever_data_holds_does_no_harm():
     several: list[dict[str, object]] = [{"errors": "x"}, {"errors": [5]}, {"owner": "x"}, {"owner": {}}]
     for data in several:
         assert words("sessionLocked", **data)
+    for kind in ("filesConflict", "filesUnavailable", "filesIncomplete"):
+        assert words(kind, paths=5, more="x", reason=[], before={}, target=None)

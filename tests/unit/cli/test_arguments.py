@@ -182,11 +182,34 @@ def test_every_command_can_be_plain(path: tuple[str, ...]) -> None:
             "trash purge a b -y",
             "revert s 3 --dry-run",
             "undo -n 2",
+            "new s --files --json",
+            "new --files turn s",
+            "revert s 3 --restore both --on-conflict keep",
         ),
     ],
 )
 def test_what_people_type_is_plain(line: str) -> None:
     assert plain(line.split()) == by_library(line.split()) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "mode", "session"),
+    [
+        ("new --files", "checkpoint", None),
+        ("new --files turn", "turn", None),
+        ("new --files=turn", "turn", None),
+        ("new --files s", "checkpoint", "s"),
+        ("new s --files --title x", "checkpoint", "s"),
+        ("new s -- --files", None, "s"),
+    ],
+)
+def test_an_option_may_stand_without_its_value(line: str, mode: str | None, session: str | None) -> None:
+    meant = plain(line.split()) or by_library(line.split())
+    if mode is None:
+        assert meant is None  # behind `--` it is a second argument, which is one too many
+    else:
+        assert meant is not None
+        assert (meant.values["files"], meant.values["session"]) == (mode, session)
 
 
 @pytest.mark.parametrize(

@@ -110,5 +110,26 @@ def test_terminals_that_know_ascii_only_get_ascii():
     assert all(row.signs.isascii() for row in rows(graph, PLAIN))
 
 
+def test_checkpoints_say_how_many_files_changed_where_files_are_saved():
+    saved = [
+        checkpoint(0, files={"snapshot": "f1-0123456789ab", "changed": 1, "skipped": 0, "ms": 5}),
+        checkpoint(1, files={"error": {"kind": "filesTooLarge", "message": "too many"}}),
+        checkpoint(2),
+    ]
+    drawn = lines(Graph(STATE, saved))
+    ends = {line.split()[1]: line for line in drawn if "#" in line}
+    assert ends["#0"].endswith("1 file")
+    assert ends["#1"].endswith("no snapshot")
+    assert ends["#2"].endswith("tokens")
+    assert max(map(len, drawn)) <= 100
+
+
+def test_without_saved_files_their_column_takes_no_room():
+    label = "a label that is as long as a line has room for it, and then some more"
+    files = {"snapshot": "f1-0123456789ab", "changed": 1, "skipped": 0, "ms": 5}
+    without, saved = (lines(Graph(STATE, [checkpoint(0, label=label, **more)]))[1] for more in ({}, {"files": files}))
+    assert without.index("0 messages") > saved.index("0 messages")
+
+
 def test_an_empty_session_has_a_picture():
     assert [line.split()[1] for line in lines(Graph(STATE, [])) if len(line) > 1] == ["now", "start"]
