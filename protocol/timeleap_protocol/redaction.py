@@ -67,6 +67,14 @@ class SecretRule(Shape):
     """Different ones."""
 
 
+class RedactedSnapshot(Shape):
+    """A snapshot of files that held what was looked for."""
+
+    snapshot: str
+    root: str
+    """The folder whose files it has."""
+
+
 class SessionRedactResult(Head):
     """What was taken out, or (dry run) would be; never what it was."""
 
@@ -83,6 +91,11 @@ class SessionRedactResult(Head):
     """At most 1000, the live log first."""
     rules: Opt[list[SecretRule]] = None
     """With `secrets`: what kinds of them there are."""
+    snapshots: Opt[list[RedactedSnapshot]] = None
+    """Snapshots of the session's files that held it, in a file, a path or the label, and are gone, or (dry run) would be; with
+    `store` those of other sessions, too. Files on disk are left as they are. At most 1000."""
+    snapshots_unread: Opt[str] = None
+    """Why the snapshots could not be looked through: they may hold it."""
     also_in: Opt[list[str]] = None
     """With `store`: the ids of other sessions that hold it, those in the trash included."""
     context: ContextSummary

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -45,6 +45,8 @@ class PurgedSession(Shape):
     session_id: str
     deleted_at: Timestamp
     bytes: Count
+    files_remain: Opt[Literal[True]] = None
+    """Present where it could not be told which snapshots of files were the session's: some may be there still."""
 
 
 class KeptSession(Shape):

@@ -221,7 +221,7 @@ def test_a_request_id_is_not_reused_for_another_method(store: Server, first: int
     assert (store.call("session/list")["sessions"], trash(store)) == before
 
 
-@pytest.mark.parametrize("failpoint", ["purge.moved", "purge.noted", "purge.removed"])
+@pytest.mark.parametrize("failpoint", ["purge.moved", "purge.noted", "purge.files_forgotten", "purge.removed"])
 @pytest.mark.parametrize("request_id", [None, "r"])
 def test_a_purge_that_is_killed_is_finished(
     start: StartServer, home: Path, failpoint: str, request_id: str | None

@@ -109,7 +109,10 @@ def _purged(outcome: PurgeOutcome) -> Json:
         return {"sessionId": session.session_id, "deletedAt": session.deleted_at}
 
     return {
-        "purged": [{**named(session), "bytes": session.bytes} for session in outcome.purged],
+        "purged": [
+            {**named(session), "bytes": session.bytes, **shapes.set_members(filesRemain=session.files_remain or None)}
+            for session in outcome.purged
+        ],
         "bytes": sum(session.bytes for session in outcome.purged),
         **shapes.set_members(
             kept=[{**named(session), "reason": IN_USE} for session in outcome.kept] or None,

@@ -111,12 +111,17 @@ def parse_trash_name(name: str) -> tuple[str, str] | None:
 
 
 class Trashed(Struct, frozen=True):
-    """One session in the trash; `name` is that of its directory there."""
+    """One session in the trash; `name` is that of its directory there.
+
+    Attributes:
+        files_remain: It is gone, but snapshots of its files could not be told from those of others, and stay.
+    """
 
     session_id: str
     deleted_at: str
     name: str
     bytes: int = 0
+    files_remain: bool = False
 
 
 class Home:
@@ -324,6 +329,10 @@ class Home:
         names = [name for name in self._listed(self._staging) if name.startswith(_CONDEMNED)]
         was = [(name, name[len(_CONDEMNED) + 9 :]) for name in names]
         return [(name, Trashed(*parsed, trashed)) for name, trashed in was if (parsed := parse_trash_name(trashed))]
+
+    def condemned_path(self, name: str) -> Path:
+        """Where a directory lies that is to be removed for good."""
+        return self._staging / name
 
     def made_by(self, condemned: str) -> str | None:
         """The request id that made a session which is to be removed."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError
+from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, Trashed, check_session_id
 from timeleap.sessions.open_sessions import Openings
@@ -29,6 +29,7 @@ from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
+from timeleap.sessions.working_tree import SnapshotStore
 from timeleap.storage.lock import SessionLock
 
 
@@ -102,8 +103,9 @@ def condemn(home: Home, trashed: Trashed) -> bool:
     return moved
 
 
-def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
-    """Remove what was moved out of the trash, by this process or by one that a crash ended; says what. Blocking.
+def finish(home: Home, ledger: Ledger, keys: KeyRing, snapshots: SnapshotStore | None) -> list[Trashed]:
+    """Remove what was moved out of the trash, by this process or by one that a crash ended, and the snapshots of its files;
+    says what. Blocking.
 
     Raises:
         StorageFailureError: Some of it is still there; the next one finishes it.
@@ -121,15 +123,23 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
         keys.change(Register.forget, {session.name for _, session in found})
     failpoint("purge.noted")
     failed: StorageFailureError | None = None
-    for name, _ in found:
+    gone: list[Trashed] = []
+    for name, session in found:
         try:
+            # While the directory is there: it says which snapshots are the session's.
+            remain = snapshots is not None and not snapshots.forget(home, home.condemned_path(name))
+            failpoint("purge.files_forgotten")
             home.remove_condemned(name)
         except StorageFailureError as error:
             failed = error  # the others are to go all the same
+        except TimeleapError as error:
+            failed = StorageFailureError(f"the snapshots of {session.session_id} are still there: {error}; purge again")
+        else:
+            gone.append(replace(session, files_remain=remain))
         failpoint("purge.removed")
     if failed is not None:
         raise failed
-    return [session for _, session in found]
+    return gone
 
 
 async def plan(home: Home, request: PurgeRequest) -> PurgeOutcome:
@@ -145,7 +155,14 @@ async def plan(home: Home, request: PurgeRequest) -> PurgeOutcome:
 
 
 async def purge(
-    home: Home, openings: Openings, ledger: Ledger, keys: KeyRing, *, request: PurgeRequest, guard: Mutation
+    home: Home,
+    openings: Openings,
+    ledger: Ledger,
+    keys: KeyRing,
+    snapshots: SnapshotStore | None,
+    *,
+    request: PurgeRequest,
+    guard: Mutation,
 ) -> PurgeOutcome:
     """Remove sessions from the trash, and finish what a crash cut short (see `SessionStore.purge`)."""
     noted = await asyncio.to_thread(ledger.purge, guard)
@@ -153,7 +170,7 @@ async def purge(
         return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
     late: list[Trashed] = []
     with suppress(StorageFailureError):  # raised below, when what is asked for is done
-        late = await asyncio.to_thread(finish, home, ledger, keys)
+        late = await asyncio.to_thread(finish, home, ledger, keys, snapshots)
     await asyncio.to_thread(home.sweep, untouched=UNTOUCHED_SECONDS)
     found = await asyncio.to_thread(in_trash, home, request)
     if noted is not None:  # it was begun before a crash: what was deleted since then is not meant
@@ -167,7 +184,9 @@ async def purge(
     taken = {session.name: await _condemn(home, openings, session) for session in found if session not in late}
     kept = [session for session in found if taken.get(session.name) == "inUse"]
     found = [session for session in found if taken.get(session.name) != "gone"]
-    await asyncio.to_thread(finish, home, ledger, keys)
+    ended = await asyncio.to_thread(finish, home, ledger, keys, snapshots)
+    remain = {session.name for session in (*late, *ended) if session.files_remain}
+    found = [replace(session, files_remain=session.name in remain) for session in found]
     gone = tuple(session for session in found if session not in kept)
     if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
         noted = await asyncio.to_thread(ledger.purge, guard) or {}
@@ -200,7 +219,11 @@ async def _condemn(home: Home, openings: Openings, trashed: Trashed) -> Literal[
 def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
     """The notes of sessions that a request removes: without their id, if the request names it."""
     named = request.session_id is not None
-    return [{**asdict(session), "session_id": "" if named else session.session_id} for session in found]
+    members = ("session_id", "deleted_at", "name", "bytes")
+    return [
+        {**{name: getattr(session, name) for name in members}, **({"session_id": ""} if named else {})}
+        for session in found
+    ]
 
 
 def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple[Trashed, ...]:

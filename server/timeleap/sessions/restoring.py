@@ -96,7 +96,7 @@ class FilesStep:
                 raise RestoreCancelledError from error
             raise
         self.before = self._pending.before
-        failpoint("files.restored")
+        failpoint("files.before_log")
 
     def settle(self) -> None:
         """Let the files follow the log: they stay if it has gone its way, and become what they were if not. Blocking; what

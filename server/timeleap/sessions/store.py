@@ -43,7 +43,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.working_tree import TreeOf, no_tree
+from timeleap.sessions.working_tree import SnapshotStore, TreeOf, no_tree
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 
@@ -63,8 +63,8 @@ class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
     `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), `endpoint` says how
-    other processes reach this one, whenever a session is opened to be written to, and `tree_of` gives the files of a
-    session's workspace.
+    other processes reach this one, whenever a session is opened to be written to, `tree_of` gives the files of a
+    session's workspace, and `snapshots` are those of all sessions.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -80,10 +80,12 @@ class SessionStore:
         key_file: Path | None = None,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
         tree_of: TreeOf = no_tree,
+        snapshots: SnapshotStore | None = None,
     ) -> None:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
         self._keys = KeyRing(key_file, self.home.path)
+        self.snapshots = snapshots
         self._openings = Openings(
             self.home,
             durability=durability,
@@ -404,13 +406,14 @@ class SessionStore:
             SessionLockedError: Another process is using one of that id; the others are gone.
             StorageFailureError: Some of it may be done; it is finished by asking again.
         """
-        return await purge.purge(self.home, self._openings, self._ledger, self._keys, request=request, guard=guard)
+        known = self.home, self._openings, self._ledger, self._keys, self.snapshots
+        return await purge.purge(*known, request=request, guard=guard)
 
     async def finish_purges(self) -> None:
         """Finish what a crash cut short of a purge, or of a deletion."""
         with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
             await asyncio.to_thread(self._keys.change, Register.finish_deletes, self.home.real_path)
-        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
+        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys, self.snapshots)
 
     def home_of(self, session_id: str) -> SealLocation:
         """Where the user's key knows a session of this store to be at home."""

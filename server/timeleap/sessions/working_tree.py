@@ -5,13 +5,16 @@ All methods block and are called in threads. What goes wrong is a `TimeleapError
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
 from timeleap.sessions.meta import Meta
+
+if TYPE_CHECKING:
+    from timeleap.sessions.home import Home
 
 Json = dict[str, Any]
 
@@ -83,6 +86,34 @@ class WorkingTree(Protocol):
     def recover(self, happened: Callable[[str], bool]) -> list[Json]:
         """Settle an intent that a crash left: forward where the log has followed its token, else back. Returns
         warnings (`kind`, `message`) of what could not be settled."""
+        ...
+
+
+class HeldSnapshot(Struct, frozen=True):
+    """A snapshot that holds something, of any session of a store; `root` is the folder."""
+
+    session_uid: str
+    snapshot: str
+    root: str
+
+
+class SnapshotStore(Protocol):
+    """The snapshots of the files of all sessions of a store."""
+
+    def holding(self, matches: Callable[[bytes], bool], session_uids: Collection[str] | None) -> list[HeldSnapshot]:
+        """The snapshots of these sessions (None: of all) with a file, a path or a label that `matches`.
+
+        Raises:
+            TimeleapError: They cannot be looked through.
+        """
+        ...
+
+    def remove(self, snapshots: Collection[HeldSnapshot]) -> None:
+        """Remove snapshots, and from the disk what only they had."""
+
+    def forget(self, home: Home, directory: Path) -> bool:
+        """Remove the snapshots of a session of `home` that is about to be removed and lies in a directory; False where it
+        cannot be told which are its own, and some may stay. What it raises lets the session stay, too."""
         ...
 
 

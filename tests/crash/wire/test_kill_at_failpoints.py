@@ -39,8 +39,8 @@ KILLED_ELSEWHERE = {
     "approval.after_audit": "wire/test_approval_ends",
     "mail.arrived": "test_dmail_elsewhere",
     "redact.before_note": "wire/test_purge",
-    **dict.fromkeys(("files.restored", "files.noted", "files.followed"), "unit/sessions/test_restoring"),
-    **dict.fromkeys(("purge.moved", "purge.noted", "purge.removed"), "wire/test_purge"),
+    **dict.fromkeys(("files.before_log", "files.noted", "files.followed"), "unit/sessions/test_restoring"),
+    **dict.fromkeys(("purge.moved", "purge.noted", "purge.files_forgotten", "purge.removed"), "wire/test_purge"),
     **dict.fromkeys(
         ("revise.built", "revise.prepared", "revise.renamed", "revise.done", "revise.closed_built"),
         "test_redact, and all of the storage's in tests/crash/storage/test_kill",

@@ -118,7 +118,7 @@ async def test_a_repeat_does_not_claim_what_was_undeleted_since(world: World, re
 
 
 @pytest.mark.parametrize("request_", [ONE, ALL])
-@pytest.mark.parametrize("failpoint", ["noted", "purge.moved", "purge.noted", "purge.removed"])
+@pytest.mark.parametrize("failpoint", ["noted", "purge.moved", "purge.noted", "purge.files_forgotten", "purge.removed"])
 @pytest.mark.parametrize("deleted_too", [False, True])
 @pytest.mark.parametrize("finished", [False, True])
 async def test_a_repeat_is_about_what_was_meant_whatever_has_its_id_by_now(

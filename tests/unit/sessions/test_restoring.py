@@ -269,7 +269,7 @@ async def test_another_head_touches_no_file(workspace: Workspace) -> None:
     assert workspace.files == SECOND
 
 
-POINTS = ["files.restored", "session.prepared", "replace.prepared", "replace.linked", "replace.renamed"]
+POINTS = ["files.before_log", "session.prepared", "replace.prepared", "replace.linked", "replace.renamed"]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -320,7 +320,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 KILLED = [
     ("files.written", False),
-    ("files.restored", False),
+    ("files.before_log", False),
     ("session.prepared", False),
     ("replace.linked_synced", False),
     ("replace.renamed", True),
@@ -365,7 +365,7 @@ async def test_killed_anywhere_files_and_log_are_both_there_or_both_here(
 
 
 @pytest.mark.parametrize(
-    ("point", "done"), [("files.written", False), ("files.restored", False), ("files.noted", True)]
+    ("point", "done"), [("files.written", False), ("files.before_log", False), ("files.noted", True)]
 )
 async def test_killed_while_only_the_files_go_the_note_decides(workspace: Workspace, point: str, done: bool) -> None:
     await before_operation(workspace, "revert")

@@ -1301,6 +1301,8 @@ export interface PurgedSession {
   sessionId: string;
   deletedAt: string;
   bytes: number;
+  /** Present where it could not be told which snapshots of files were the session's: some may be there still. */
+  filesRemain?: true;
 }
 
 /** Bytes that were cut from a file, and why. */
@@ -1349,6 +1351,13 @@ export interface RedactedPlace {
   /** Of the message, where the record is one of history. */
   index?: number;
   occurrences: number;
+}
+
+/** A snapshot of files that held what was looked for. */
+export interface RedactedSnapshot {
+  snapshot: string;
+  /** The folder whose files it has. */
+  root: string;
 }
 
 /** `context/redo`. */
@@ -2049,6 +2058,10 @@ export interface SessionRedactResult {
   files: RedactedFile[];
   /** With `secrets`: what kinds of them there are. */
   rules?: SecretRule[];
+  /** Snapshots of the session's files that held it, in a file, a path or the label, and are gone, or (dry run) would be; with `store` those of other sessions, too. Files on disk are left as they are. At most 1000. */
+  snapshots?: RedactedSnapshot[];
+  /** Why the snapshots could not be looked through: they may hold it. */
+  snapshotsUnread?: string;
   /** With `store`: the ids of other sessions that hold it, those in the trash included. */
   alsoIn?: string[];
   context: ContextSummary;

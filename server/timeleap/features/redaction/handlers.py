@@ -45,7 +45,13 @@ RULES = "secret-rules"
 async def redact_session(service: Service, params: SessionRedactParams, call: Call) -> Json:
     """Remove text from a session for good, or list its occurrences."""
     needle, home = _needle(params), service.store.home
-    order = RedactionRequest(needle, _replacement(needle, params.replacement), rules=home.path / RULES)
+    order = RedactionRequest(
+        needle,
+        _replacement(needle, params.replacement),
+        rules=home.path / RULES,
+        snapshots=service.store.snapshots,
+        everywhere=bool(params.store),
+    )
     used: list[Redactor] = []
 
     def render(outcome: RedactOutcome) -> Json:
@@ -146,13 +152,17 @@ def _shown(service: Service, outcome: RedactOutcome, *, places: bool) -> Json:
     occurrences = outcome.total(lambda find: find.occurrences)
     return {
         "head": outcome.head,
-        "redacted": occurrences > 0,
+        "redacted": occurrences > 0 or bool(outcome.snapshots),
         "records": outcome.total(lambda find: find.records),
         "occurrences": occurrences,
         "kept": outcome.total(lambda find: find.kept),
         "split": outcome.total(lambda find: find.split),
         "files": [_file(find, places) for find in outcome.finds if find.occurrences][:MAX_PAGE],
-        **shapes.set_members(rules=rules),
+        **shapes.set_members(
+            rules=rules,
+            snapshots=[{"snapshot": held.snapshot, "root": held.root} for held in outcome.snapshots][:MAX_PAGE] or None,
+            snapshotsUnread=outcome.snapshots_unread,
+        ),
         "context": service.shapes.summary(outcome.context),
     }
 

@@ -311,6 +311,11 @@ def _redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, RedactedText,
     return done.text.encode("utf-8", "surrogateescape"), done, before
 
 
+def holds(redactor: Redactor, data: bytes) -> bool:
+    """True if what is no file of ours holds it."""
+    return redactor.needle.may_be_in(data) and redacted_bytes(redactor, data)[1].occurrences > 0
+
+
 def redacted_bytes(redactor: Redactor, data: bytes) -> tuple[bytes, RedactedText]:
     """What is no file or record of ours, or not any more."""
     done = redactor.text(data.decode("utf-8", "surrogateescape"))

@@ -18,7 +18,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.errors import HeadConflictError, SessionLockedError, StorageFailureError
+from timeleap.errors import (
+    CorruptedError,
+    FilesUnavailableError,
+    HeadConflictError,
+    SessionLockedError,
+    StorageFailureError,
+)
 from timeleap.failpoints import failpoint
 from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rules, secrets_in
@@ -35,6 +41,7 @@ from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY
+from timeleap.sessions.working_tree import HeldSnapshot, SnapshotStore
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import Progress
 from timeleap.storage.lock import SessionLock
@@ -52,6 +59,8 @@ class RedactionRequest(Struct, frozen=True):
         trash: Says, in a thread, which directories in the trash are earlier sessions of this one's.
         rules: Where the rules for secrets are kept between two processes.
         progress: Called with the bytes scanned so far.
+        snapshots: The snapshots of files in the store; None where there are none.
+        everywhere: Whether those of other sessions are to go, too.
     """
 
     needle: Matcher | None
@@ -59,6 +68,8 @@ class RedactionRequest(Struct, frozen=True):
     trash: Callable[[], Sequence[Path]] = tuple
     rules: Path | None = None
     progress: Progress | None = None
+    snapshots: SnapshotStore | None = None
+    everywhere: bool = False
 
 
 class RedactOutcome(Struct, frozen=True):
@@ -68,6 +79,8 @@ class RedactOutcome(Struct, frozen=True):
         finds: The files that held it.
         rules: By rule: how many different secrets it found; None where something else was looked for.
         redactor: What it was done with, to look elsewhere for the same.
+        snapshots: The snapshots of files that held it.
+        snapshots_unread: Why these could not be looked through: they may hold it.
     """
 
     head: str
@@ -75,6 +88,8 @@ class RedactOutcome(Struct, frozen=True):
     rules: dict[str, int] | None
     context: Summary
     redactor: Redactor
+    snapshots: tuple[HeldSnapshot, ...] = ()
+    snapshots_unread: str | None = None
 
     def total(self, number: Callable[[FileMatches], int]) -> int:
         return sum(map(number, self.finds))
@@ -113,6 +128,20 @@ class _Found:
                 order.progress(min(done, total), total)
 
         self.scans = [redact_files.look_at(path, self.redactor, trash, told) for path, trash in places]
+        self._kept = order.snapshots
+        self._snapshots: tuple[HeldSnapshot, ...] = ()
+        self._unread: str | None = None
+        if order.snapshots is not None:
+            uids = None if order.everywhere else {Meta(path, "readOnly").uid for path, _ in places}
+            try:
+                self._snapshots = tuple(order.snapshots.holding(partial(redact_files.holds, self.redactor), uids))
+            except (FilesUnavailableError, CorruptedError) as error:
+                self._unread = error.message
+
+    def remove_snapshots(self) -> None:
+        """Remove the snapshots that hold it: contents that others share go with the last of them."""
+        if self._kept is not None:
+            self._kept.remove(self._snapshots)
 
     def outcome(self, head: str, context: Summary) -> RedactOutcome:
         """What was found in a log that has this head and these facts; not repeated in them, after a dry run either."""
@@ -126,7 +155,7 @@ class _Found:
         )
         context = replace(context, checkpoints=shown, system_prompt=clean(context.system_prompt))
         finds = tuple(find for scan in self.scans for find in scan.finds)
-        return RedactOutcome(head, finds, self._rules, context, self.redactor)
+        return RedactOutcome(head, finds, self._rules, context, self.redactor, self._snapshots, self._unread)
 
     def cause(self, cause: Cause) -> Cause:
         """As it may be noted: the client that asks may hold the text in its own name."""
@@ -140,6 +169,7 @@ class _Found:
             "files": len(found),
             "records": sum(find.records for find in found),
             "occurrences": sum(find.occurrences for find in found),
+            **({"snapshots": len(self._snapshots)} if self._snapshots else {}),
         }
         Audit(directory).record(cause, "redaction", None, counts)
 
@@ -202,6 +232,7 @@ class _Redaction:
         for scan in trashed:
             async with _held_in_trash(scan.directory):
                 await asyncio.to_thread(redact_files.redact_closed, scan, redactor)
+        await asyncio.to_thread(self._found.remove_snapshots)
         await asyncio.to_thread(self._found.note, self._session.path, shown)
 
     def _redact_sidecar_files(self, state: StateManager, own: ScanResult, redactor: Redactor) -> None:
@@ -288,6 +319,7 @@ async def redact_in_trash(
             return {**answer, "duplicate": True, "head": head}
         found, *_ = await _look_in_trash(directory, order, guard.expected_head)
         await asyncio.to_thread(redact_files.redact_closed, found.scans[0], found.redactor)
+        await asyncio.to_thread(found.remove_snapshots)
         await asyncio.to_thread(found.note, directory, found.cause(guard.cause))
         await asyncio.to_thread(forget, found.redactor)
         result = render(found.outcome(*await _head_and_facts(directory)))

@@ -1,0 +1,305 @@
+"""What a store has of files, of all roots and sessions: what goes when a session is purged, when a root has too much, and
+when something is redacted.
+
+A snapshot goes by its ref; then what no snapshot refers to any more goes from the disk. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from timeleap.errors import CorruptedError, FilesUnavailableError
+from timeleap.features.files.git import GitError, split
+from timeleap.features.files.records import FilesConfig
+from timeleap.features.files.repository import REFS, Repository
+from timeleap.features.files.restore import read_intent, remove_intent
+from timeleap.features.files.roots import FOLDER, Root
+from timeleap.sessions.home import Home
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.working_tree import HeldSnapshot
+from timeleap.storage.durable import list_directory
+from timeleap.storage.record import read_tl
+
+_KEY: Final = re.compile(r"[0-9a-f]{24}")
+_INDEX: Final = re.compile(r"index-[0-9a-f]+-([0-9a-f]{40})(\.recent)?")
+_FORMAT: Final = "%(refname) %(objectname) %(contents:subject)"
+
+
+class Budget(Struct, frozen=True):
+    """How much one root may have: snapshots of all sessions together, and bytes on disk."""
+
+    snapshots: int = 200
+    bytes: int = 2 << 30
+
+
+class StoredSnapshot(Struct, frozen=True):
+    """A snapshot as its ref has it; `tree` is the beginning of its name."""
+
+    ref: str
+    commit: str
+    session_uid: str
+    number: int
+    tree: str
+    created_at: float
+    label: str | None
+    checkpoint_uid: str | None
+
+    @property
+    def snapshot_id(self) -> str:
+        return f"f{self.number}-{self.tree[:12]}"
+
+
+def repositories(home: Path) -> list[Repository]:
+    """The repositories of all roots, those of folders that are gone included."""
+    folder = home / FOLDER
+    names = list_directory(folder) if folder.is_dir() else []
+    # Git works in the repository's own folder: what is done here needs no file of the root, and that may be gone.
+    return [Repository(Root(folder / name, home, name), FilesConfig()) for name in names if _KEY.fullmatch(name)]
+
+
+def snapshots_in(repository: Repository) -> list[StoredSnapshot]:
+    """The snapshots of all sessions, oldest first."""
+    found: list[StoredSnapshot] = []
+    for line in repository.git.run("for-each-ref", f"--format={_FORMAT}", f"{REFS}/").splitlines():
+        ref, commit, message = [*line.decode("utf-8", "surrogateescape").split(" ", 2), ""][:3]
+        parts = ref.removeprefix(f"{REFS}/").split("/")
+        if len(parts) == 2 and parts[1].isdecimal():
+            members = _members(message)
+            created = members.get("created")
+            found.append(
+                StoredSnapshot(
+                    ref,
+                    commit,
+                    parts[0],
+                    int(parts[1]),
+                    _text(members, "tree") or "",
+                    float(created) if isinstance(created, (int, float)) else 0.0,
+                    _text(members, "label"),
+                    _text(members, "checkpoint"),
+                )
+            )
+    return sorted(found, key=lambda snapshot: (snapshot.created_at, snapshot.number))
+
+
+def remove(repository: Repository, going: Collection[StoredSnapshot]) -> None:
+    """Remove snapshots, and from the disk what only they had. The lock is held."""
+    if going:
+        commands = "".join(f"delete {snapshot.ref} {snapshot.commit}\n" for snapshot in going)
+        repository.git.run("update-ref", "--stdin", stdin=commands.encode("ascii"))
+    sweep(repository)
+
+
+def sweep(repository: Repository) -> None:
+    """Remove from the disk what no snapshot refers to. The lock is held; while a restore is not settled nothing goes: it
+    needs what its snapshots have."""
+    if read_intent(repository) is not None:
+        return
+    live = {snapshot.commit for snapshot in snapshots_in(repository)}
+    for name in list_directory(repository.path):
+        # An index without its snapshot names contents that are about to go.
+        if (index := _INDEX.fullmatch(name)) is not None and index[1] not in live:
+            (repository.path / name).unlink(missing_ok=True)
+    repository.git.run("repack", "-a", "-d", "-l", "-q")
+    repository.git.run("prune", "--expire=now")
+
+
+def remove_session(home: Path, session_uid: str) -> None:
+    """Remove all snapshots of a session that is gone.
+
+    Raises:
+        FilesUnavailableError: There is no git.
+        FilesBusyError, StorageFailureError: Some are there still; call again.
+    """
+    for repository in repositories(home):
+        with repository.lock():
+            going = [snapshot for snapshot in snapshots_in(repository) if snapshot.session_uid == session_uid]
+            intent = read_intent(repository)
+            if intent is not None and intent.session_uid == session_uid:
+                remove_intent(repository)  # nobody will ever say whether its log has followed
+                sweep(repository)
+            if going:
+                remove(repository, going)
+
+
+def sessions_with(home: Path, checkpoint_uids: Collection[str]) -> set[str]:
+    """The uids of the sessions with a snapshot of one of these checkpoints."""
+    return {
+        snapshot.session_uid
+        for repository in repositories(home)
+        for snapshot in snapshots_in(repository)
+        if snapshot.checkpoint_uid in checkpoint_uids
+    }
+
+
+def shrink(repository: Repository, session_uid: str, live: Collection[str], budget: Budget) -> list[StoredSnapshot]:
+    """Remove the oldest snapshots while a root has more than its budget; says which.
+
+    Those stay that checkpoints refer to, and each session's newest: of this session `live` are those of checkpoints, of
+    the others all that were taken for one. The lock is held.
+    """
+    every = snapshots_in(repository)
+    newest = {snapshot.session_uid: snapshot for snapshot in sorted(every, key=lambda snapshot: snapshot.number)}
+
+    def may_go(snapshot: StoredSnapshot) -> bool:
+        if snapshot is newest[snapshot.session_uid]:
+            return False
+        if snapshot.session_uid == session_uid:
+            return snapshot.snapshot_id not in live
+        return snapshot.checkpoint_uid is None
+
+    candidates = [snapshot for snapshot in every if may_go(snapshot)]
+    gone = candidates[: max(0, len(every) - budget.snapshots)]
+    if gone:
+        remove(repository, gone)
+    candidates = candidates[len(gone) :]
+    while candidates and repository.size() > budget.bytes:
+        # Several at once: each time what is left is packed again.
+        some = candidates[: max(1, len(candidates) // 4)]
+        remove(repository, some)
+        gone, candidates = [*gone, *some], candidates[len(some) :]
+    return gone
+
+
+def holding(
+    repository: Repository, matches: Callable[[bytes], bool], session_uids: Collection[str] | None = None
+) -> list[StoredSnapshot]:
+    """The snapshots of some sessions (None: of all) that hold a value: in a file, in a path, or in their label. The lock is
+    held."""
+    every = [each for each in snapshots_in(repository) if session_uids is None or each.session_uid in session_uids]
+    if not every:
+        return []
+    asked = "\n".join(each.commit for each in every).encode("ascii")
+    listed = repository.git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin=asked).split()
+    blobs = _blobs(repository, listed)
+    matching = set[bytes]()
+    with repository.git.blobs() as reader:
+        for oid in blobs:
+            content = bytearray()
+            reader.copy(oid.decode("ascii"), content.extend)
+            if matches(bytes(content)):
+                matching.add(oid)
+    found: list[StoredSnapshot] = []
+    for snapshot in every:
+        entries = split(repository.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", snapshot.commit))
+        if (
+            any(entry.split(b"\t")[0].rpartition(b" ")[2] in matching for entry in entries)
+            or matches(b"\n".join(entry.partition(b"\t")[2] for entry in entries))
+            or (snapshot.label is not None and matches(snapshot.label.encode("utf-8", "surrogateescape")))
+        ):
+            found.append(snapshot)
+    return found
+
+
+def _blobs(repository: Repository, oids: Iterable[bytes]) -> list[bytes]:
+    asked = b"\n".join(oids)
+    if not asked:
+        return []
+    listed = repository.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked)
+    return [line.split()[0] for line in listed.splitlines() if line.endswith(b" blob")]
+
+
+def _members(message: str) -> dict[str, Any]:
+    try:
+        members: Any = json.loads(message)
+    except (ValueError, RecursionError):
+        return {}
+    return members if isinstance(members, dict) else {}
+
+
+def _text(members: dict[str, Any], name: str) -> str | None:
+    value = members.get(name)
+    return value if isinstance(value, str) else None
+
+
+# A session that is removed for good
+
+
+class SnapshotsOfStore:
+    """The snapshots of all sessions of a store (`SnapshotStore`)."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def holding(self, matches: Callable[[bytes], bool], session_uids: Collection[str] | None) -> list[HeldSnapshot]:
+        """The snapshots of these sessions (None: of all) that hold what `matches`."""
+        found: list[HeldSnapshot] = []
+        for repository in repositories(self._home):
+            with repository.lock(), damage_named(repository):
+                root = str(repository.origin().get("root", ""))
+                found += [
+                    HeldSnapshot(each.session_uid, each.snapshot_id, root)
+                    for each in holding(repository, matches, session_uids)
+                ]
+        return found
+
+    def remove(self, snapshots: Collection[HeldSnapshot]) -> None:
+        """Remove snapshots; those that are gone by now are."""
+        for repository in repositories(self._home) if snapshots else ():
+            with repository.lock(), damage_named(repository):
+                root = str(repository.origin().get("root", ""))
+                wanted = {(each.session_uid, each.snapshot) for each in snapshots if each.root == root}
+                every = snapshots_in(repository)
+                if going := [each for each in every if (each.session_uid, each.snapshot_id) in wanted]:
+                    remove(repository, going)
+
+    def forget(self, home: Home, directory: Path) -> bool:
+        """Remove the snapshots of the session in a directory."""
+        return forget_session(home, directory)
+
+
+@contextmanager
+def damage_named(repository: Repository) -> Iterator[None]:
+    """Raises CorruptedError for a command of git that failed."""
+    try:
+        yield
+    except GitError as error:
+        raise error.as_damage(repository.path) from error
+
+
+def forget_session(home: Home, directory: Path) -> bool:
+    """Remove the snapshots of the session in a directory (see `SnapshotStore.forget`).
+
+    Where its `timeleap.json` does not say which they are, its log does: by the checkpoints they were taken for. What a
+    session of the store has is never taken for it.
+    """
+    try:
+        if not any(snapshots_in(repository) for repository in repositories(home.path)):
+            return True
+        uid = Meta(directory, "readOnly").uid
+        if uid:
+            remove_session(home.path, uid)
+            return True
+        others = {Meta(path, "readOnly").uid for path in _sessions_of(home)}
+        found = sessions_with(home.path, _checkpoints_in(directory)) - others
+        for each in found:
+            remove_session(home.path, each)
+        left = {each.session_uid for repository in repositories(home.path) for each in snapshots_in(repository)}
+        return left <= others
+    except (FilesUnavailableError, CorruptedError, GitError):
+        return False  # there is no git, or a repository is damaged
+
+
+def _sessions_of(home: Home) -> Iterator[Path]:
+    yield from (home.sessions / name for name in home.names())
+    yield from (path for _, _, path in home.trashed())
+    yield from (home.condemned_path(name) for name, _ in home.condemned())
+
+
+def _checkpoints_in(directory: Path) -> set[str]:
+    """The uids of the checkpoints in the logs of a session."""
+    found: set[str] = set()
+    for name in list_directory(directory):
+        if name.endswith(".jsonl") and name.startswith("context"):
+            with (directory / name).open("rb") as log:
+                for line in log:
+                    uid = read_tl(line).get("u") if b'"_checkpoint"' in line else None
+                    if isinstance(uid, str):
+                        found.add(uid)
+    return found
