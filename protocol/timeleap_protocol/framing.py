@@ -90,8 +90,12 @@ class FrameReader:
         """Frames and faults that `data` completes, in order."""
         if self._lost:
             return []
-        self._buffer += data
         found: list[bytes | Fault] = []
+        if self.framing is Framing.LSP and not self._buffer and not self._passing:
+            data = self._whole_frames(data, found)
+            if not data:
+                return found
+        self._buffer += data
         while (item := self._take()) is not None:
             found.append(item)
             if isinstance(item, Fault) and item.fatal:
@@ -99,6 +103,18 @@ class FrameReader:
                 break
         self._forget()
         return found
+
+    def _whole_frames(self, data: bytes, found: list[bytes | Fault]) -> bytes:
+        """Cut the frames off that `data` begins with, as far as they are whole and plain; returns the rest."""
+        start = 0
+        while (usual := _USUAL_HEADER.match(data, start)) is not None:
+            body = usual.end()
+            length = int(usual[1])
+            if length > self._limit or body + length > len(data):
+                break
+            start = body + length
+            found.append(data[body:start])
+        return data[start:]
 
     def finish(self) -> list[bytes | Fault]:
         """Frames and faults at the end of input: the last line of NDJSON, or a fault for a frame that was cut off."""

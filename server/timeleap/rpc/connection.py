@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from enum import Enum, IntEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.rpc.codec import UnreadableError, decode
+from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request
 from timeleap.rpc.errors import RefusedError, refused_value
-from timeleap.rpc.protocol import CANCEL, ClientMessage, EdgeProtocol, Reply
+from timeleap.rpc.protocol import CANCEL, ClientNotification, EdgeProtocol, Reply, Work
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
@@ -73,7 +73,7 @@ class ServicePort(Protocol):
         """Take a client's `initializationOptions`; returns warnings in words."""
         ...
 
-    def handle(self, method: str, params: LenientStruct, call: Call) -> Awaitable[Any]: ...
+    def handle(self, method: str, params: LenientStruct, call: Call) -> Coroutine[Any, Any, Any]: ...
     async def disconnect(self, client: Client) -> None: ...
     async def aclose(self) -> None: ...
 
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
         self._frames = FrameReader(max_frame_bytes)
         self._max_parked = max_frame_bytes
         self._max_in_flight = max_in_flight
-        self._inbox: deque[ClientMessage] = deque()
+        self._inbox: deque[Request | ClientNotification] = deque()
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
         self._collected = 0  # bytes of replies since the last write
@@ -265,7 +265,7 @@ class Connection(asyncio.Protocol):
             return
         if self._inbox:
             self._pump_soon()  # those whose answers have come just now go on first
-        elif self._flush_due and not self._rpc.in_flight:
+        elif self._flush_due and not self._rpc.running:
             self._flush()  # nothing to collect: a client that asks one thing at a time need not wait a turn
         if self._closing:
             self._check_finished()
@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
         elif method not in ("initialize", "rpc.discover"):
             raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
 
-    def accept(self, row: Method, params: dict[str, Any]) -> Callable[[Call], Awaitable[Any]]:
+    def accept(self, row: Method, params: dict[str, Any]) -> Work:
         """What answers a request. Called in order of arrival; what it raises is the reply."""
         if row.handler is not None:
             return partial(self._service().handle, row.name, row.read_params(params))
@@ -376,6 +376,11 @@ class Connection(asyncio.Protocol):
 
     def _take_frame(self, body: bytes) -> None:
         try:
+            request = decode_request(body)
+            if request is not None:
+                self._inbox.append(request)
+                self._parked += request.size
+                return
             message = self._rpc.structure_message(decode(body))
         except UnreadableError as error:
             if error.answers is not None:  # nobody need wait for a better answer
@@ -390,7 +395,7 @@ class Connection(asyncio.Protocol):
         # Answers and cancellations concern what came before them, and do not wait behind it.
         if isinstance(message, Reply):
             self._rpc.handle_message(message)
-        elif message.id is None and message.method == CANCEL:
+        elif isinstance(message, ClientNotification) and message.method == CANCEL:
             if not self._cancel_waiting(message.params.get("id")):
                 self._rpc.handle_message(message)
         else:
@@ -401,7 +406,9 @@ class Connection(asyncio.Protocol):
     def _cancel_waiting(self, message_id: Any) -> bool:
         """Answer a request of that id that waits in the inbox; returns whether there was one."""
         for waiting in self._inbox:
-            if waiting.id is not None and waiting.id == message_id and type(waiting.id) is type(message_id):
+            if isinstance(waiting, ClientNotification):
+                continue
+            if waiting.id == message_id and type(waiting.id) is type(message_id):
                 self._inbox.remove(waiting)
                 self._parked -= waiting.size
                 self._rpc.refuse(waiting.id, asyncio.CancelledError())
@@ -410,7 +417,7 @@ class Connection(asyncio.Protocol):
 
     def _blocked(self) -> bool:
         return (
-            self._rpc.in_flight >= self._max_in_flight
+            len(self._rpc.running) >= self._max_in_flight
             or self._rpc.weight >= MAX_WEIGHT
             or self._congested
             or self.stage is Stage.INITIALIZING
@@ -429,15 +436,17 @@ class Connection(asyncio.Protocol):
         finally:
             self._pumping = False
         if self._outbox and not self._flush_due:
-            if self._rpc.in_flight:
+            if self._rpc.running:
                 self._flush_due = True
                 self._loop.call_soon(self._flush)
             else:
                 self._flush()  # nothing more to collect: a client that waits for them need not wait a turn
         if self._inbox and not self._blocked():
             self._pump_soon()
-        self.regulate()
+        if self._inbox or self._congested or not self._reading:
+            self.regulate()
         if self._closing:
+            self.regulate()
             self._check_finished()
 
     def _pump_soon(self) -> None:
@@ -461,7 +470,7 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _check_finished(self) -> None:
-        if not self._inbox and not self._rpc.in_flight and not self.finished.done():
+        if not self._inbox and not self._rpc.running and not self.finished.done():
             self._flush()
             self.finished.set_result(None)
 
@@ -469,7 +478,7 @@ class Connection(asyncio.Protocol):
 
     def _flush_soon(self, turns: int) -> None:
         """Write, but let a reply that is on its way go along: what wakes the client twice costs it more."""
-        if turns and self._flush_due and self._rpc.in_flight and not self._congested:
+        if turns and self._flush_due and self._rpc.running and not self._congested:
             self._loop.call_soon(self._flush_soon, turns - 1)
         elif self._flush_due:
             self._flush()

@@ -12,6 +12,7 @@ so that an id of the client's is never taken for one, and a late answer is ignor
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 import re
@@ -19,16 +20,16 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 from cattrs import Converter
 
 from timeleap.call import Call, Client
 from timeleap.errors import ClientRequestError
-from timeleap.rpc.codec import MessageId, UnreadableError, encode, is_message_id
+from timeleap.rpc.codec import MessageId, Request, UnreadableError, encode, is_message_id
 from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire, wire_error
 from timeleap_protocol.errors import ErrorKind, code_of
 from timeleap_protocol.limits import SESSION_ID_PATTERN
@@ -73,7 +74,7 @@ with without_lsp():
 
 log = logging.getLogger(__name__)
 
-VERSION = "2.0"
+VERSION: Final = "2.0"
 CANCEL = "$/cancelRequest"
 
 FIRST_GUESS = 4 * 1024 * 1024
@@ -84,10 +85,16 @@ PROGRESS_INTERVAL = 0.1
 would send thousands. What comes too early is kept, and the latest of it is told when its time has come."""
 
 
-class ClientMessage(msgspec.Struct):
-    """A request of the client's, or, without an `id`, a notification; `size`: bytes of its frame."""
+Work = Callable[[Call], Coroutine[Any, Any, Any]]
+"""What answers a request, once it is called with the circumstances."""
 
-    id: MessageId | None
+Answer = Callable[[Any, BaseException | None], None]
+"""Takes the result of a request, or why there is none."""
+
+
+class ClientNotification(msgspec.Struct):
+    """A notification of the client's; `size`: bytes of its frame."""
+
     method: str
     params: dict[str, Any]
     size: int = 0
@@ -99,6 +106,17 @@ class Reply(msgspec.Struct):
     id: Any
     result: Any
     error: Any
+
+
+class _Success(msgspec.Struct):
+    """A reply as it goes over the wire."""
+
+    jsonrpc: str
+    id: MessageId
+    result: Any
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"jsonrpc": self.jsonrpc, "id": self.id, "result": self.result}
 
 
 class WorkDone:
@@ -156,22 +174,22 @@ class WorkDone:
 class Running(msgspec.Struct):
     """A request that was taken and is not answered yet; `weight`: bytes it holds, and its reply is expected to have."""
 
-    message: ClientMessage
+    message: Request
     row: Method
-    call: Call
     weight: int
-    work_done: WorkDone | None
+    work_done: WorkDone | None = None
     began: bool = False
     received: float = msgspec.field(default_factory=time.perf_counter)
 
 
 class Begun(asyncio.Future[None]):
     """What is left of a request that was begun and had to wait. Where it waits once, for a future, as most do, it goes on
-    in the future's callback; else a task goes on with it."""
+    in the future's callback; else a task goes on with it. It is answered before this is done."""
 
-    def __init__(self, steps: Coroutine[Any, Any, None], awaited: Any) -> None:
+    def __init__(self, steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self._steps = steps
+        self._answer = answer
         self._waits_for: asyncio.Future[Any] = awaited
         if asyncio.isfuture(awaited):
             awaited._asyncio_future_blocking = False  # as a task does that takes it over
@@ -185,13 +203,18 @@ class Begun(asyncio.Future[None]):
     def _go_on(self, _: object) -> None:
         try:
             awaited = self._steps.send(None)
-        except StopIteration:
-            self.set_result(None)
+        except StopIteration as done:
+            self._answer(done.value, None)
+        except (Exception, asyncio.CancelledError) as error:
+            self._answer(None, error)
         else:
             self._make_task(awaited)
+            return
+        self.set_result(None)
 
     def _make_task(self, awaited: Any) -> None:
-        self._waits_for = self.get_loop().create_task(cast("Any", _rest(self._steps, awaited)))
+        rest = cast("Any", _rest(self._steps, awaited, self._answer))
+        self._waits_for = self.get_loop().create_task(rest)
         self._waits_for.add_done_callback(lambda _: self.set_result(None))
 
 
@@ -200,7 +223,7 @@ class ConnectionPort(Client, Protocol):
 
     def send(self, body: bytes) -> None: ...
     def admit(self, method: str) -> None: ...
-    def accept(self, row: Method, params: dict[str, Any]) -> Callable[[Call], Awaitable[Any]]: ...
+    def accept(self, row: Method, params: dict[str, Any]) -> Work: ...
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
     def request_ended(self) -> None: ...
     def regulate(self) -> None: ...
@@ -213,6 +236,7 @@ class EdgeProtocol(JsonRPCProtocol):
         trace: What `$/setTrace` asked for: off, messages, verbose.
         unwanted: Notifications that the client opted out of.
         refused_any: Whether anything was answered with an error other than `cancelled`.
+        running: Requests taken and not answered yet.
         weight: Bytes that the requests in flight hold, and that their replies are expected to have: a thousand pages
             asked for at once would fill the memory before the first one is read. What a method's replies are like is
             learnt: reads start from a careful guess, which halves with every smaller reply.
@@ -225,18 +249,13 @@ class EdgeProtocol(JsonRPCProtocol):
         self.unwanted: frozenset[str] = frozenset()
         self.refused_any = False
         self.weight = 0
+        self.running: dict[MessageId, Running] = {}
         self._link = link
-        self._running: dict[MessageId, Running] = {}
         self._reply_sizes: dict[str, int] = {}
         self._asked: dict[MessageId, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._client_gone = False
         self._unbegun = 0  # requests whose tasks have not begun
-
-    @property
-    def in_flight(self) -> int:
-        """Requests taken and not answered yet."""
-        return len(self._running)
 
     @property
     def waits_for_client(self) -> bool:
@@ -245,7 +264,7 @@ class EdgeProtocol(JsonRPCProtocol):
 
     # What comes in
 
-    def structure_message(self, data: Any) -> ClientMessage | Reply:
+    def structure_message(self, data: Any) -> Request | ClientNotification | Reply:
         """Check an envelope.
 
         Raises:
@@ -275,14 +294,14 @@ class EdgeProtocol(JsonRPCProtocol):
             errors = [refused_value([], "params must be one object", "object_type")]
             refusal = RefusedError(ErrorKind.INVALID_PARAMS, "invalid params: params must be one object", errors=errors)
             raise UnreadableError(refusal, known, wants_reply="id" in data)
-        return ClientMessage(known, method, params)
+        return ClientNotification(method, params) if known is None else Request(known, method, params, VERSION)
 
     def handle_message(self, message: Any) -> None:
         """Take a message that `structure_message` let pass."""
-        if isinstance(message, Reply):
+        if isinstance(message, Request):
+            self._take_request(message)
+        elif isinstance(message, Reply):
             self._take_answer(message)
-        elif message.id is not None:
-            self._take_request(message, message.id)
         else:
             try:
                 if message.method == CANCEL:
@@ -292,10 +311,10 @@ class EdgeProtocol(JsonRPCProtocol):
             except Exception as error:
                 log.warning("ignoring a notification %s: %s", _shown(message.method), type(error).__qualname__)
 
-    def _take_request(self, message: ClientMessage, message_id: MessageId) -> None:
-        method, params = message.method, message.params
+    def _take_request(self, message: Request) -> None:
+        message_id, method, params = message.id, message.method, message.params
         try:
-            if message_id in self._running:
+            if message_id in self.running:
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
             self._link.admit(method)
             row = ANSWERED.get(method)
@@ -308,16 +327,15 @@ class EdgeProtocol(JsonRPCProtocol):
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
             return
-        token = params.get("workDoneToken") if row.progress else None
-        work_done = None if token is None else WorkDone(self.notify, token, method)
-        call = Call(self._link, method, work_done.report if work_done else None, params)
         weight = message.size + self._expected_reply(row)
-        running = self._running[message_id] = Running(message, row, call, weight, work_done)
+        running = self.running[message_id] = Running(message, row, weight)
         self.weight += weight
-
         if row.at_once and not self._unbegun:
-            self._begin(running, work)
+            self._begin(running, work, Call(self._link, method, None, params))
             return
+        token = params.get("workDoneToken") if row.progress else None
+        work_done = running.work_done = None if token is None else WorkDone(self.notify, token, method)
+        call = Call(self._link, method, work_done.report if work_done else None, params)
 
         def ended(task: asyncio.Future[Any]) -> None:
             if not running.began:  # it was cancelled: nobody has answered
@@ -325,32 +343,35 @@ class EdgeProtocol(JsonRPCProtocol):
                 self._answer(running, None, asyncio.CancelledError())
 
         self._unbegun += 1
-        self._execute_handler(message_id, cast("Any", self._run), cast("Any", ended), args=(running, work))
+        self._execute_handler(message_id, cast("Any", self._run), cast("Any", ended), args=(running, work, call))
 
-    def _begin(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
-        """Do the work of a request in this very call; a task goes on with it only if it waits for something."""
-        self._unbegun += 1
-        steps = self._run(running, work)
+    def _begin(self, running: Running, work: Work, call: Call) -> None:
+        """Do the work of a request in this very call; only if it waits for something anything else goes on with it."""
+        running.began = True
         try:
+            steps = work(call)
             awaited = steps.send(None)
-        except StopIteration:
-            return
-        futures: dict[Any, Any] = self._request_futures
-        futures[running.message.id] = Begun(steps, awaited)
+        except StopIteration as done:
+            self._answer(running, done.value, None)
+        except (Exception, asyncio.CancelledError) as error:
+            self._answer(running, None, error)
+        else:
+            futures: dict[Any, Any] = self._request_futures
+            futures[running.message.id] = Begun(steps, awaited, functools.partial(self._answer, running))
 
-    async def _run(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
+    async def _run(self, running: Running, work: Work, call: Call) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
         running.began = True
         self._unbegun -= 1
         try:
-            result = await work(running.call)
+            result = await work(call)
         except (Exception, asyncio.CancelledError) as error:
             self._answer(running, None, error)
         else:
             self._answer(running, result, None)
 
     def _cancel(self, message_id: Any) -> None:
-        running = self._running.get(message_id) if is_message_id(message_id) else None
+        running = self.running.get(message_id) if is_message_id(message_id) else None
         if running is None:
             return
         task = self._request_futures[message_id]
@@ -376,35 +397,25 @@ class EdgeProtocol(JsonRPCProtocol):
     # What goes out
 
     def refuse(self, message_id: MessageId | None, error: BaseException, where: str = "") -> str:
-        """Answer with an error, under `id: null` where the id is not known; returns its kind."""
-        return self._reply(message_id, None, to_wire(error, where))[0]
+        """Answer with an error, under `id: null` where the id is not known; returns its kind.
 
-    def _reply(self, message_id: MessageId | None, result: Any, error: WireError | None) -> tuple[str, int]:
-        """Queue the one reply to a request; returns the kind of its error, or `ok`, and its size.
-
-        A result that has no JSON form becomes an internal error, an error loses its details.
+        An error whose details have no JSON form loses them.
         """
+        refusal: WireError = to_wire(error, where)
         envelope: dict[str, Any] = {"jsonrpc": VERSION, "id": message_id}
         try:
-            body = encode({**envelope, "result": result} if error is None else {**envelope, "error": error})
-        except Exception as fault:
-            if error is None:
-                error = to_wire(fault, "encoding a result")
-            else:
-                error = wire_error(ErrorKind(error["data"]["kind"]), error["message"])
-            body = encode({**envelope, "error": error})
+            body = encode({**envelope, "error": refusal})
+        except Exception:
+            refusal = wire_error(ErrorKind(refusal["data"]["kind"]), refusal["message"])
+            body = encode({**envelope, "error": refusal})
         self._link.send(body)
-        if error is None:
-            return "ok", len(body)
-        self.refused_any |= error["code"] != code_of(ErrorKind.CANCELLED)
-        return str(error.get("data", {}).get("kind", error["code"])), len(
-            body
-        )  # the error of an owner may have no kind
+        self.refused_any |= refusal["code"] != code_of(ErrorKind.CANCELLED)
+        return str(refusal.get("data", {}).get("kind", refusal["code"]))  # the error of an owner may have no kind
 
     def _answer(self, running: Running, result: Any, error: BaseException | None) -> None:
         message, name = running.message, running.row.name
-        message_id = cast("MessageId", message.id)
-        del self._running[message_id]
+        message_id = message.id
+        del self.running[message_id]
         self._request_futures.pop(message_id, None)
         self.weight -= running.weight
         if running.work_done is not None:
@@ -413,14 +424,20 @@ class EdgeProtocol(JsonRPCProtocol):
         if self.trace != "off":
             outcome = "answered" if error is None else "refused"
             trace = {"message": f"{name} ({message_id}) {outcome} after {took:.1f} ms"}
-            more = {"verbose": f"{len(self._running)} more in flight"} if self.trace == "verbose" else {}
+            more = {"verbose": f"{len(self.running)} more in flight"} if self.trace == "verbose" else {}
             self.notify("$/logTrace", {**trace, **more})
-        sent = 0
+        kind, sent, where = "ok", 0, name
+        if error is None:
+            try:
+                body = encode(_Success(VERSION, message_id, result))
+            except Exception as fault:
+                error, where = fault, "encoding a result"
+            else:
+                self._link.send(body)
+                sent = len(body)
+                self._reply_sizes[name] = max(sent, self._expected_reply(running.row) >> 1)
         if error is not None:
-            kind = self.refuse(message_id, error, name)
-        else:
-            kind, sent = self._reply(message_id, result, None)
-            self._reply_sizes[name] = max(sent, self._expected_reply(running.row) >> 1)
+            kind = self.refuse(message_id, error, where)
         # One line for a request: a change at `info`, all others at `debug`; never anything of what it carries.
         level = logging.INFO if running.row.mutates and message.params.get("dryRun") is not True else logging.DEBUG
         if log.isEnabledFor(level):
@@ -485,8 +502,9 @@ class EdgeProtocol(JsonRPCProtocol):
 
 
 @types.coroutine
-def _rest(steps: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """What is left of `steps`, which waits for `awaited`: for a task, which takes over as if it had begun it."""
+def _rest(steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> Generator[Any, Any, None]:
+    """What is left of `steps`, which waits for `awaited`: for a task, which takes over as if it had begun it. It answers
+    from within the task: a callback would cost a turn of the loop."""
     try:
         while True:
             try:
@@ -495,8 +513,10 @@ def _rest(steps: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any,
                 awaited = steps.throw(error)
             else:
                 awaited = steps.send(sent)
-    except StopIteration:
-        return
+    except StopIteration as done:
+        answer(done.value, None)
+    except (Exception, asyncio.CancelledError) as error:
+        answer(None, error)
 
 
 def _shown(method: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -59,7 +59,9 @@ _ROLE: Final = msgspec.json.Decoder(_Role)
 """Of a record that is JSON, or was made so by the engine (`LENIENT`)."""
 
 
-def at_its_turn(answer: Callable[[Session, Any, Call], Json]) -> Callable[[Service, Any, Call], Awaitable[Json]]:
+def at_its_turn(
+    answer: Callable[[Session, Any, Call], Json],
+) -> Callable[[Service, Any, Call], Coroutine[Any, Any, Json]]:
     """A handler that answers when all earlier requests on the open session have taken effect."""
 
     @functools.wraps(answer)

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import importlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
@@ -55,9 +55,10 @@ if TYPE_CHECKING:
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.store import OpenedSession
     from timeleap.storage.engine import Progress
+    from timeleap_protocol.method import Method
     from timeleap_protocol.params import LenientStruct
 
-Handler = Callable[["Service", Any, "Call"], Awaitable[Any]]
+Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
 
 MAX_ASKING = 256
 """Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
@@ -273,8 +274,8 @@ class Service:
             if not connection.client.is_peer:
                 connection.client.notify(method, params)
 
-    async def handle(self, method: str, params: Any, call: Call) -> Any:
-        """Answer one request with the plain JSON value of its result.
+    def handle(self, method: str, params: Any, call: Call) -> Coroutine[Any, Any, Any]:
+        """Answer one request, as soon as it is awaited, with the plain JSON value of its result.
 
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
@@ -282,20 +283,23 @@ class Service:
         row = REQUESTS[method]
         connection = self._connection(call)
         session_id = getattr(params, "session_id", None)
+        if row.at_once and session_id in connection.held and session_id not in connection.order.blocked:
+            return self._handlers[method](self, params, call)  # as `act` would, by the shortest way
+        return self._at_its_turn(row, session_id, params, call)
+
+    async def _at_its_turn(self, row: Method, session_id: str | None, params: Any, call: Call) -> Any:
+        method, order = row.name, self._connection(call).order
         in_trash = row.order == "trash" or getattr(params, "deleted_at", None) is not None
         if session_id is None and in_trash:
             session_id = WHOLE_TRASH
         if session_id is None:
             return await self.act(method, params, call)
-        order = connection.order
         if in_trash or row.order == "blocks":
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
             async with order.holding_up(names, in_trash=in_trash):
                 return await self.act(method, params, call)
         if session_id in order.blocked:
             await (order.turn_to_read if row.leaves_log_alone(params) else order.turn)(session_id)
-        elif row.at_once and session_id in connection.held:
-            return await self._handlers[method](self, params, call)  # as `act` would, by the shortest way
         return await self.act(method, params, call)
 
     async def act(self, method: str, params: Any, call: Call) -> Any:

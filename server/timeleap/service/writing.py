@@ -23,6 +23,8 @@ RESERVED_KEY = "_tl"
 _OPAQUE_ROLE: Final = re.compile(r"_[a-z0-9-]{1,32}")
 _OUR_ROLES: Final = frozenset({"_checkpoint", "_usage"})
 
+_NESTED = frozenset((dict, list))
+
 
 async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
     """Append one message, or several as one step."""
@@ -76,7 +78,7 @@ def check_opaque(record: Any, where: list[str | int]) -> None:
 def _check_whole(message: dict[str, Any], where: list[str | int]) -> None:
     if RESERVED_KEY in message:
         raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
-    if depth(message) > MAX_DEPTH:
+    if not _NESTED.isdisjoint(map(type, message.values())) and depth(message) > MAX_DEPTH:
         path = _dotted(where)
         raise TooLargeError(f"{path} is nested deeper than {MAX_DEPTH} levels", limit="maxDepth", maximum=MAX_DEPTH)
 

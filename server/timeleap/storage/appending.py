@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
@@ -160,9 +160,19 @@ class WriteGroup(Struct):
     before: LogState  # that it builds on
     after: LogState  # that it leads to
     first_line: int  # of `entries`
-    data: bytearray = field(default_factory=bytearray)  # what to write
-    entries: bytearray = field(default_factory=bytearray)  # the index entries of the new lines
+    lines: list[bytes] = []  # what to write
+    packed: list[bytes] = []  # their index entries
     spans: list[tuple[LogState, LogState]] = []  # by append: around its own records
+
+    @property
+    def data(self) -> bytes:
+        """The bytes to write."""
+        return b"".join(self.lines)
+
+    @property
+    def entries(self) -> bytes:
+        """The index entries of the lines, from `first_line` on."""
+        return b"".join(self.packed)
 
     @property
     def empty(self) -> bool:
@@ -173,8 +183,8 @@ class WriteGroup(Struct):
         for record in records:
             line = record.body + b"\n"
             entry, state = entry_of(record, state, crc32(line), len(line))
-            self.data += line
-            self.entries += entry
+            self.lines.append(line)
+            self.packed.append(entry)
         self.spans.append((self.after, state))
         self.after = state
 
@@ -187,7 +197,7 @@ def group_on(log: StoredLog) -> WriteGroup:
     last = log.store.entry(log.state.lines - 1)
     record = NewRecord(b"", last.kind, last.role, last.value, last.flags)
     entry, state = entry_of(record, log.store.state(last.line), crc32(b"\n", last.crc), last.length + 1)
-    return WriteGroup(state, state, last.line, bytearray(b"\n"), bytearray(entry))
+    return WriteGroup(state, state, last.line, [b"\n"], [entry])
 
 
 class _Append(Outcome[Appended]):
@@ -355,7 +365,7 @@ class WriteQueue(ABC):
         planned: list[_Append] = []
         refused: dict[_Append, Exception] = {}
         for at, step in enumerate(steps):
-            if len(group.data) >= GROUP_BYTES:
+            if group.after.length - group.before.length >= GROUP_BYTES:
                 self._waiting.extendleft(reversed(steps[at:]))
                 break
             step.taken = True
@@ -412,20 +422,19 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
     check_untouched(log)
     if log.file is None:
         return _first_group(log, group, durability)
-    good = log.state.length
+    good, data = log.state.length, group.data
     try:
         failpoint("append.before_write")
-        end = log.file.append(group.data)
+        end = log.file.append(data)
         failpoint("append.after_write")
     except OSError as error:
         _cut_back(log, log.file, good)
         raise StorageFailureError.of(error, "append to the log", log.path) from error
-    if end != good + len(group.data):
+    if end != good + len(data):
         return _interleaved_write(log, log.file, group, end, durability)
     if durability == "disk":
         _sync(log, log.file, good)
-    log.store.truncate(group.first_line)
-    log.store.extend(group.entries)
+    log.store.put(group.first_line, group.entries)
     return Written(log.at(group.after), group.spans)
 
 
@@ -491,9 +500,10 @@ def _cut_back(log: StoredLog, file: OpenFile, good: int) -> None:
 def _interleaved_write(log: StoredLog, file: OpenFile, group: WriteGroup, end: int, durability: Durability) -> Written:
     """Another program appended between our look and our write. Whole records of ours stay; they are not where we
     planned them, so what they amount to is found by scanning."""
-    start = end - len(group.data)
-    whole = file.pread(start, len(group.data)) == group.data
-    if not whole or (group.data[:1] != b"\n" and file.pread(start - 1, 1) != b"\n"):
+    data = group.data
+    start = end - len(data)
+    whole = file.pread(start, len(data)) == data
+    if not whole or (data[:1] != b"\n" and file.pread(start - 1, 1) != b"\n"):
         if whole and file.status().size == end:
             file.truncate(start)
         raise ExternallyModifiedError(_MODIFIED.format(log.path.name))

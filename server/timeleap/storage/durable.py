@@ -234,14 +234,11 @@ class OpenFile:
             return b"".join(parts)
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        with _Access(self) as fd:
-            done = pwrite(fd, data, offset) if data else 0
-            if done < len(data):
-                view = memoryview(data).cast("B")[done:]
-                while view:
-                    offset += done
-                    done = pwrite(fd, view, offset)
-                    view = view[done:]
+        if self._fd >= 0:
+            _pwrite_all(self._fd, data, offset)
+        else:
+            with _Access(self) as fd:
+                _pwrite_all(fd, data, offset)
 
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end (the file was opened for appending) and say where it ended.
@@ -249,13 +246,10 @@ class OpenFile:
         One system call unless the operating system takes less than all of it; then the rest is offered again, because
         only that tells why.
         """
+        if self._fd >= 0:
+            return _append_all(self._fd, data)
         with _Access(self) as fd:
-            written = os.write(fd, data)
-            if written < len(data):
-                view = memoryview(data).cast("B")[written:]
-                while view:
-                    view = view[os.write(fd, view) :]
-            return os.lseek(fd, 0, os.SEEK_CUR)
+            return _append_all(fd, data)
 
     def status(self) -> FileStatus:
         with _Access(self) as fd:
@@ -279,6 +273,25 @@ class OpenFile:
         """Copy `size` bytes from `offset` to the end of `target` (not opened for appending)."""
         with _Access(self) as source, _Access(target) as sink:
             copy_bytes(source, sink, offset, target.status().size, size)
+
+
+def _pwrite_all(fd: int, data: Buffer, offset: int) -> None:
+    done = pwrite(fd, data, offset) if data else 0
+    if done < len(data):
+        view = memoryview(data).cast("B")[done:]
+        while view:
+            offset += done
+            done = pwrite(fd, view, offset)
+            view = view[done:]
+
+
+def _append_all(fd: int, data: Buffer) -> int:
+    written = os.write(fd, data)
+    if written < len(data):
+        view = memoryview(data).cast("B")[written:]
+        while view:
+            view = view[os.write(fd, view) :]
+    return os.lseek(fd, 0, os.SEEK_CUR)
 
 
 class _Access:

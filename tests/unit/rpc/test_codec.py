@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from timeleap.rpc.codec import UnreadableError, decode, encode
+from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode
+from timeleap.rpc.protocol import EdgeProtocol
 from timeleap_protocol.base import WireModel
 from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.limits import MAX_DEPTH
 
 
 def refuse(body: bytes | str) -> UnreadableError:
@@ -222,3 +224,45 @@ def test_a_lone_surrogate_keeps_its_escape() -> None:
 def test_what_has_no_json_form_is_an_error() -> None:
     with pytest.raises(TypeError, match="object"):
         encode({"a": object()})
+
+
+DEEP = '{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH
+
+
+@pytest.mark.parametrize(
+    ("body", "plain"),
+    [
+        (request('{"sessionId":"s"}'), True),
+        (request("{}", "12345678901234567890123"), True),
+        (request("{}").replace('"id"', '"id":1,"id"'), True),
+        (request(filled('{"message":%s}', DEEP)), True),
+        (request(filled('{"messages":[%s,%s]}', DEEP, DEEP)), True),
+        (request(filled('{"message":{"a":%s}}', DEEP)), False),
+        (request(filled('{"messages":[{"a":[%s]}]}', DEEP)), False),
+        (request("null"), False),
+        (request("[]"), False),
+        (request("[1]"), False),
+        (request("{}", "null"), False),
+        (request("{}", "true"), False),
+        (request("{}", "1.0"), False),
+        (request('{"a":NaN}'), False),
+        (request('{"a":"\\ud800"}'), False),
+        (request("{}").replace("2.0", "1.0"), False),
+        (request("{}").replace('"m"', "5"), False),
+        (request("{}").replace('"params"', '"more":NaN,"params"'), False),
+        (request("{}").replace('"params"', '"more":1,"params"'), False),
+        (request("{}").replace('"params"', '"size":"x","params"'), False),
+        ('{"jsonrpc":"2.0","id":1,"method":"m"}', False),
+        ('{"jsonrpc":"2.0","method":"m","params":{}}', False),
+        ('{"jsonrpc":"2.0","id":1,"result":{}}', False),
+        ("\ufeff" + request("{}"), False),
+    ],
+)
+def test_a_plain_request_is_read_as_every_message_is(body: str, plain: bool) -> None:
+    found = decode_request(body.encode())
+    assert (found is not None) is plain
+    if found is not None:
+        read = EdgeProtocol(cast("Any", None)).structure_message(decode(body.encode()))
+        assert isinstance(read, Request)
+        assert (found.id, found.method, found.params) == (read.id, read.method, read.params)
+        assert found.size == len(body)

@@ -19,6 +19,7 @@ from tests.unit.rpc.edge import Edge, change, read, request
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import connection as connection_module
 from timeleap.rpc import protocol
+from timeleap.rpc.codec import decode_request
 from timeleap.rpc.connection import ExitCode, Stage
 
 
@@ -166,9 +167,9 @@ async def test_a_fault_while_reading_costs_one_message(
     def fail(body: bytes) -> Any:
         if b"heavy" in body:
             raise MemoryError(body)
-        return json.loads(body)
+        return decode_request(body)
 
-    monkeypatch.setattr(connection_module, "decode", fail)
+    monkeypatch.setattr(connection_module, "decode_request", fail)
     edge.send(read(1, "heavy"), read(2, "fine"))
     replies = await edge.settle()
     assert [(reply["id"], reply.get("error", {}).get("code")) for reply in replies] == [(None, -32603), (2, None)]
@@ -318,7 +319,7 @@ async def test_a_read_can_be_cancelled(edge: Edge) -> None:
 async def test_a_change_cancelled_before_it_begins_does_nothing(edge: Edge) -> None:
     edge.send(request(2, "session/list", {}), change(1, "never"))
     edge.notify("$/cancelRequest", {"id": 1})
-    assert edge.connection._rpc.in_flight == 2
+    assert len(edge.connection._rpc.running) == 2
     error = (await edge.reply(1))["error"]
     assert (error["code"], error["data"]["kind"]) == (-32800, "cancelled")
     assert not any("never" in line for line in edge.service.log)
@@ -337,7 +338,7 @@ async def test_a_request_that_begins_at_once_can_be_cancelled_in_the_same_turn(e
     edge.notify("$/cancelRequest", {"id": 1})
     assert (await edge.reply(1))["error"]["code"] == -32800
     assert ("end", "session/isApproved", "wait") in edge.service.log
-    assert edge.connection._rpc.in_flight == 0
+    assert len(edge.connection._rpc.running) == 0
 
 
 async def test_a_change_that_has_begun_gets_its_real_result(edge: Edge) -> None:
@@ -448,7 +449,7 @@ async def test_large_replies_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: 
     edge.service.release.clear()
     edge.send(*[read(n, "wait") for n in range(100)])
     await edge.settle()
-    assert edge.connection._rpc.in_flight == 100, "small, as it turned out"
+    assert len(edge.connection._rpc.running) == 100, "small, as it turned out"
     edge.service.release.set()
     await edge.settle()
     assert edge.connection._rpc.weight == 0
@@ -457,7 +458,7 @@ async def test_large_replies_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: 
     edge.service.release.clear()
     edge.send(*[read(n, "wait") for n in range(100)])
     await edge.settle()
-    assert edge.connection._rpc.in_flight == 4
+    assert len(edge.connection._rpc.running) == 4
     edge.service.release.set()
     await edge.settle()
 
@@ -466,7 +467,7 @@ async def test_large_requests_are_begun_a_few_at_a_time(edge: Edge, monkeypatch:
     monkeypatch.setattr(connection_module, "MAX_WEIGHT", 10_000)
     edge.send(*[change(n, "wait:" + "x" * 4000) for n in range(10)])
     await edge.settle()
-    assert edge.connection._rpc.in_flight == 3
+    assert len(edge.connection._rpc.running) == 3
     edge.service.release.set()
     assert len(await edge.settle()) == 10
 

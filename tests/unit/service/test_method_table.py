@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,9 @@ from tests.support.turns import idle
 
 from timeleap.call import Call, Client
 from timeleap.errors import ReadOnlyError, SessionLockedError
+from timeleap.rpc.codec import Request
 from timeleap.rpc.connection import Connection
-from timeleap.rpc.protocol import ClientMessage, EdgeProtocol, Running
+from timeleap.rpc.protocol import ClientNotification, EdgeProtocol, Running
 from timeleap.service import config, service
 from timeleap.service.service import Service
 from timeleap.sessions.session import Session
@@ -30,7 +31,7 @@ PROBE = replace(REQUESTS["session/setTitle"], name=NAME)
 OTHER = replace(PROBE, name="session/other")
 CLIENT = cast("Client", SimpleNamespace(is_peer=False, name="tests"))
 
-Handler = Callable[[Service, Any, Call], Awaitable[Any]]
+Handler = Callable[[Service, Any, Call], Coroutine[Any, Any, Any]]
 MakeService = Callable[..., Service]
 
 
@@ -85,7 +86,7 @@ async def test_handler_the_edge_answers_what_has_none() -> None:
     asked: list[str] = []
     service: Any = SimpleNamespace(handle=lambda method, *_: asked.append(method))
     connection = Connection(lambda: service)
-    connection.accept(PROBE, {"sessionId": "a", "title": "t"})(call())
+    assert connection.accept(PROBE, {"sessionId": "a", "title": "t"})(call()) is None
     assert await connection.accept(replace(OTHER, handler=None), {})(call(OTHER))
     assert asked == [NAME]
 
@@ -168,9 +169,9 @@ async def test_order_only_rows_of_the_trash_wait_for_the_trash_as_a_whole(serve:
 @pytest.mark.parametrize(("cancel", "shielded"), [("anytime", False), ("unbegun", True), ("unwritten", False)])
 async def test_cancel_only_what_ends_once_begun_is_shielded(cancel: Cancel, shielded: bool) -> None:
     rpc, row = EdgeProtocol(cast("Any", None)), replace(PROBE, cancel=cancel)
-    rpc._running[1] = Running(ClientMessage(1, NAME, {}), row, call(row), 0, None, began=True)
+    rpc.running[1] = Running(Request(1, NAME, {}, "2.0"), row, 0, began=True)
     work = rpc._request_futures[1] = cast("Any", asyncio.get_running_loop().create_future())
-    rpc.handle_message(ClientMessage(None, "$/cancelRequest", {"id": 1}))
+    rpc.handle_message(ClientNotification("$/cancelRequest", {"id": 1}))
     await asyncio.sleep(0)  # a task that has taken over just now is let begin
     assert work.cancelled() is not shielded
 

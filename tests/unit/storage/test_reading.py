@@ -14,7 +14,7 @@ from tests.unit.storage.logs import always, keep, said, say, texts
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import load, reader
 from timeleap.storage.engine import Damage, RecordFlag
-from timeleap.storage.index import EntryStore, index_path, save
+from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, fresh_store, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
 from timeleap.storage.reader import MemoryNotes
@@ -199,3 +199,18 @@ def test_notes_in_memory_keep_the_highest_number() -> None:
     notes.remember(rotation=5)
     notes.remember(rotation=3)
     assert (notes.rotation, notes.epoch, notes.facts("context_1")) == (5, 0, None)
+
+
+def test_entries_that_are_put_replace_those_from_there_on(tmp_path: Path) -> None:
+    def entries(*numbers: int) -> bytes:
+        return b"".join(bytes([number]) * ENTRY_SIZE for number in numbers)
+
+    store = fresh_store(tmp_path / "log")
+    store.put(0, entries(1, 2))
+    assert store.raw(1, 2) == entries(2), "which is remembered, with its neighbours"
+    store.put(2, entries(3))
+    store.put(1, entries(4, 5))
+    assert store.count == 3
+    assert store.raw(0, 3) == entries(1, 4, 5)
+    assert store.raw(1, 2) == entries(4)
+    assert index_path(tmp_path / "log").stat().st_size == HEADER_SIZE + 3 * ENTRY_SIZE
