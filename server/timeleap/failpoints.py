@@ -47,6 +47,11 @@ def disarm() -> None:
     _armed.clear()
 
 
+def stalling() -> bool:
+    """True if something is armed that waits: a slow disk, which must hold up nobody but who waits for it."""
+    return any(armed.action.startswith(("sleep", "hold")) for armed in _armed.values())
+
+
 def failpoint(name: str) -> None:
     """Do what was armed for `name`; nothing (one dictionary look-up) otherwise."""
     if _armed:

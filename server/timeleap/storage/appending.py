@@ -13,6 +13,7 @@ The log is cut back, opened again and checked; if that cannot be done the log is
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
@@ -26,7 +27,7 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
-from timeleap.failpoints import failpoint
+from timeleap.failpoints import failpoint, stalling
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32
 from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord
@@ -436,6 +437,35 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         _sync(log, log.file, good)
     log.store.put(group.first_line, group.entries)
     return Written(log.at(group.after), group.spans)
+
+
+class GroupWriter:
+    """Writes the groups of one log, and knows from the last ones whether its disk is quick.
+
+    The way to the log's thread and back costs as much as a quick disk takes for a sync. So where the last `TRIED` writes
+    were short, the next may be waited for on the event loop; after a long one `TRIED` go to the thread again, so that a
+    slow disk holds up others once at most, and then only for the write that shows it.
+    """
+
+    TRIED: Final = 16
+    SHORT_SECONDS: Final = 0.002
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self._now = now
+        self._short = 0  # so many of the last writes, one after the other
+
+    @property
+    def quick(self) -> bool:
+        return self._short >= self.TRIED and not stalling()
+
+    def write(self, log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
+        """As `write_group`."""
+        if durability == "os":
+            return write_group(log, group, durability)
+        began = self._now()
+        written = write_group(log, group, durability)
+        self._short = self._short + 1 if self._now() - began < self.SHORT_SECONDS else 0
+        return written
 
 
 def _first_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Written:

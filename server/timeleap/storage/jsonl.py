@@ -105,6 +105,7 @@ class Follower:
         generation: The highest number a timeline ever had.
         owned: It was opened for appending, under the lock.
         trust_index: The index file is of this log as it is.
+        working: So many steps wait for the log's thread, or are done there.
     """
 
     def __init__(self, path: Path, access: Access, notes: Notes | None) -> None:
@@ -122,7 +123,7 @@ class Follower:
         self.thread = LogThread(f"timeleap {path.parent.name}")
         self._seen = 0  # bytes of the file that were looked at, what does not count included
         self._parsed = True
-        self._working = 0  # so many steps wait for the log's thread, or are done there
+        self.working = 0
         self.just_checked = False  # opening has looked at everything
 
     def head_at(self, state: LogState) -> str:
@@ -227,7 +228,7 @@ class Follower:
 
     async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in this log's own thread; never torn. Raises StorageFailureError for an OSError."""
-        self._working += 1
+        self.working += 1
         try:
             return await self.thread.do(work, *args)
         except StorageFailureError:
@@ -235,12 +236,12 @@ class Follower:
         except OSError as error:
             raise StorageFailureError.of(error, "use the log", self.path) from error
         finally:
-            self._working -= 1
+            self.working -= 1
 
     def _stand_back(self) -> bool:
         """Called now and then by the thread that checks the log: what somebody waits for goes first, for a while."""
         patience = time.monotonic() + _PATIENCE_SECONDS
-        while self._working and not self.closed and time.monotonic() < patience:
+        while self.working and not self.closed and time.monotonic() < patience:
             time.sleep(0.002)
         return self.closed
 
@@ -273,6 +274,7 @@ class LockedLog(WriteQueue):
         self.modified = False
         self.refusal: UnwritableError | None = None
         self._shown = shown
+        self._writer = appending.GroupWriter()
 
     async def own(self, progress: Progress | None = None, *, trust_index: bool = True) -> None:
         """Mend what is to be mended and open the log for appending; we have the lock."""
@@ -341,28 +343,27 @@ class LockedLog(WriteQueue):
             self.lock.release()
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
-        if self.durability == "os" or group.empty:
+        # Only what waits alone: while a thread syncs for many, the event loop reads what the next sync is for.
+        alone = len(group.spans) == 1 and not self._waiting and not self._shown.working
+        if self.durability == "os" or group.empty or (alone and self._writer.quick):
             return self.commit_now(group)
         self.check_unmodified()
-        try:
-            written = await self._shown.in_thread(appending.write_group, self._shown.log, group, self.durability)
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self.note(error)
-            raise
-        return self._committed(written)
+        return self._committed(await self._shown.in_thread(self._write, group))
 
     def commit_now(self, group: WriteGroup) -> list[Appended]:
-        """Without a sync a write costs a fraction of the trip to another thread."""
+        """Without a sync, or with a quick one, a write costs a fraction of the trip to another thread."""
         self.check_unmodified()
         if group.empty:
             state = self._shown.log.state
             return [Appended(state, state, self._shown.head_at(state)) for _ in group.spans]
+        return self._committed(self._write(group))
+
+    def _write(self, group: WriteGroup) -> Written:
         try:
-            written = appending.write_group(self._shown.log, group, self.durability)
+            return self._writer.write(self._shown.log, group, self.durability)
         except (ExternallyModifiedError, UnwritableError) as error:
             self.note(error)
             raise
-        return self._committed(written)
 
     def _committed(self, written: Written) -> list[Appended]:
         self._shown.wrote(written.log)

@@ -18,7 +18,7 @@ from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 from timeleap import failpoints
 from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflictError, StorageFailureError
 from timeleap.storage import appending, durable
-from timeleap.storage.appending import UnwritableError
+from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.jsonl import JsonlEngine
@@ -145,6 +145,65 @@ async def test_memory_changes_only_after_the_sync(engine: JsonlEngine, monkeypat
     await say(engine, "a")
     assert seen == [0]
     assert engine.state.messages == 1
+
+
+class Disk:
+    """Says how long syncs take, by a clock of its own, and in which threads they are waited for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.takes = 0.0
+        self.on_loop: list[bool] = []
+        real, loop = OpenFile.sync, threading.get_ident()
+
+        def sync(file: OpenFile) -> None:
+            self.on_loop.append(threading.get_ident() == loop)
+            self.now += self.takes
+            real(file)
+
+        monkeypatch.setattr(OpenFile, "sync", sync)
+
+    async def say(self, engine: JsonlEngine, times: int, takes: float = 0.001) -> list[bool]:
+        """Append so often, one after the other; returns which syncs were waited for on the event loop."""
+        self.takes = takes
+        self.on_loop.clear()
+        for i in range(times):
+            await say(engine, f"m{i}")
+        return self.on_loop
+
+
+@pytest.fixture
+def disk(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk(monkeypatch)
+    engine._locked._writer = GroupWriter(lambda: disk.now)
+    return disk
+
+
+async def test_a_disk_that_proved_quick_is_waited_for_on_the_event_loop(engine: JsonlEngine, disk: Disk) -> None:
+    assert await disk.say(engine, 18) == [False] * 16 + [True] * 2
+    assert await disk.say(engine, 1, takes=0.5) == [True], "nobody can know before"
+    assert await disk.say(engine, 17) == [False] * 16 + [True]
+
+
+async def test_a_slow_disk_is_never_waited_for_on_the_event_loop(engine: JsonlEngine, disk: Disk) -> None:
+    assert await disk.say(engine, 40, takes=0.002) == [False] * 40
+
+
+async def test_those_that_wait_together_are_synced_in_the_thread(engine: JsonlEngine, disk: Disk) -> None:
+    await disk.say(engine, 16)
+    disk.on_loop.clear()
+    await asyncio.gather(say(engine, "a"), say(engine, "b"))
+    assert disk.on_loop == [False]
+
+
+@pytest.mark.parametrize("action", ["sleep:0", "hold:nowhere"])
+async def test_a_write_that_a_test_holds_up_holds_up_no_other_session(
+    engine: JsonlEngine, disk: Disk, action: str
+) -> None:
+    await disk.say(engine, 16)
+    failpoints.arm(f"some.step={action}")
+    assert await disk.say(engine, 1) == [False]
+    failpoints.arm("some.step=kill")
+    assert await disk.say(engine, 1) == [True]
 
 
 async def test_a_group_too_long_is_written_in_parts(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
