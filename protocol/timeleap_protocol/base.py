@@ -68,15 +68,15 @@ Nullable = Annotated[T | None, Field(exclude_if=_is_unset), _PublishedWithoutNul
 """A field of LSP's kind: null and absent mean the same."""
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """JSON has one kind of number: 3.0 is the integer 3. Everything else is left for the strict check to judge."""
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-Int = Annotated[int, Field(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
-Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
-Positive = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
-Limit = Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_whole)]
+Int = Annotated[int, Field(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER), BeforeValidator(whole)]
+Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER), BeforeValidator(whole)]
+Positive = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER), BeforeValidator(whole)]
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(whole)]
 """How many entries a page may have."""
 
 

@@ -21,6 +21,7 @@ from timeleap_protocol.base import (
     SessionParams,
     Shape,
 )
+from timeleap_protocol.files import RestoreChoice, WithFiles
 from timeleap_protocol.messages import NewItemObject, NewMessageObject
 from timeleap_protocol.shapes import (
     Checkpoint,
@@ -83,6 +84,8 @@ class CheckpointParams(MutationParams):
     label: Opt[str] = None
     add_user_message: Opt[bool] = None
     """Whether a user message that tells the model of the checkpoint follows it, as one step. Default: false."""
+    files: Opt[bool] = None
+    """Whether the files get a snapshot with it. Default: as the session's `files` say."""
 
 
 class ListCheckpointsParams(_SessionPageParams):
@@ -94,7 +97,7 @@ class ListCheckpointsParams(_SessionPageParams):
     """Of this timeline instead of the live log."""
 
 
-class RevertToParams(Choice, _RewriteParams):
+class RevertToParams(Choice, RestoreChoice, _RewriteParams):
     """`context/revertTo`."""
 
     alternatives = (("checkpoint_id",), ("checkpoint_uid",), ("message_index",))
@@ -164,13 +167,13 @@ class ListTimelinesParams(_SessionPageParams):
     """`context/listTimelines`."""
 
 
-class RestoreTimelineParams(_RewriteParams):
+class RestoreTimelineParams(RestoreChoice, _RewriteParams):
     """`context/restoreTimeline`."""
 
     timeline_id: str
 
 
-class _StepParams(_RewriteParams):
+class _StepParams(RestoreChoice, _RewriteParams):
     """Base of the params of undo and redo."""
 
     steps: Opt[Positive] = None
@@ -209,7 +212,7 @@ class SendDMailParams(Choice, MutationParams):
     """Where the note comes from, if not from the session itself: `sessionId` gets it as from that session."""
 
 
-class DeliverDMailParams(_RewriteParams):
+class DeliverDMailParams(RestoreChoice, _RewriteParams):
     """`context/deliverDMail`."""
 
     heal: Opt[bool] = None
@@ -275,7 +278,7 @@ class ToolExchange(Shape):
     """Whether the log was cut back to before them."""
 
 
-class RewriteResult(Head):
+class RewriteResult(WithFiles, Head):
     """What a change of the whole log did, or (dry run) would do."""
 
     timeline_id: Opt[str] = None

@@ -9,6 +9,10 @@ from timeleap_protocol.method import Method, change, read
 
 _E = ErrorKind
 
+_FILES = (_E.FILES_UNAVAILABLE, _E.FILES_CONFLICT, _E.FILES_INCOMPLETE, _E.FILES_TOO_LARGE, _E.FILES_BUSY)
+_RESTORING = (*_FILES, _E.SNAPSHOT_NOT_FOUND)
+"""What can go wrong where files go back with the log."""
+
 CONTEXT_ROWS: Final[tuple[Method, ...]] = (
     change(
         "context/appendMessage",
@@ -45,6 +49,8 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.CheckpointResult",
         "Writes a checkpoint.",
         handler="Session.checkpoint",
+        cancel="unwritten",
+        progress=True,
     ),
     read(
         "context/listCheckpoints",
@@ -60,8 +66,9 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RewriteResult",
         "Removes a checkpoint and all after it; what it removes stays as a timeline.",
         handler="Session.revert",
+        cancel="unwritten",
         progress=True,
-        errors=(_E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
+        errors=(_E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED, *_RESTORING),
     ),
     change(
         "context/clear",
@@ -99,7 +106,9 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RewriteResult",
         "Makes a timeline the live log again, byte for byte; the present log becomes a timeline.",
         handler="Session.restore_timeline",
-        errors=(_E.TIMELINE_NOT_FOUND, _E.CORRUPTED),
+        cancel="unwritten",
+        progress=True,
+        errors=(_E.TIMELINE_NOT_FOUND, _E.CORRUPTED, *_RESTORING),
     ),
     change(
         "context/undo",
@@ -107,7 +116,9 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UndoResult",
         "Undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.",
         handler="Session.undo",
-        errors=(_E.NOTHING_TO_UNDO, _E.CORRUPTED),
+        cancel="unwritten",
+        progress=True,
+        errors=(_E.NOTHING_TO_UNDO, _E.CORRUPTED, *_RESTORING),
     ),
     change(
         "context/redo",
@@ -115,7 +126,9 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UndoResult",
         "Does again what was undone last, as long as nothing else has changed the log since.",
         handler="Session.redo",
-        errors=(_E.NOTHING_TO_REDO, _E.CORRUPTED),
+        cancel="unwritten",
+        progress=True,
+        errors=(_E.NOTHING_TO_REDO, _E.CORRUPTED, *_RESTORING),
     ),
     change(
         "context/compact",
@@ -159,7 +172,9 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.DeliverDMailResult",
         "Reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.",
         handler="Session.deliver_dmail",
-        errors=(_E.NO_PENDING_DMAIL, _E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
+        cancel="unwritten",
+        progress=True,
+        errors=(_E.NO_PENDING_DMAIL, _E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED, *_RESTORING),
     ),
     change(
         "context/cancelDMail",

@@ -59,6 +59,18 @@ MAX_PENDING_APPROVALS: Final = 100
 DEFAULT_APPROVAL_TIMEOUT: Final = 600
 """Seconds."""
 
+DEFAULT_MAX_FILE_BYTES: Final = 10 * 1024 * 1024
+DEFAULT_MAX_FILES: Final = 200_000
+MAX_FILE_ROOTS: Final = 16
+"""Folders whose files a session keeps snapshots of."""
+MAX_FILE_PATTERNS: Final = 1000
+MAX_FILE_PART: Final = 16 * 1024 * 1024
+"""Bytes of a file that one reply has."""
+MAX_LISTED_PATHS: Final = 200
+"""Paths of a conflict, a restore or a dry run."""
+MAX_SKIPPED_FILES: Final = 1000
+"""Of one snapshot, that are listed."""
+
 PREVIEW_CHARACTERS: Final = 120
 SUMMARY_CHECKPOINTS: Final = 50
 """The checkpoints a `ContextSummary` lists."""

@@ -17,6 +17,7 @@ from typing import Final
 from timeleap_protocol.approval_rows import APPROVAL_ROWS
 from timeleap_protocol.context_rows import CONTEXT_ROWS
 from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.files_rows import FILES_ROWS
 from timeleap_protocol.method import Kind, Method, Scope, notice, request
 from timeleap_protocol.session_rows import SESSION_ROWS
 
@@ -60,6 +61,7 @@ _ROWS: Final = (
     *SESSION_ROWS,
     *CONTEXT_ROWS,
     *APPROVAL_ROWS,
+    *FILES_ROWS,
     # Server to client
     Method(
         "context/summarize",
@@ -85,6 +87,8 @@ _ROWS: Final = (
     notice(
         "approval/didResolve", "approval.ApprovalDidResolve", "A request for an approval needs no decision any more."
     ),
+    notice("files/didSnapshot", "files.FilesDidSnapshot", "A snapshot of a session's files was taken."),
+    notice("files/didRestore", "files.FilesDidRestore", "Files of a session were put back."),
     notice("$/progress", "notifications.ProgressParams", "How far the work of a request has come."),
     notice("$/logTrace", "lifecycle.LogTraceParams", "What the server is doing, where `$/setTrace` asked for it."),
 )

@@ -22,6 +22,7 @@ from timeleap_protocol.base import (
     SessionParams,
     Shape,
 )
+from timeleap_protocol.files import FilesSettings
 from timeleap_protocol.limits import MAX_SOURCE_KEY, MAX_SOURCE_KIND
 from timeleap_protocol.shapes import (
     Approval,
@@ -75,6 +76,8 @@ class SessionOpenParams(Params):
     auto_checkpoint: Opt[Literal["off", "turn", "step"]] = None
     """`turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays
     until set otherwise."""
+    files: Opt[FilesSettings] = None
+    """Which files the session keeps snapshots of, and when. Stays until set otherwise; at first none."""
     request_id: Opt[RequestId] = None
     """Makes the creation safe to retry."""
 

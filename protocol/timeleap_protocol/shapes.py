@@ -15,6 +15,49 @@ Range = Annotated[list[Count], Field(min_length=2, max_length=2)]
 """Start and end, the end exclusive."""
 
 
+FilesMode = Literal["off", "checkpoint", "turn"]
+
+
+class FilesProblem(Shape):
+    """Why something could not be done with the files of a session: an error of the protocol, in short."""
+
+    kind: str
+    message: str
+    reason: Opt[str] = None
+    """With `filesUnavailable`."""
+
+
+class CheckpointFiles(Shape):
+    """The snapshot of a checkpoint; or only `error`, where none could be taken."""
+
+    snapshot: Opt[str] = None
+    changed: Opt[Count] = None
+    """Paths that differ from the snapshot before it."""
+    skipped: Opt[Count] = None
+    """Paths it could not take in; a restore leaves them alone."""
+    ms: Opt[Count] = None
+    """How long it took."""
+    error: Opt[FilesProblem] = None
+
+
+class FilesState(Shape):
+    """The snapshots of a session's files, and the settings under which they are taken."""
+
+    mode: FilesMode
+    roots: list[str]
+    """URIs of the folders."""
+    snapshots: Count
+    bytes: Count
+    """What they take on disk, of all sessions below these roots."""
+    exclude: Opt[list[str]] = None
+    include_ignored: Opt[list[str]] = None
+    max_file_bytes: Opt[Positive] = None
+    """Absent while it is the default, as the others."""
+    max_files: Opt[Positive] = None
+    problem: Opt[FilesProblem] = None
+    """Why no snapshot can be taken at present."""
+
+
 class Checkpoint(Shape):
     """A named point of the log that can be reverted to."""
 
@@ -31,6 +74,8 @@ class Checkpoint(Shape):
     """The token count at it."""
     preview: Opt[str] = None
     """The first 120 characters of the message that follows."""
+    files: Opt[CheckpointFiles] = None
+    """The files at it; absent where none were looked at."""
 
 
 class Timeline(Shape):
@@ -203,6 +248,8 @@ class SessionState(Head):
     pending_dmail: PendingDMail | None = Field(alias="pendingDMail")
     pins: Opt[list[str]] = None
     """What no compaction may lose; absent where nothing is pinned."""
+    files: Opt[FilesState] = None
+    """The snapshots of its files; absent where the server knows nothing of files."""
     warnings: list[StateWarning]
 
 

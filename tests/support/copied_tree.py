@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from timeleap import clock
 from timeleap.errors import FilesConflictError, SnapshotNotFoundError
 from timeleap.failpoints import failpoint
-from timeleap.sessions.working_tree import OnConflict, TreeControl
+from timeleap.sessions.working_tree import OnConflict, TreeControl, TreeSnapshot, TreeTarget
 
 Json = dict[str, Any]
 Content = dict[str, bytes]
@@ -47,31 +48,45 @@ class CopiedTree:
         root.mkdir(exist_ok=True)
         kept.mkdir(exist_ok=True)
 
-    def snapshot(self) -> str:
+    def keep(self) -> str:
         name = f"f{len(list(self.kept.glob('f*'))) + 1}-{'0' * 12}"
         shutil.copytree(self.root, self.kept / name)
         return name
 
-    def newest(self) -> Content:
-        names = sorted((path.name for path in self.kept.glob("f*")), key=_number)
-        return content(self.kept / names[-1]) if names else {}
+    def snapshot(
+        self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
+    ) -> TreeSnapshot:
+        before = self._newest_content()
+        name = self.keep()
+        changed = sum(before.get(path) != data for path, data in self._newest_content().items())
+        return TreeSnapshot(name, clock.now_iso(), changed, (), 0, 0, label, checkpoint_uid)
 
-    def foretell(self, target: str, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
-        return {"files": self._plan(target, "overwrite", log_changed_at)[1]}
+    def newest(self) -> str | None:
+        return max((path.name for path in self.kept.glob("f*")), key=_number, default=None)
+
+    def state(self) -> Json:
+        return {"snapshots": len(list(self.kept.glob("f*"))), "bytes": 0}
+
+    def _newest_content(self) -> Content:
+        name = self.newest()
+        return content(self.kept / name) if name is not None else {}
+
+    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+        return {"files": self._plan(target.snapshot, "overwrite", log_changed_at)[1]}
 
     def begin_restore(
-        self, target: str, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
     ) -> Pending:
         assert not self._intent.exists(), "an earlier restore is not settled"
-        files, counts = self._plan(target, on_conflict, log_changed_at)
-        before = self.snapshot()
+        files, counts = self._plan(target.snapshot, on_conflict, log_changed_at)
+        before = self.keep()
         self._intent.write_text(json.dumps({"token": token, "before": before}))
         failpoint("files.written")
         put(self.root, files)
         if control.cancelled():
             self._put_back(before)
             raise InterruptedError
-        after = self.snapshot()
+        after = self.keep()
         result = {"files": {"before": before, "after": after, **counts}}
         return Pending(before, result, [{"paths": sorted(files)}], self._intent.unlink, lambda: self._put_back(before))
 
@@ -93,7 +108,7 @@ class CopiedTree:
     def _plan(self, target: str, on_conflict: OnConflict, log_changed_at: int) -> tuple[Content, Json]:
         if not (self.kept / target).is_dir():
             raise SnapshotNotFoundError(f"there is no snapshot {target}")
-        now, then, newest = content(self.root), content(self.kept / target), self.newest()
+        now, then, newest = content(self.root), content(self.kept / target), self._newest_content()
         conflicts = [
             name
             for name, data in now.items()

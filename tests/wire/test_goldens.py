@@ -36,6 +36,15 @@ ELSEWHERE = {
     "context.appendMessage/overloaded": "a client is slowed down instead: test_limits",
     "context.appendMessage/server-fault": "no fault is known",
     "context.appendMessage/too-deep": "the golden shows a shallow stand-in: test_limits",
+    "files.diff/of-a-folder": "several roots: test_files_roots",
+    "files.read/part": "several roots: test_files_roots",
+    "files.restore/conflict": "test_files_restore",
+    "files.restore/cut-short": "test_files_restore",
+    "files.restore/dry-run": "more changes than a result lists: test_files_restore",
+    "files.restore/folder": "several roots: test_files_roots",
+    "files.snapshot/busy": "test_files_restore",
+    "files.snapshot/several-roots": "test_files_roots",
+    "files.snapshot/too-many-files": "test_files",
     "session.redact/secrets": "the rules take seconds to load: test_redact",
     "session.list/before-initialize": "test_lifecycle",
     "session.purge/older-than": "test_purge: another process is using one of them",
@@ -168,7 +177,29 @@ def _amid_an_exchange(server: Server, session: Session) -> None:
     session.checkpoint()
 
 
+def _files(server: Server, session: Session) -> None:
+    """A folder with snapshots, the newest of which is of a checkpoint; it differs from them."""
+    folder = session.path.parents[2] / f"files of {session.id}"
+    folder.mkdir()
+    session.call("session/setWorkspace", workspace=folder.as_uri())
+    session.reopen(server, files={"mode": "off"})
+    for _ in range(3):
+        session.call("files/snapshot")
+    session.checkpoint(files=True)
+    for number in range(5):
+        (folder / f"file{number}").write_text("x")
+    session.append({"role": "assistant", "content": "written"})
+
+
 BEFORE: dict[str, Change] = {
+    "context.checkpoint/with-files": _files,
+    "context.revertTo/with-files": _files,
+    "files.diff/checkpoint-to-disk": _files,
+    "files.diff/no-such-snapshot": _files,
+    "files.list/page": _files,
+    "files.restore/repeated-request-id": _files,
+    "files.restore/stale-files": _files,
+    "files.snapshot/labelled": _files,
     "approval.request/automatic": _call("session/setAutoApprove", action="run tests", enabled=True),
     "approval.request/nobody-there": _call("session/setAfk", afk=True),
     "approval.respond/read-only": _reader,
@@ -251,11 +282,15 @@ def adapted(name: str, golden: Message, server: Server, session: Session, tmp_pa
     params = dict(golden["params"])
     if "expectedHead" in params and "stale" not in name:
         params["expectedHead"] = session.head
+    checkpoint = -1 if BEFORE.get(name) is _files else 1
     if "checkpointUid" in params and golden.get("error", {}).get("code") != -32602:
-        params["checkpointUid"] = session.get_state()["context"]["checkpoints"][1]["uid"]
+        params["checkpointUid"] = session.get_state()["context"]["checkpoints"][checkpoint]["uid"]
     for side in ("from", "to"):
-        if isinstance(params.get(side), dict) and "checkpointUid" in params[side] and "error" not in golden:
-            params[side] = {"checkpointUid": session.get_state()["context"]["checkpoints"][1]["uid"]}
+        given = params.get(side)
+        if isinstance(given, dict) and "checkpointUid" in given and "error" not in golden:
+            params[side] = {"checkpointUid": session.get_state()["context"]["checkpoints"][checkpoint]["uid"]}
+        if isinstance(given, dict) and "snapshot" in given and "error" not in golden:
+            params[side] = {"snapshot": session.call("files/list")["snapshots"][0]["snapshot"]}
     if "deletedAt" in params:
         params["deletedAt"] = next(
             entry["deletedAt"]

@@ -37,6 +37,7 @@ class AsyncMethods(ABC):
         workspace: str | None = None,
         source: models.session.NewSource | None = None,
         auto_checkpoint: Literal["off", "turn", "step"] | None = None,
+        files: models.files.FilesSettings | None = None,
         request_id: str | None = None,
         work_done_token: str | int | None = None,
     ) -> models.shapes.SessionState:
@@ -53,6 +54,7 @@ class AsyncMethods(ABC):
             workspace: URI; used on creation only.
             source: Used on creation only; a fork does not inherit it.
             auto_checkpoint: `turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays until set otherwise.
+            files: Which files the session keeps snapshots of, and when. Stays until set otherwise; at first none.
             request_id: Makes the creation safe to retry.
             work_done_token: Asks for `$/progress` under this token.
         """
@@ -68,6 +70,7 @@ class AsyncMethods(ABC):
                 "workspace": workspace,
                 "source": source,
                 "autoCheckpoint": auto_checkpoint,
+                "files": files,
                 "requestId": request_id,
                 "workDoneToken": work_done_token,
             }
@@ -904,6 +907,8 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         label: str | None = None,
         add_user_message: bool | None = None,
+        files: bool | None = None,
+        work_done_token: str | int | None = None,
     ) -> models.context.CheckpointResult:
         """`context/checkpoint`: writes a checkpoint.
 
@@ -912,6 +917,8 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             add_user_message: Whether a user message that tells the model of the checkpoint follows it, as one step. Default: false.
+            files: Whether the files get a snapshot with it. Default: as the session's `files` say.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
@@ -920,6 +927,8 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
                 "label": label,
                 "addUserMessage": add_user_message,
+                "files": files,
+                "workDoneToken": work_done_token,
             }
         )
         return await self.call("context/checkpoint", params, models.context.CheckpointResult)
@@ -960,6 +969,8 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        restore: Literal["conversation", "files", "both"] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
         message_index: int | None = None,
@@ -973,6 +984,8 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            restore: What goes back. Default: `conversation`; `both`: all of it or nothing.
+            on_conflict: What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`.
             checkpoint_id: The checkpoint that goes, with all after it; this, `checkpointUid` or `messageIndex`.
             checkpoint_uid: The same, by uid.
             message_index: The message that goes, with all after it.
@@ -985,6 +998,8 @@ class AsyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "restore": restore,
+                "onConflict": on_conflict,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
                 "messageIndex": message_index,
@@ -1132,6 +1147,9 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        restore: Literal["conversation", "files", "both"] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
+        work_done_token: str | int | None = None,
     ) -> models.context.RewriteResult:
         """`context/restoreTimeline`: makes a timeline the live log again, byte for byte; the present log becomes a timeline.
 
@@ -1140,6 +1158,9 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            restore: What goes back. Default: `conversation`; `both`: all of it or nothing.
+            on_conflict: What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
@@ -1148,6 +1169,9 @@ class AsyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "restore": restore,
+                "onConflict": on_conflict,
+                "workDoneToken": work_done_token,
             }
         )
         return await self.call("context/restoreTimeline", params, models.context.RewriteResult)
@@ -1159,7 +1183,10 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        restore: Literal["conversation", "files", "both"] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
         steps: int | None = None,
+        work_done_token: str | int | None = None,
     ) -> models.context.UndoResult:
         """`context/undo`: undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.
 
@@ -1168,7 +1195,10 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            restore: What goes back. Default: `conversation`; `both`: all of it or nothing.
+            on_conflict: What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`.
             steps: How many, as one step. Default: 1.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
@@ -1176,7 +1206,10 @@ class AsyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "restore": restore,
+                "onConflict": on_conflict,
                 "steps": steps,
+                "workDoneToken": work_done_token,
             }
         )
         return await self.call("context/undo", params, models.context.UndoResult)
@@ -1188,7 +1221,10 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        restore: Literal["conversation", "files", "both"] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
         steps: int | None = None,
+        work_done_token: str | int | None = None,
     ) -> models.context.UndoResult:
         """`context/redo`: does again what was undone last, as long as nothing else has changed the log since.
 
@@ -1197,7 +1233,10 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            restore: What goes back. Default: `conversation`; `both`: all of it or nothing.
+            on_conflict: What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`.
             steps: How many, as one step. Default: 1.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
@@ -1205,7 +1244,10 @@ class AsyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "restore": restore,
+                "onConflict": on_conflict,
                 "steps": steps,
+                "workDoneToken": work_done_token,
             }
         )
         return await self.call("context/redo", params, models.context.UndoResult)
@@ -1349,7 +1391,10 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        restore: Literal["conversation", "files", "both"] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
         heal: bool | None = None,
+        work_done_token: str | int | None = None,
     ) -> models.context.DeliverDMailResult:
         """`context/deliverDMail`: reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.
 
@@ -1358,7 +1403,10 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            restore: What goes back. Default: `conversation`; `both`: all of it or nothing.
+            on_conflict: What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`.
             heal: As in `context/revertTo`.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
@@ -1366,7 +1414,10 @@ class AsyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "restore": restore,
+                "onConflict": on_conflict,
                 "heal": heal,
+                "workDoneToken": work_done_token,
             }
         )
         return await self.call("context/deliverDMail", params, models.context.DeliverDMailResult)
@@ -1564,3 +1615,172 @@ class AsyncMethods(ABC):
             session_id: The session.
         """
         return await self.call("approval/list", given({"sessionId": session_id}), models.approval.ApprovalListResult)
+
+    async def files_snapshot(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        label: str | None = None,
+        work_done_token: str | int | None = None,
+    ) -> models.files.FilesSnapshotResult:
+        """`files/snapshot`: keeps the files of the session as they are now.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "label": label,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("files/snapshot", params, models.files.FilesSnapshotResult)
+
+    async def files_list(
+        self,
+        *,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.files.FilesListResult:
+        """`files/list`: lists the snapshots of the session's files, newest first.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "cursor": cursor,
+                "limit": limit,
+            }
+        )
+        return await self.call("files/list", params, models.files.FilesListResult)
+
+    async def files_diff(
+        self,
+        *,
+        session_id: str,
+        from_: models.files.FilesPoint,
+        to: models.files.FilesPoint,
+        cursor: str | None = None,
+        limit: int | None = None,
+        root: str | None = None,
+        path_encoding: Literal["percent"] | None = None,
+        path: str | None = None,
+        work_done_token: str | int | None = None,
+    ) -> models.files.FilesDiffResult:
+        """`files/diff`: how the files differ between two snapshots, or between one and the disk.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            root: URI of the root the path is below; needed only where the session has several.
+            path_encoding: `percent`: paths are percent-encoded bytes.
+            path: Only this file, or what is below this folder.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "from": from_,
+                "to": to,
+                "cursor": cursor,
+                "limit": limit,
+                "root": root,
+                "pathEncoding": path_encoding,
+                "path": path,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("files/diff", params, models.files.FilesDiffResult)
+
+    async def files_read(
+        self,
+        *,
+        session_id: str,
+        snapshot: str,
+        path: str,
+        root: str | None = None,
+        path_encoding: Literal["percent"] | None = None,
+        offset: int | None = None,
+        length: int | None = None,
+    ) -> models.files.FilesReadResult:
+        """`files/read`: a part of a file as a snapshot has it.
+
+        Args:
+            session_id: The session.
+            root: URI of the root the path is below; needed only where the session has several.
+            path_encoding: `percent`: paths are percent-encoded bytes.
+            offset: The first byte. Default: 0.
+            length: Bytes at most. Default and most: 16 MiB.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "snapshot": snapshot,
+                "path": path,
+                "root": root,
+                "pathEncoding": path_encoding,
+                "offset": offset,
+                "length": length,
+            }
+        )
+        return await self.call("files/read", params, models.files.FilesReadResult)
+
+    async def files_restore(
+        self,
+        *,
+        session_id: str,
+        to: models.files.FilesTarget,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        root: str | None = None,
+        path_encoding: Literal["percent"] | None = None,
+        paths: list[str] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
+        expected_files: str | None = None,
+        dry_run: bool | None = None,
+        work_done_token: str | int | None = None,
+    ) -> models.files.FilesRestoreResult:
+        """`files/restore`: puts files back as a snapshot has them; what was there is kept as a snapshot first.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            root: URI of the root the path is below; needed only where the session has several.
+            path_encoding: `percent`: paths are percent-encoded bytes.
+            paths: Only these; a folder means all below it. Default: everything.
+            on_conflict: As in `context/revertTo`.
+            expected_files: Refuse with `contentModified` unless this is the session's newest snapshot.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "to": to,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "root": root,
+                "pathEncoding": path_encoding,
+                "paths": paths,
+                "onConflict": on_conflict,
+                "expectedFiles": expected_files,
+                "dryRun": dry_run,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("files/restore", params, models.files.FilesRestoreResult)

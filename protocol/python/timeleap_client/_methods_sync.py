@@ -67,3 +67,8 @@ class SyncMethods(Blocking[AsyncMethods]):
     approval_request = blocking(AsyncMethods.approval_request)
     approval_respond = blocking(AsyncMethods.approval_respond)
     approval_list = blocking(AsyncMethods.approval_list)
+    files_snapshot = blocking(AsyncMethods.files_snapshot)
+    files_list = blocking(AsyncMethods.files_list)
+    files_diff = blocking(AsyncMethods.files_diff)
+    files_read = blocking(AsyncMethods.files_read)
+    files_restore = blocking(AsyncMethods.files_restore)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -47,6 +47,15 @@ def _module(name: str, models: list[type[WireModel]]) -> str:
     return "\n".join([*header, *used.imports(), *classes, ""])
 
 
+def _import_line(module: str, names: Sequence[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    return (
+        line
+        if len(line) <= LINE_LENGTH
+        else "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
+    )
+
+
 class _Used:
     """The names that a module imports."""
 
@@ -59,7 +68,7 @@ class _Used:
 
     def imports(self) -> list[str]:
         blocks = [
-            [f"from {module} import {', '.join(sorted(self._found[module]))}"]
+            [_import_line(module, sorted(self._found[module]))]
             for module in ("typing", "msgspec", params.__name__)
             if module in self._found
         ]

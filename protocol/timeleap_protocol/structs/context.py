@@ -47,6 +47,7 @@ class CheckpointParams(ParamsStruct, kw_only=True):
     request_id: RequestId | None = None
     label: str | None = None
     add_user_message: bool | None = None
+    files: bool | None = None
 
 
 class ListCheckpointsParams(ParamsStruct, kw_only=True):
@@ -62,6 +63,8 @@ class RevertToParams(ParamsStruct, kw_only=True):
     expected_head: str | None = None
     request_id: RequestId | None = None
     dry_run: bool | None = None
+    restore: Literal["conversation", "files", "both"] | None = None
+    on_conflict: Literal["refuse", "keep", "overwrite"] | None = None
     checkpoint_id: Int | None = None
     checkpoint_uid: str | None = None
     message_index: Count | None = None
@@ -116,6 +119,8 @@ class RestoreTimelineParams(ParamsStruct, kw_only=True):
     expected_head: str | None = None
     request_id: RequestId | None = None
     dry_run: bool | None = None
+    restore: Literal["conversation", "files", "both"] | None = None
+    on_conflict: Literal["refuse", "keep", "overwrite"] | None = None
     timeline_id: str
 
 
@@ -124,6 +129,8 @@ class UndoParams(ParamsStruct, kw_only=True):
     expected_head: str | None = None
     request_id: RequestId | None = None
     dry_run: bool | None = None
+    restore: Literal["conversation", "files", "both"] | None = None
+    on_conflict: Literal["refuse", "keep", "overwrite"] | None = None
     steps: Positive | None = None
 
 
@@ -132,6 +139,8 @@ class RedoParams(ParamsStruct, kw_only=True):
     expected_head: str | None = None
     request_id: RequestId | None = None
     dry_run: bool | None = None
+    restore: Literal["conversation", "files", "both"] | None = None
+    on_conflict: Literal["refuse", "keep", "overwrite"] | None = None
     steps: Positive | None = None
 
 
@@ -155,6 +164,8 @@ class DeliverDMailParams(ParamsStruct, kw_only=True):
     expected_head: str | None = None
     request_id: RequestId | None = None
     dry_run: bool | None = None
+    restore: Literal["conversation", "files", "both"] | None = None
+    on_conflict: Literal["refuse", "keep", "overwrite"] | None = None
     heal: bool | None = None
 
 

@@ -7,12 +7,32 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from timeleap_protocol.params import Int, LenientStruct, Limit, Name, ParamsStruct, PathText, RequestId, choose
+from timeleap_protocol.params import (
+    Int,
+    LenientStruct,
+    Limit,
+    Name,
+    ParamsStruct,
+    PathText,
+    Positive,
+    RequestId,
+    StrictStruct,
+    choose,
+)
 
 
 class NewSource(LenientStruct, kw_only=True):
     kind: RequestId
     key: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class FilesSettings(StrictStruct, kw_only=True):
+    mode: Literal["off", "checkpoint", "turn"]
+    roots: Annotated[list[Name], Meta(max_length=16)] | None = None
+    exclude: Annotated[list[Name], Meta(max_length=1000)] | None = None
+    include_ignored: Annotated[list[Name], Meta(max_length=1000)] | None = None
+    max_file_bytes: Positive | None = None
+    max_files: Positive | None = None
 
 
 class SessionOpenParams(ParamsStruct, kw_only=True):
@@ -26,6 +46,7 @@ class SessionOpenParams(ParamsStruct, kw_only=True):
     workspace: str | None = None
     source: NewSource | None = None
     auto_checkpoint: Literal["off", "turn", "step"] | None = None
+    files: FilesSettings | None = None
     request_id: RequestId | None = None
 
 

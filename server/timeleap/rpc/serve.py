@@ -28,6 +28,7 @@ from timeleap.service.service import Service
 
 if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
+    from timeleap.sessions.working_tree import TreeOf
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ def configure_log(level: str, file: Path | None) -> None:
 
 def make_service(home: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Service:
     """The service of a process, which other processes can reach."""
-    return Service(config.load(home, environ=environ, flags=flags or {}), _network)
+    return Service(config.load(home, environ=environ, flags=flags or {}), _network, _trees)
 
 
 def _network(service: ServicePort) -> LocalNetwork:
@@ -137,6 +138,18 @@ def _network(service: ServicePort) -> LocalNetwork:
     from timeleap.attach.listener import LocalNetwork
 
     return LocalNetwork(service)
+
+
+def _trees(home: Path) -> TreeOf:
+    """What finds the files of a session; nothing of it is loaded before a session keeps some."""
+
+    @cache
+    def trees() -> TreeOf:
+        from timeleap.features.files.trees import trees_below
+
+        return trees_below(home)
+
+    return lambda directory, meta: trees()(directory, meta) if meta.keeps_files else None
 
 
 def make_home(home: Path | None) -> bool:

@@ -12,12 +12,14 @@ from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service.service import guard, tell_recovery
+from timeleap.sessions import tree_settings
 from timeleap.sessions.shapes import Source, set_members
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
+    from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Access, Json
     from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.structs.session import (
@@ -34,6 +36,8 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     path = Path(params.path) if params.path is not None else None
     if path is not None and not path.is_absolute():
         raise InvalidInputError.of("path", "must be an absolute path")
+    if params.files is not None:
+        tree_settings.refuse_bad(params.files.to_wire())
     if call.client.is_peer:
         return await _join(service, params, path, call)
     if params.access is not None:
@@ -64,8 +68,8 @@ async def _open_again(
     duplicate = await service.store.made_by(held.session.session_id, guard(params, call))
     _same_access(held.session.session_id, held.access, wanted)
     held.times += 1
-    await held.session.keep_auto_checkpoint(params.auto_checkpoint)
-    return answer(held, duplicate)
+    await _keep(held.session, params)
+    return await answer(held, duplicate)
 
 
 async def _open_here(
@@ -86,9 +90,10 @@ async def _open_here(
             progress=call.byte_progress("reading the log"),
         )
         held = await _hold(service, call, opened, wanted)
+        await held.session.snapshots.keep(_files(params))
     if held.access == "readOnly" and params.attach is not False:
         await service.watch(call, held)
-    return answer(held, opened.duplicate)
+    return await answer(held, opened.duplicate)
 
 
 async def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
@@ -104,11 +109,13 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
     place = service.store.place(params.session_id, path)
     duplicate = path is None and await service.store.made_by(place.session_id, mine)
     attachment = service.attachment(call, place)
-    asked = {"access": "write", **set_members(autoCheckpoint=params.auto_checkpoint)}
+    asked = {"access": "write", **_settings(params)}
     found = await attachment.open(asked, call.byte_progress("reading the log"))
     if not isinstance(found, dict):
         attachment.leave()
-        return answer(await _hold(service, call, found), duplicate)
+        held = await _hold(service, call, found)
+        await _keep(held.session, params)
+        return await answer(held, duplicate)
     service.attached(call)[place.session_id] = attachment
     return {**found, "duplicate": True} if duplicate else found
 
@@ -118,7 +125,7 @@ async def _attach_again(
 ) -> Json:
     session_id = attachment.place.session_id
     _same_access(session_id, attachment.access, wanted)
-    asked = replace(call, params=set_members(autoCheckpoint=params.auto_checkpoint))
+    asked = replace(call, params=_settings(params))
     state: Json = await attachment.request(call.method, params, asked)
     if service.attached(call).get(session_id) is attachment:  # else it was opened again here
         attachment.times += 1
@@ -133,7 +140,7 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         asked = handover.note_of(call.params)
         if asked.session and not session.meta.is_of(asked.session):
             raise handover.deleted(session.session_id)
-        await session.keep_auto_checkpoint(params.auto_checkpoint)
+        await _keep(session, params)
         made = await session.made(asked.unanswered) if asked.unanswered else []
     except BaseException:
         await session.aclose()
@@ -142,13 +149,30 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = await service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    state = answer(held)
+    state = await answer(held)
     ends = await session.approval_requests.ends(asked.approvals)  # after `hold`: later ones are heard
     return HandoverNote(made=made, ended_approvals=ends, session=session.meta.uid).put_into(state)
 
 
-def answer(held: OpenHandle, duplicate: bool = False) -> Json:
+async def _keep(session: Session, params: SessionOpenParams) -> None:
+    """Take over the settings that an opening of an open session gives."""
+    await session.keep_auto_checkpoint(params.auto_checkpoint)
+    await session.snapshots.keep(_files(params))
+
+
+def _files(params: SessionOpenParams) -> Json | None:
+    """The settings of snapshots of files that an opening gives."""
+    return None if params.files is None else params.files.to_wire()
+
+
+def _settings(params: SessionOpenParams) -> Json:
+    """The settings that an opening gives, as the owner of the session is asked for them."""
+    return set_members(autoCheckpoint=params.auto_checkpoint, files=_files(params))
+
+
+async def answer(held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
+    await held.session.snapshots.look()
     state = held.session.wire(held.access)
     return {**state, "duplicate": True} if duplicate else state
 
@@ -175,8 +199,11 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.opened(call).get(params.session_id):
-        return await held.session.at_turn(lambda: answer(held))
+        await held.session.catch_its_turn()
+        await held.session.snapshots.look()
+        return await held.session.at_turn(lambda: held.session.wire(held.access))
     async with service.borrowed(call, params) as session:
+        await session.snapshots.look()
         return session.wire("readOnly")
 
 
@@ -184,7 +211,7 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
     """Take over what another program wrote to the log."""
     held = service.held(call, params.session_id)
     await held.session.reload()
-    return answer(held)
+    return await answer(held)
 
 
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
@@ -202,4 +229,4 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             guard=guard(params, call),
         )
         held = await service.hold(call, forked.session, "owner")
-    return answer(held, forked.duplicate)
+    return await answer(held, forked.duplicate)

@@ -14,13 +14,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from timeleap.errors import OverloadedError
+from timeleap.sessions.working_tree import TreeControl
+
+if TYPE_CHECKING:
+    from timeleap.call import Call
 
 T = TypeVar("T")
 
 SLICE: Final = 0.005  # seconds
+
+WARM_UP: Final = 0.005
+"""Seconds from the reply to `initialize`, and from each step of what is done then to the next."""
+
+MAX_ASKING: Final = 256
+"""Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
 
 Work = Generator[tuple[int, int], None, T]
 """Pauses with how much is done, and how much there is; returns the result."""
@@ -38,6 +51,44 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+def step_by_step(steps: Iterator[Callable[[], object]], wanted: Callable[[], bool]) -> None:
+    """Do the steps while they are wanted, each in a turn of the loop of its own: a request that comes waits for one at
+    most."""
+
+    def next_step() -> None:
+        if wanted() and (step := next(steps, None)) is not None:
+            step()
+            step_by_step(steps, wanted)
+
+    asyncio.get_running_loop().call_later(WARM_UP, next_step)
+
+
+async def until_cancelled(
+    call: Call, work: Callable[[TreeControl], Coroutine[Any, Any, T]], hold_up: Callable[[], None] = lambda: None
+) -> T:
+    """The outcome of long work, which reports how far it is and is told when it is not wanted any more: then it stops where
+    it can, and nothing was written; what it has done by then is answered with its result. `hold_up` keeps later requests
+    from overtaking it before it has begun."""
+    unwanted = threading.Event()
+
+    def report(text: str, done: int, total: int | None) -> None:
+        if call.progress is not None:
+            call.progress(text, min(100, done * 100 // total) if total else None)
+
+    task = asyncio.ensure_future(work(TreeControl(report, unwanted.is_set)))
+    hold_up()
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            unwanted.set()
+        except Exception as error:
+            if unwanted.is_set():
+                raise asyncio.CancelledError from error
+            raise
+    return task.result()
+
+
 class RequestOrder:
     """Queues of the requests that block later requests on the same session of a connection."""
 
@@ -47,6 +98,7 @@ class RequestOrder:
         self._readers: dict[str, asyncio.Future[None]] = {}  # done when that begins
         self._in_trash: set[asyncio.Future[None]] = set()  # what changes the trash, or waits to do so
         self._reading: dict[str, list[asyncio.Future[None]]] = {}  # who waits in `turn_to_read`; done when it goes on
+        self._asking = 0  # requests for approvals that wait
 
     @contextlib.contextmanager
     def waiting_elsewhere(self, session_id: str) -> Iterator[None]:
@@ -121,6 +173,24 @@ class RequestOrder:
                 asyncio.gather(*left).add_done_callback(lambda _: self._finish(names, mine))
             else:
                 self._finish(names, mine)
+
+    @contextlib.contextmanager
+    def asking(self, session_id: str) -> Iterator[None]:
+        """A request for an approval is under way: it may take for ever, and not many may.
+
+        What it does in the loop's next turn precedes all later requests on its connection.
+
+        Raises:
+            OverloadedError: Too many requests of this connection wait for decisions already.
+        """
+        if self._asking >= MAX_ASKING:
+            raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
+        self._asking += 1
+        self.hold_up_for_now(session_id)
+        try:
+            yield
+        finally:
+            self._asking -= 1
 
     def hold_up_for_now(self, session_id: str) -> None:
         """Let the current request go first: no request that has arrived, but has not begun, overtakes it."""

@@ -12,16 +12,16 @@ import functools
 import hashlib
 import importlib
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
-from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
-from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
+from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices, step_by_step, until_cancelled
 from timeleap.service.trash import keep_trash
 from timeleap.sessions.session_files import move_in
 from timeleap.sessions.shapes import (
@@ -37,12 +37,14 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import recovered
+from timeleap.sessions.working_tree import no_tree
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 from timeleap_protocol.session_rows import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
@@ -54,17 +56,12 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.store import OpenedSession
+    from timeleap.sessions.working_tree import TreeControl, TreeOf
     from timeleap.storage.engine import Progress
     from timeleap_protocol.method import Method
     from timeleap_protocol.params import LenientStruct
 
 Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
-
-MAX_ASKING = 256
-"""Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
-
-WARM_UP = 0.005
-"""Seconds from the reply to `initialize`, and from each step of what is done then to the next."""
 
 IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 """Params that do not change the effect of a request."""
@@ -85,7 +82,6 @@ class _Connection(Struct):
     held: dict[str, OpenHandle] = field(default_factory=dict)
     attached: dict[str, Attachment] = field(default_factory=dict)
     order: RequestOrder = field(default_factory=RequestOrder)
-    asking: int = 0
 
 
 def guard(params: Any, call: Call) -> Mutation:
@@ -123,7 +119,13 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
     async with service.borrowed(call, params) as session:
         if call.progress is not None and not arguments.get("dry_run"):  # methods with progress copy a log
             call.progress("rewriting the log", None)
-        return await getattr(session, change)(**arguments, guard=guard(params, call))  # type: ignore[no-any-return]
+        made_under, method = guard(params, call), getattr(session, change)
+        if not session.meta.keeps_files or REQUESTS[call.method].cancel != "unwritten":
+            return await method(**arguments, guard=made_under)  # type: ignore[no-any-return]
+        result: Json = await service.until_cancelled(
+            call, params.session_id, lambda control: method(**arguments, guard=made_under, control=control)
+        )
+        return result
 
 
 class Handlers(dict[str, Handler]):
@@ -197,9 +199,15 @@ class Service:
     Args:
         config: Settings.
         make_network: Makes the way to other processes, for a service; without one, this process keeps to itself.
+        make_trees: Makes what finds the files of a session, for a home; without it no session keeps files.
     """
 
-    def __init__(self, config: Config, make_network: Callable[[Service], LocalNetwork] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        make_network: Callable[[Service], LocalNetwork] | None = None,
+        make_trees: Callable[[Path], TreeOf] | None = None,
+    ) -> None:
         self._handlers = Handlers()
         self.config = config
         self.shapes = Shapes(config.budget)
@@ -209,6 +217,7 @@ class Service:
         self._subscribers: dict[int, Subscribers] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
+        self._make_trees = make_trees
         self._network: LocalNetwork | None = None
         self._trash_keeper: asyncio.Task[None] | None = None
         self._opening = 0  # sessions that are on their way to be ours
@@ -231,6 +240,7 @@ class Service:
                 shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
+                tree_of=no_tree if self._make_trees is None else self._make_trees(self.config.home),
             )
         return self._store
 
@@ -250,19 +260,9 @@ class Service:
             move_in(self.config.home)
             # What the first open needs, and no reply has to wait for.
             first: Any = (lambda: self._handlers[OPEN.name], lambda: OPEN.read_params({}), lambda: self.network)
-            self._soon(iter((*first, self._keep_trash)))
+            step_by_step(iter((*first, self._keep_trash)), lambda: bool(self._connections))
         self._connections[id(client)] = _Connection(client)
         return [] if client.is_peer else list(self.config.warnings)
-
-    def _soon(self, steps: Iterator[Callable[[], object]]) -> None:
-        """Do the steps, each in a turn of the loop of its own: a request that comes waits for one at most."""
-
-        def next_step() -> None:
-            if self._connections and (step := next(steps, None)) is not None:
-                step()
-                self._soon(steps)
-
-        asyncio.get_running_loop().call_later(WARM_UP, next_step)
 
     def _keep_trash(self) -> None:
         if self._trash_keeper is None:
@@ -350,6 +350,13 @@ class Service:
         """Let requests that leave the log alone go ahead: the one that blocks the session waits for another party."""
         return self._connection(call).order.waiting_elsewhere(session_id)
 
+    async def until_cancelled(
+        self, call: Call, session_id: str, work: Callable[[TreeControl], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        """The outcome of long work on a session (see `scheduling.until_cancelled`); later requests stay behind it."""
+        order = self._connection(call).order
+        return await until_cancelled(call, work, functools.partial(order.hold_up_for_now, session_id))
+
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""
         connection = self._connections.get(id(client))
@@ -431,24 +438,9 @@ class Service:
         async with self.store.borrowed(params.session_id, access) as session:
             yield session
 
-    @contextlib.contextmanager
-    def asking(self, call: Call, session_id: str) -> Iterator[None]:
-        """A request for an approval is under way: it may take for ever, and not many may.
-
-        What it does in the loop's next turn precedes all later requests on its connection.
-
-        Raises:
-            OverloadedError: Too many requests of this connection wait for decisions already.
-        """
-        connection = self._connection(call)
-        if connection.asking >= MAX_ASKING:
-            raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
-        connection.asking += 1
-        connection.order.hold_up_for_now(session_id)
-        try:
-            yield
-        finally:
-            connection.asking -= 1
+    def asking(self, call: Call, session_id: str) -> contextlib.AbstractContextManager[None]:
+        """A request for an approval is under way (see `RequestOrder.asking`)."""
+        return self._connection(call).order.asking(session_id)
 
     # Sessions that are ours, and sessions that are another process's
 

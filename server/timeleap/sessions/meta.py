@@ -213,6 +213,11 @@ class Meta:
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
 
+    @property
+    def keeps_files(self) -> bool:
+        """True if settings of snapshots of files were ever given: else they cost nothing."""
+        return self.get(tree_settings.MEMBER) is not None
+
     # Of `Notes`, which asks for properties.
     @property
     def epoch(self) -> int:

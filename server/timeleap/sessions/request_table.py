@@ -177,6 +177,7 @@ class RequestTable:
         self._state = state
         self._shapes = shapes
         self._remembered: Remembered | None = None
+        self._of_reader: dict[str, StoredResponse] = {}  # done where the session is only read: noted nowhere else
         self.under_way: dict[str, Transaction] = {}
         self.last = 0
 
@@ -192,7 +193,7 @@ class RequestTable:
     def load(self) -> Remembered:
         """The requests that are known: those kept in files, and those in the log."""
         if self._remembered is None:
-            known = by_age(self._state.requests(), self._since(0))
+            known = by_age((*self._state.requests(), *self._of_reader.values()), self._since(0))
             newest = max((request.number for request in known.oldest_first()), default=0)
             if self._meta.requests_redacted > newest and self._engine.access == "write":
                 # Before another one gets a number: whatever the file says, a request of the future was not redacted.
@@ -203,6 +204,10 @@ class RequestTable:
 
     def remember(self, known: StoredResponse) -> None:
         """A request is done."""
+        if self._engine.access == "read":
+            self._of_reader[known.request_id] = known
+            if len(self._of_reader) > REMEMBERED:
+                del self._of_reader[next(iter(self._of_reader))]
         if self._remembered is not None:
             self._remembered.add(known)
 

@@ -20,7 +20,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions.meta import FILES_FOLLOWED
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import FILES_RESTORED, Event, Mutation
-from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, WorkingTree
+from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, TreeTarget, WorkingTree
 from timeleap.storage.durable import status
 
 if TYPE_CHECKING:
@@ -68,11 +68,15 @@ class FilesStep:
     Attributes:
         token: By which the log's half is known.
         before: The snapshot of what was there, once it is begun.
+        done: It is to stay, whatever the session's notes say.
     """
 
-    def __init__(self, tree: WorkingTree, target: str, session: SessionTransactions, request: RestoreRequest) -> None:
+    def __init__(
+        self, tree: WorkingTree, target: TreeTarget, session: SessionTransactions, request: RestoreRequest
+    ) -> None:
         self.token = f"{session.meta.uid}.{clock.new_uid(16)}"
         self.before: str | None = None
+        self.done = False
         self._tree, self._target, self._session, self._request = tree, target, session, request
         self._pending: PendingRestore | None = None
 
@@ -105,7 +109,7 @@ class FilesStep:
         if pending is None:
             return
         try:
-            if self._session.state.files_followed(self.token):
+            if self.done or self._session.state.files_followed(self.token):
                 failpoint("files.followed")
                 pending.commit()
             else:
@@ -140,16 +144,20 @@ def files_step(session: SessionTransactions, planned: RewritePlan, request: Rest
     """
     tree = session.working_tree()
     if tree is None:
-        raise FilesUnavailableError(
-            'this session keeps no snapshots of files: open it with files {"mode": "checkpoint"}',
-            reason="notConfigured",
-        )
+        raise not_kept()
     if planned.snapshot is None:
         raise SnapshotNotFoundError(
             'no snapshot of the files belongs to that state; go back with restore "conversation", or choose a checkpoint'
             " that has one"
         )
-    return FilesStep(tree, planned.snapshot, session, request)
+    return FilesStep(tree, TreeTarget(planned.snapshot), session, request)
+
+
+def not_kept() -> FilesUnavailableError:
+    """The session keeps no files."""
+    return FilesUnavailableError(
+        'this session keeps no snapshots of files: open it with files {"mode": "checkpoint"}', reason="notConfigured"
+    )
 
 
 async def files_alone(
@@ -161,26 +169,74 @@ async def files_alone(
         TimeleapError: See `files_step` and `WorkingTree.begin_restore`.
     """
 
-    async def work(transaction: Transaction) -> None:
-        transaction.admit(session.head)
+    async def plan() -> tuple[FilesStep, Json]:
         planned = work_out()
         step = files_step(session, planned, request)
+        return step, planned.files_result(session.head, session.shapes.summary(session.summary()))
+
+    return await _carried_out(session, guard, plan)
+
+
+async def restore_files(
+    session: SessionTransactions,
+    guard: Mutation,
+    target: Callable[[], TreeTarget],
+    request: RestoreRequest,
+    *,
+    dry_run: bool = False,
+) -> Json:
+    """Put files back as a snapshot has them; `target` finds it at the request's turn, and may block. The log stays. Also
+    where the session is only read here: then the request is known as long as this process lives.
+
+    Raises:
+        HeadConflictError: The head is not the expected one.
+        TimeleapError: As `target`, and as `WorkingTree.begin_restore`.
+    """
+    tree = session.working_tree()
+    if tree is None:
+        raise not_kept()
+
+    def step() -> FilesStep:
+        return FilesStep(tree, target(), session, request)
+
+    if dry_run:
+        await session.at_turn(lambda: session.expect_head(guard.expected_head))
+        foretold = await asyncio.to_thread(lambda: step().foretell())
+        return {"head": session.head, **foretold}
+
+    async def plan() -> tuple[FilesStep, Json]:
+        return await asyncio.to_thread(step), {"head": session.head}
+
+    return await _carried_out(session, guard, plan)
+
+
+async def _carried_out(
+    session: SessionTransactions, guard: Mutation, plan: Callable[[], Awaitable[tuple[FilesStep, Json]]]
+) -> Json:
+    """Put files back at the request's turn, as it plans, and note the request with it; `plan` gives the result's other
+    members, too."""
+    reads = session.access == "readOnly"  # the owner's notes are not ours to write
+
+    async def work(transaction: Transaction) -> None:
+        transaction.admit(session.head)
+        step, result = await plan()
         transaction.begin()
 
         def restore() -> None:
             try:
                 step.begin()
-                result = planned.files_result(session.head, session.shapes.summary(session.summary()))
                 lines = transaction.record({**result, **step.result()}, step.events(session.head))
-                session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
+                if not reads:
+                    session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
                 failpoint("files.noted")
+                step.done = reads
             finally:
                 step.settle()
 
         await uncancelled(asyncio.to_thread(restore))
 
     try:
-        return await session.at_its_turn(guard, work)
+        return await session.at_its_turn(guard, work, by_reader=reads)
     except RestoreCancelledError:
         raise asyncio.CancelledError from None
 

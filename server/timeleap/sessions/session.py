@@ -35,10 +35,12 @@ from timeleap.sessions.shapes import (
     Mutation,
     PendingDMail,
     Subagent,
+    set_members,
 )
 from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
 from timeleap.sessions.warnings import log_warnings, recovered
+from timeleap.sessions.working_tree import NO_CONTROL, TreeControl
 from timeleap.storage.engine import LogEngine, LogReader, LogState, Recovery, Replacement
 
 Json = dict[str, Any]
@@ -66,6 +68,7 @@ class Session:
             transactions.answered,
             transactions.summary,
         )
+        self.snapshots = transactions.snapshots
         self._append, self._rewrite, self._change = transactions.append, transactions.rewrite, transactions.change
 
     def adopt(self, files: Files) -> None:
@@ -123,6 +126,7 @@ class Session:
             "context": forms.summary(self.summary()),
             "budget": forms.budget.wire(),
             **{name: value for name, value in members.items() if value or name not in LEFT_OUT},
+            **set_members(files=self.snapshots.wire()),
             "warnings": self.warnings,
         }
 
@@ -153,8 +157,11 @@ class Session:
 
     async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
+        files = self.snapshots.for_messages(messages, guard.cause) if self.meta.keeps_files else None
         return await self._append(
-            guard, lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint)
+            guard,
+            lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint),
+            files,
         )
 
     async def update_token_count(self, token_count: int, guard: Mutation = NOBODY) -> Json:
@@ -166,16 +173,26 @@ class Session:
         return await self._append(guard, lambda _, marks: append_plan.system_prompt(system_prompt, marks))
 
     async def checkpoint(
-        self, label: str | None = None, add_user_message: bool = False, guard: Mutation = NOBODY
+        self,
+        label: str | None = None,
+        add_user_message: bool = False,
+        guard: Mutation = NOBODY,
+        *,
+        files: bool | None = None,
+        control: TreeControl = NO_CONTROL,
     ) -> Json:
-        """Write a checkpoint, and in the same step, if asked for, the user message that names it."""
+        """Write a checkpoint, and in the same step, if asked for, the user message that names it; with a snapshot of the
+        `files`, or without, or (None) as the session's settings say."""
         return await self._append(
-            guard, lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks)
+            guard,
+            lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks),
+            self.snapshots.for_checkpoint(files, guard.cause, control),
         )
 
     async def take_note(self, message: str, sender: str, guard: Mutation = NOBODY) -> Json:
         """Append a note from another session (see `append_plan.note`)."""
-        return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks))
+        files = self.snapshots.for_checkpoint(None, guard.cause, NO_CONTROL)
+        return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks), files)
 
     # What puts another log in the place of the present one: see the plans in `rewrite_plan`
 

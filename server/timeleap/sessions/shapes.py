@@ -34,6 +34,7 @@ WARNING = "session/warning"
 APPROVAL_REQUESTED = "approval/didRequest"
 APPROVAL_RESOLVED = "approval/didResolve"
 FILES_RESTORED = "files/didRestore"
+FILES_TAKEN = "files/didSnapshot"
 
 
 def set_members(**members: Any) -> Json:
@@ -80,7 +81,7 @@ class Event(Struct, frozen=True):
 
     def params(self, session_id: str) -> Json:
         """The notification's params."""
-        if self.method == FILES_RESTORED:
+        if self.method in (FILES_RESTORED, FILES_TAKEN):
             return {"sessionId": session_id, **self.members, "cause": self.cause.wire()}
         if self.method not in (CONTEXT, SESSION):
             return {"sessionId": session_id, **self.members}

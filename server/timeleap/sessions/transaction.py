@@ -23,6 +23,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.file_snapshots import AppendSnapshots, FileSnapshots
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
@@ -102,6 +103,8 @@ class SessionTransactions:
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
         self.closed = self.deleted = False
+        self.snapshots = FileSnapshots(self, possible=services.tree_of is not no_tree)
+        self._readers_turn = asyncio.Lock()
         self._latest: str | None = None  # the timeline that holds the log which the last rewrite replaced
         self._stop_watching: Callable[[], object] = lambda: None
         self.adopt(files)
@@ -154,22 +157,39 @@ class SessionTransactions:
 
     # Changes
 
-    async def append(self, guard: Mutation, work_out: Callable[[LogState, Marks], AppendPlan]) -> Json:
-        """Append at its turn what `work_out` makes of the state and the request's marks."""
+    async def append(
+        self,
+        guard: Mutation,
+        work_out: Callable[[LogState, Marks], AppendPlan],
+        files: AppendSnapshots | None = None,
+    ) -> Json:
+        """Append at its turn what `work_out` makes of the state and the request's marks; with what is to be done for the
+        `files`."""
 
         async def attempt(transaction: Transaction) -> None:
             request = transaction.request
+            ready: AppendPlan | None = None
             planned: AppendPlan | None = None
+
+            def plan(state: LogState) -> AppendPlan:
+                transaction.admit(self.engine.head_at(state) if request.expected_head is not None else "")
+                made = work_out(state, transaction.marks())
+                transaction.begin()
+                return made
+
+            async def with_snapshot(state: LogState) -> None:
+                nonlocal ready
+                ready = await files.at_checkpoints(plan(state)) if files is not None else None
 
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal planned
-                transaction.admit(self.engine.head_at(state) if request.expected_head is not None else "")
-                planned = work_out(state, transaction.marks())
-                transaction.begin()
+                planned = ready if ready is not None else plan(state)
                 return planned.records
 
-            done = await self.engine.append(on_turn)
+            done = await self.engine.append(
+                on_turn, first=with_snapshot if files is not None and files.checkpoints else None
+            )
             assert planned is not None
             before, after = done.before, done.after
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
@@ -178,6 +198,8 @@ class SessionTransactions:
             told = shapes.appended_events(done.head, planned.made, planned.told, counts, request.cause)
             transaction.appended(done.head, before.lines)
             self.emit(*told)
+            if files is not None:
+                await files.appended()
 
         return await self._once(guard, attempt)
 
@@ -260,17 +282,24 @@ class SessionTransactions:
 
         return await self.at_its_turn(guard, work)
 
-    async def at_its_turn(self, guard: Mutation, work: Callable[[Transaction], Awaitable[None]]) -> Json:
+    async def at_its_turn(
+        self, guard: Mutation, work: Callable[[Transaction], Awaitable[None]], *, by_reader: bool = False
+    ) -> Json:
         """Change something beside the log at its turn: `work` admits, works out, begins, and makes it durable together
-        with what the transaction records of it."""
-        self.refuse_reader()
+        with what the transaction records of it. What is done `by_reader` changes nothing of the session's own."""
+        if not by_reader:
+            self.refuse_reader()
 
         async def attempt(transaction: Transaction) -> None:
             async def on_turn(_: LogState) -> None:
                 await work(transaction)
                 transaction.finish()
 
-            await self.engine.run(on_turn)
+            if by_reader and self.access == "readOnly":
+                async with self._readers_turn:
+                    await on_turn(self.engine.state)
+            else:
+                await self.engine.run(on_turn)
             self.tell(transaction.events, guard.cause)
 
         return await self._once(guard, attempt)
@@ -418,7 +447,7 @@ class SessionTransactions:
             return text and text + past.fewer_steps(before, self.past())
 
         try:
-            text = await engine.run(on_turn)
+            text = await restoring.uncancelled(engine.run(on_turn))  # the request is done, and is answered so
         except (TimeleapError, OSError) as error:
             # The rewrite is done, whatever becomes of what is too much.
             self.warn("timelinesNotPruned", f"old timelines could not be removed: {error}")

@@ -4,11 +4,16 @@ what the record of a checkpoint says of them (member `w` of `_tl`). Both are che
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, get_args
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn, get_args
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct, convert, to_builtins
 
-from timeleap.sessions.files import BAD, Problems, choice, items, model, text, whole
+from timeleap.errors import InvalidInputError
+from timeleap.sessions.files import BAD, Problems, choice, is_encodable, items, model, text, whole
 
 Json = dict[str, Any]
 FilesMode = Literal["off", "checkpoint", "turn"]
@@ -19,13 +24,15 @@ MARK: Final = "w"
 """Of `_tl` of a checkpoint's record."""
 MAX_ROOTS: Final = 16
 MAX_PATTERNS: Final = 1000
+_LONGEST: Final = 4096
+_HERE: Final = frozenset(("", "localhost"))
 
 CHECK: Final = model(
     {
         "mode": choice(*get_args(FilesMode)),
-        "roots": items(text(most=4096, empty=False), MAX_ROOTS),
-        "exclude": items(text(most=4096, empty=False), MAX_PATTERNS),
-        "includeIgnored": items(text(most=4096, empty=False), MAX_PATTERNS),
+        "roots": items(text(most=_LONGEST, empty=False), MAX_ROOTS),
+        "exclude": items(text(most=_LONGEST, empty=False), MAX_PATTERNS),
+        "includeIgnored": items(text(most=_LONGEST, empty=False), MAX_PATTERNS),
         "maxFileBytes": whole(1),
         "maxFiles": whole(1),
     },
@@ -67,7 +74,7 @@ class TreeSettings(Struct, frozen=True, rename="camel", omit_defaults=True):
         """The settings that `timeleap.json` has."""
         return convert(member, cls)
 
-    def with_changes(self, changes: Json) -> TreeSettings:
+    def with_changes(self, changes: Mapping[str, Any]) -> TreeSettings:
         """The settings after `files` of `session/open`: what is absent there stays as it was."""
         return convert({**to_builtins(self), "mode": self.mode, **changes}, TreeSettings)
 
@@ -83,3 +90,41 @@ def checkpoint_files(mark: Any) -> Json | None:
         return None
     known = {name: value for name, value in found.items() if name in _CHECKPOINT}
     return known if "snapshot" in known or "error" in known else None
+
+
+def folder_of(uri: str) -> Path | None:
+    """The folder that a `file:` URI names; None for what is none, or names none of this machine."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    raw = unquote_to_bytes(parts.path)
+    if parts.scheme.lower() != "file" or parts.netloc.lower() not in _HERE or not raw or b"\0" in raw:
+        return None
+    if parts.query or parts.fragment:
+        return None
+    name = os.fsdecode(raw)
+    if os.name == "nt":
+        name = name.lstrip("/")
+    path = Path(name)
+    return path if path.is_absolute() else None
+
+
+def refuse_bad(settings: Mapping[str, Any]) -> None:
+    """Refuse `files` of `session/open` where a root or a pattern cannot be one.
+
+    Raises:
+        InvalidInputError: Says which.
+    """
+    for at, uri in enumerate(settings.get("roots", ())):
+        if len(uri) > _LONGEST or folder_of(uri) is None:
+            _refuse("roots", at, "must be the file: URI of a folder on this machine, such as file:///home/me/project")
+    for name in ("exclude", "includeIgnored"):
+        for at, pattern in enumerate(settings.get(name, ())):
+            if len(pattern) > _LONGEST or not is_encodable(pattern) or any(char in pattern for char in "\0\n\r"):
+                _refuse(name, at, f"must be one line of a .gitignore file, of at most {_LONGEST} characters")
+
+
+def _refuse(name: str, at: int, why: str) -> NoReturn:
+    place = ["files", name, at]
+    raise InvalidInputError(f"files.{name}[{at}] {why}", errors=[{"loc": place, "msg": why, "type": name}])

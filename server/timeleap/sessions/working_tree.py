@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -34,6 +34,46 @@ class TreeControl(Struct, frozen=True):
 
     progress: Callable[[str, int, int | None], None] = lambda _text, _done, _total: None
     cancelled: Callable[[], bool] = lambda: False
+
+
+class TreeSnapshot(Struct, frozen=True):
+    """A snapshot that was taken.
+
+    Attributes:
+        created_at: ISO-8601 UTC.
+        changed: Paths that differ from the snapshot before it.
+        skipped: `SkippedFile`s of the contract, the first of them; `skipped_count`: how many there are.
+        ms: How long it took, in milliseconds.
+    """
+
+    snapshot: str
+    created_at: str
+    changed: int
+    skipped: Sequence[Json]
+    skipped_count: int
+    ms: int
+    label: str | None = None
+    checkpoint_uid: str | None = None
+
+    def result(self) -> Json:
+        """Members of the result of `files/snapshot`."""
+        more = self.skipped_count - len(self.skipped)
+        members = {"snapshot": self.snapshot, "changed": self.changed, "skipped": list(self.skipped)}
+        return {**members, "moreSkipped": more} if more else members
+
+
+class TreeTarget(Struct, frozen=True):
+    """What files go back to.
+
+    Attributes:
+        snapshot: Its id.
+        paths: Only these, and what is below them, as the bytes of their names; None: everything.
+        root: URI of the root they are below; None: of all, or of the only one.
+    """
+
+    snapshot: str
+    paths: tuple[bytes, ...] | None = None
+    root: str | None = None
 
 
 class PendingRestore(Protocol):
@@ -64,17 +104,31 @@ class PendingRestore(Protocol):
 class WorkingTree(Protocol):
     """The files of one session."""
 
-    def foretell(self, target: str, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+    def snapshot(
+        self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
+    ) -> TreeSnapshot:
+        """Keep the files as they are now; what cannot be taken in is skipped, and said."""
+        ...
+
+    def newest(self) -> str | None:
+        """The newest snapshot; None where there is none."""
+        ...
+
+    def state(self) -> Json:
+        """How many snapshots there are, and what they take: members `snapshots` and `bytes` of `FilesState`."""
+        ...
+
+    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
         """Members of the result of a dry run of `begin_restore`; conflicts are listed, never raised."""
         ...
 
     def begin_restore(
-        self, target: str, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
     ) -> PendingRestore:
         """Put the files back as the snapshot `target` has them, under an intent that carries `token`.
 
         Args:
-            target: The snapshot.
+            target: The snapshot, and what of it.
             on_conflict: What to do with paths that somebody else has changed.
             token: By this it is asked after a crash whether the log has followed.
             log_changed_at: When the log was last written to, in nanoseconds since 1970: what changed later was not
@@ -117,6 +171,7 @@ class SnapshotStore(Protocol):
         ...
 
 
+NO_CONTROL: Final = TreeControl()
 TreeOf = Callable[[Path, Meta], WorkingTree | None]
 """The files of the session in a directory, as its `timeleap.json` says; None where none are kept."""
 

@@ -49,6 +49,8 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "session/didRecover": ({"cutBytes": 7}, "damage was mended: 7 bytes set aside"),
     "context/compactionSuggested": ({"tokenCountWithPending": 9}, "compaction is due: 9 tokens"),
     "session/warning": ({"kind": "notReachable", "message": "beware"}, "warning: beware"),
+    "files/didSnapshot": ({"snapshot": "f1-0123456789ab", "changed": 2}, "f1-0123456789ab"),
+    "files/didRestore": ({"paths": ["a"], "more": 0, "before": "f1-0123456789ab"}, "f1-0123456789ab"),
     RECONNECTED: ({"sessions": []}, "the connection was lost and is back"),
 }
 

@@ -59,6 +59,8 @@ def good_values(schema: dict[str, Any]) -> Iterator[Any]:
     if "anyOf" in schema:
         for branch in schema["anyOf"]:
             yield from good_values(branch)
+    elif "const" in schema:
+        yield schema["const"]
     elif "enum" in schema:
         yield from schema["enum"]
     elif schema["type"] == "integer":
@@ -97,13 +99,13 @@ def bad_values(schema: dict[str, Any]) -> Iterator[Any]:
         yield ""
     if "maxLength" in schema:
         yield "x" * (schema["maxLength"] + 1)
-    if "enum" in schema:
-        yield schema["enum"][0].upper()
+    if "enum" in schema or "const" in schema:
+        yield (schema.get("enum") or [schema["const"]])[0].upper()
 
 
 def _is_of(value: Any, kind: str, schema: dict[str, Any]) -> bool:
     python = {"string": str, "object": dict, "array": list}
-    if kind not in python or "enum" in schema or schema.get("additionalProperties") is False:
+    if kind not in python or {"enum", "const"} & schema.keys() or schema.get("additionalProperties") is False:
         return False
     if kind == "array" and resolved(schema["items"]).get("type") != "string":
         return False

@@ -104,6 +104,7 @@ def literals() -> set[str]:
         value = waiting.pop()
         if isinstance(value, dict):
             found.update(str(one) for one in value.get("enum", ()) if isinstance(value.get("enum"), list))
+            found.add(str(value.get("const")))
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value

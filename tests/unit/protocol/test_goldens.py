@@ -13,7 +13,7 @@ from pydantic import BaseModel, RootModel, ValidationError
 from tests.unit.protocol.goldens import ROOT, Golden, goldens, messages
 
 from timeleap_protocol.base import GENERAL_PARAMS, Model
-from timeleap_protocol.errors import ERRORS, ErrorKind, code_of, validation_errors
+from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
 from timeleap_protocol.generate.schema import bundle
 from timeleap_protocol.methods import METHODS, SERVER_NOTIFICATIONS
 from timeleap_protocol.notifications import ContextDidChange, ProgressParams, SessionDidChange
@@ -25,8 +25,6 @@ REFUSED = [golden for golden in FAILURES if golden.error_kind == ErrorKind.INVAL
 
 # What no golden of a method can show: the message has no method, or none of the table.
 WITHOUT_METHOD = {ErrorKind.PARSE_ERROR, ErrorKind.METHOD_NOT_FOUND}
-# Kinds of the workspace's files, whose methods the table does not have yet.
-WITHOUT_METHOD |= {kind for kind in ErrorKind if code_of(kind) in range(4020, 4026)}
 # What any request can meet, whatever its row says.
 OF_THE_EDGE = {ErrorKind.NOT_INITIALIZED, ErrorKind.INVALID_REQUEST}
 

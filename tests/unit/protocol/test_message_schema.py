@@ -80,7 +80,7 @@ def test_of_some_methods_there_are_their_messages_and_what_these_need():
     assert part["$defs"].keys() == {
         *("ContextCheckpointRequest", "ContextCheckpointResponse", "SessionWarningNotification"),
         *("ErrorResponse", "UnreadableResponse", "ErrorObject", "ErrorData", "FieldError", "Owner"),
-        *("CheckpointParams", "CheckpointResult", "Checkpoint", "SessionWarning"),
+        *("CheckpointParams", "CheckpointResult", "Checkpoint", "CheckpointFiles", "FilesProblem", "SessionWarning"),
     }
     validator = Draft202012Validator(part)
     good = {"jsonrpc": "2.0", "id": 1, "method": "context/checkpoint", "params": {"sessionId": "a"}}

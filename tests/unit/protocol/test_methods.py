@@ -27,10 +27,14 @@ SESSION = "open close list latest getState setYolo setAutoApprove setAfk isAppro
 CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 APPROVAL = "request respond list"
+FILES = "snapshot list diff read restore"
 
-OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/", "approval/"))]
+OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/", "approval/", "files/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
+TAKING_FILES_ALONG = {
+    "context/checkpoint", "context/revertTo", "context/restoreTimeline", "context/undo", "context/redo", "context/deliverDMail",
+}  # fmt: skip
 UNOPENED = {
     "session/open", "session/list", "session/latest", "session/getState", "session/fork", "session/archive", "session/unarchive",
     "session/delete", "session/undelete", "session/listTrash", "session/purge", "session/listAudit", "session/search", "session/export", "session/import", "session/verify", "session/repair",
@@ -42,7 +46,7 @@ FINISHED = {"session/close", "session/reload", "approval/respond"}
 
 def test_the_contracts_methods_are_all_here():
     named = {f"session/{name}" for name in SESSION.split()} | {f"context/{name}" for name in CONTEXT.split()}
-    named |= {f"approval/{name}" for name in APPROVAL.split()}
+    named |= {f"approval/{name}" for name in APPROVAL.split()} | {f"files/{name}" for name in FILES.split()}
     assert {row.name for row in OURS} == named
     assert REQUESTS.keys() - named == {"initialize", "shutdown", "rpc.discover"}
     assert NOTIFICATIONS.keys() == {"initialized", "exit", "$/cancelRequest", "$/setTrace"}
@@ -53,6 +57,8 @@ def test_the_contracts_methods_are_all_here():
         "session/didRecover",
         "context/compactionSuggested",
         "session/warning",
+        "files/didSnapshot",
+        "files/didRestore",
         "approval/didRequest",
         "approval/didResolve",
         "$/progress",
@@ -134,13 +140,16 @@ def test_long_methods_report_progress():
         "session/search",
         "session/export",
         "session/import",
-        "context/revertTo",
         "context/compact",
         "context/search",
         "context/diff",
         "session/verify",
         "session/repair",
         "session/redact",
+        "files/snapshot",
+        "files/diff",
+        "files/restore",
+        *TAKING_FILES_ALONG,
     }
 
 

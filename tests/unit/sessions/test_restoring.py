@@ -48,7 +48,7 @@ class Workspace(World):
     async def turn(self) -> Session:
         session = await self.session()
         write(self.root, FIRST)
-        await mark(session, {"snapshot": self.tree.snapshot()})
+        await mark(session, {"snapshot": self.tree.keep()})
         (self.root / "b.txt").unlink()
         write(self.root, SECOND)
         await session.append([{"role": "user", "content": "done"}])
@@ -124,7 +124,7 @@ async def test_undo_and_redo_take_the_files_along_exactly(workspace: Workspace) 
 
 async def test_several_steps_go_to_the_files_of_the_last_one(workspace: Workspace) -> None:
     session = await workspace.turn()
-    await mark(session, {"snapshot": workspace.tree.snapshot()})
+    await mark(session, {"snapshot": workspace.tree.keep()})
     write(workspace.root, {"third.txt": b"3"})
     await session.append([{"role": "user", "content": "third"}])
     third = workspace.files

@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
+from timeleap.errors import InvalidInputError
 from timeleap.sessions import files
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import META_NAME
-from timeleap.sessions.tree_settings import MAX_PATTERNS, MAX_ROOTS, TreeSettings, checkpoint_files
+from timeleap.sessions.tree_settings import (
+    MAX_PATTERNS,
+    MAX_ROOTS,
+    TreeSettings,
+    checkpoint_files,
+    folder_of,
+    refuse_bad,
+)
 from timeleap.storage.record import checkpoint_record, message_record, read_tl, with_member
 
 WHOLE = {"snapshot": "f12-0123456789ab", "changed": 3, "skipped": 0, "ms": 40}
@@ -85,3 +93,33 @@ def test_a_record_gets_one_more_mark_and_stays_what_it_is(marks: dict[str, Any] 
         marked = with_member(record, "w", WHOLE)
         assert read_tl(marked.body) == {**(marks or {}), "w": WHOLE}
         assert (marked.kind, marked.value, marked.flags & record.flags) == (record.kind, record.value, record.flags)
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [("file:///w/a%20b", "/w/a b"), ("file://localhost/w", "/w"), ("FILE:///w/", "/w"), ("file:///%C3%A9", "/é")],
+)
+def test_the_uri_of_a_folder_names_it(uri: str, path: str) -> None:
+    assert folder_of(uri) == Path(path)
+
+
+@pytest.mark.parametrize(
+    "uri", ["/w", "w", "", "http://host/w", "file://host/w", "file:w", "file:///a%00b", "file:///w?x", "file:///w#x", "file://[", "untitled:x"]
+)  # fmt: skip
+def test_what_is_no_uri_of_a_folder_here_is_refused(uri: str) -> None:
+    assert folder_of(uri) is None
+    with pytest.raises(InvalidInputError) as refused:
+        refuse_bad({"mode": "turn", "roots": ["file:///w", uri]})
+    assert refused.value.data["errors"][0]["loc"] == ["files", "roots", 1]
+
+
+@pytest.mark.parametrize("pattern", ["a\nb", "a\0", "a\r", "x" * 4097, "\ud800"])
+@pytest.mark.parametrize("member", ["exclude", "includeIgnored"])
+def test_a_pattern_that_is_no_line_of_a_gitignore_file_is_refused(member: str, pattern: str) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        refuse_bad({"mode": "turn", member: [pattern]})
+    assert refused.value.data["errors"][0]["loc"] == ["files", member, 0]
+
+
+def test_settings_as_they_are_meant_pass() -> None:
+    refuse_bad({"mode": "turn", "roots": ["file:///w"], "exclude": ["x" * 4096, "*.log", "!é"], "includeIgnored": []})

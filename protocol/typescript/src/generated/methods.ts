@@ -33,6 +33,18 @@ import type {
   EmptyResult,
   ExitParams,
   ExportResult,
+  FilesDidRestore,
+  FilesDidSnapshot,
+  FilesDiffParams,
+  FilesDiffResult,
+  FilesListParams,
+  FilesListResult,
+  FilesReadParams,
+  FilesReadResult,
+  FilesRestoreParams,
+  FilesRestoreResult,
+  FilesSnapshotParams,
+  FilesSnapshotResult,
   GetHistoryParams,
   GetHistoryResult,
   GetRecordsParams,
@@ -251,6 +263,16 @@ export interface Methods {
   "approval/respond": { params: ApprovalRespondParams; result: EmptyResult };
   /** What waits for a decision, oldest first. */
   "approval/list": { params: ApprovalListParams; result: ApprovalListResult };
+  /** Keeps the files of the session as they are now. */
+  "files/snapshot": { params: FilesSnapshotParams; result: FilesSnapshotResult };
+  /** Lists the snapshots of the session's files, newest first. */
+  "files/list": { params: FilesListParams; result: FilesListResult };
+  /** How the files differ between two snapshots, or between one and the disk. */
+  "files/diff": { params: FilesDiffParams; result: FilesDiffResult };
+  /** A part of a file as a snapshot has it. */
+  "files/read": { params: FilesReadParams; result: FilesReadResult };
+  /** Puts files back as a snapshot has them; what was there is kept as a snapshot first. */
+  "files/restore": { params: FilesRestoreParams; result: FilesRestoreResult };
 }
 
 /** Requests that change something: they take a `requestId`, and are safe to repeat under it. */
@@ -287,6 +309,8 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "context/sendDMail",
   "context/deliverDMail",
   "context/cancelDMail",
+  "files/snapshot",
+  "files/restore",
 ]);
 
 /** Requests that are answered when a person has decided: they take a `requestId` and a `timeout` in seconds. */
@@ -328,6 +352,10 @@ export interface Notifications {
   "approval/didRequest": ApprovalDidRequest;
   /** A request for an approval needs no decision any more. */
   "approval/didResolve": ApprovalDidResolve;
+  /** A snapshot of a session's files was taken. */
+  "files/didSnapshot": FilesDidSnapshot;
+  /** Files of a session were put back. */
+  "files/didRestore": FilesDidRestore;
   /** How far the work of a request has come. */
   "$/progress": ProgressParams;
   /** What the server is doing, where `$/setTrace` asked for it. */

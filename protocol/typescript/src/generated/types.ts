@@ -302,6 +302,8 @@ export interface Checkpoint {
   tokenCount: number;
   /** The first 120 characters of the message that follows. */
   preview?: string;
+  /** The files at it; absent where none were looked at. */
+  files?: CheckpointFiles;
 }
 
 /** A checkpoint was written. */
@@ -312,6 +314,18 @@ export interface CheckpointCreated {
   cause: Cause;
   kind: "checkpointCreated";
   checkpoint: Checkpoint;
+}
+
+/** The snapshot of a checkpoint; or only `error`, where none could be taken. */
+export interface CheckpointFiles {
+  snapshot?: string;
+  /** Paths that differ from the snapshot before it. */
+  changed?: number;
+  /** Paths it could not take in; a restore leaves them alone. */
+  skipped?: number;
+  /** How long it took. */
+  ms?: number;
+  error?: FilesProblem;
 }
 
 /** `context/checkpoint`. */
@@ -331,6 +345,8 @@ export interface CheckpointParams {
   label?: string;
   /** Whether a user message that tells the model of the checkpoint follows it, as one step. Default: false. */
   addUserMessage?: boolean;
+  /** Whether the files get a snapshot with it. Default: as the session's `files` say. */
+  files?: boolean;
 }
 
 /** The checkpoint that was written. */
@@ -588,6 +604,10 @@ export interface DeliverDMailParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** What goes back. Default: `conversation`; `both`: all of it or nothing. */
+  restore?: "conversation" | "files" | "both";
+  /** What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
   /** As in `context/revertTo`. */
   heal?: boolean;
 }
@@ -598,6 +618,12 @@ export interface DeliverDMailResult {
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
+  /** Absent where only the conversation went back. */
+  files?: RestoredFiles;
+  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  changes?: FileChange[];
+  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  cursor?: string;
   /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
   removed: Removed;
@@ -745,6 +771,287 @@ export interface FieldError {
   type: string;
 }
 
+/** How a path differs between two states. */
+export interface FileChange {
+  /** Relative to the root, with `/`. */
+  path: string;
+  /** Present where it is not UTF-8: it is percent-encoded then. */
+  pathEncoding?: "percent";
+  /** URI; present where the session has several roots. */
+  root?: string;
+  /** `type`: a file became a link or a folder, or the other way round; `mode`: only its permissions differ. */
+  kind: "added" | "modified" | "deleted" | "type" | "mode";
+  /** Absent where it is not there. */
+  bytesFrom?: number;
+  /** Absent where it is not there. */
+  bytesTo?: number;
+  binary: boolean;
+}
+
+/** A file or folder of one of the session's roots. */
+export interface FilePath {
+  /** Relative to the root, with `/`. */
+  path: string;
+  /** Present where it is not UTF-8: it is percent-encoded then. */
+  pathEncoding?: "percent";
+  /** URI; present where the session has several roots. */
+  root?: string;
+}
+
+/** `files/didRestore`: files of the session were put back; once for each root that changed. */
+export interface FilesDidRestore {
+  sessionId: string;
+  /** URI; present where the session has several roots. */
+  root?: string;
+  /** The first 200 that changed, relative to the root. */
+  paths: string[];
+  /** Present where one of `paths` is not UTF-8: all of them are percent-encoded then. */
+  pathEncoding?: "percent";
+  /** How many more changed. */
+  more: number;
+  before: string;
+  after: string;
+  cause: Cause;
+}
+
+/** `files/didSnapshot`: a snapshot of the session's files was taken. */
+export interface FilesDidSnapshot {
+  sessionId: string;
+  snapshot: string;
+  createdAt: string;
+  checkpointUid?: string;
+  label?: string;
+  changed: number;
+  /** How many paths it could not take in. */
+  skipped: number;
+  cause: Cause;
+}
+
+/** `files/diff`. */
+export interface FilesDiffParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** URI of the root the path is below; needed only where the session has several. */
+  root?: string;
+  /** `percent`: paths are percent-encoded bytes. */
+  pathEncoding?: "percent";
+  from: FilesPoint;
+  to: FilesPoint;
+  /** Only this file, or what is below this folder. */
+  path?: string;
+}
+
+/** How two states of the files differ, by path. */
+export interface FilesDiffResult {
+  changes: FileChange[];
+  nextCursor?: string;
+}
+
+/** `files/list`. */
+export interface FilesListParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+}
+
+/** Snapshots, newest first. */
+export interface FilesListResult {
+  snapshots: FilesSnapshot[];
+  nextCursor?: string;
+}
+
+/** One side of a comparison: a snapshot, that of a checkpoint, or (empty) the disk. */
+export interface FilesPoint {
+  snapshot?: string;
+  /** The snapshot of this checkpoint. */
+  checkpointUid?: string;
+}
+
+/** Why something could not be done with the files of a session: an error of the protocol, in short. */
+export interface FilesProblem {
+  kind: string;
+  message: string;
+  /** With `filesUnavailable`. */
+  reason?: string;
+}
+
+/** `files/read`. */
+export interface FilesReadParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** URI of the root the path is below; needed only where the session has several. */
+  root?: string;
+  /** `percent`: paths are percent-encoded bytes. */
+  pathEncoding?: "percent";
+  snapshot: string;
+  path: string;
+  /** The first byte. Default: 0. */
+  offset?: number;
+  /** Bytes at most. Default and most: 16 MiB. */
+  length?: number;
+}
+
+/** A part of a file as a snapshot has it. */
+export interface FilesReadResult {
+  /** Base64; of a link where it points to. */
+  content: string;
+  /** Of the whole file. */
+  bytes: number;
+  /** Its kind and permissions as the system has them (`st_mode`): `0o100644` for a plain file, `0o120777` for a link. */
+  mode: number;
+}
+
+/** `files/restore`. */
+export interface FilesRestoreParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** URI of the root the path is below; needed only where the session has several. */
+  root?: string;
+  /** `percent`: paths are percent-encoded bytes. */
+  pathEncoding?: "percent";
+  to: FilesTarget;
+  /** Only these; a folder means all below it. Default: everything. */
+  paths?: string[];
+  /** As in `context/revertTo`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
+  /** Refuse with `contentModified` unless this is the session's newest snapshot. */
+  expectedFiles?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+}
+
+/** What a restore of files did, or (dry run) would do. */
+export interface FilesRestoreResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** Absent where only the conversation went back. */
+  files?: RestoredFiles;
+  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  changes?: FileChange[];
+  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  cursor?: string;
+}
+
+/** `files` of `session/open`. What is absent stays as it was. */
+export interface FilesSettings {
+  /** `checkpoint`: each checkpoint has a snapshot of the files; `turn`: each end of a turn, too; `off`: none is taken. */
+  mode: "off" | "checkpoint" | "turn";
+  /** URIs of the folders; an empty list: the session's workspace. Default: the workspace. */
+  roots?: string[];
+  /** Left out, in the syntax of `.gitignore`. Default: nothing more than the folder's own `.gitignore` files. */
+  exclude?: string[];
+  /** Taken in though they are ignored, in the same syntax. Default: nothing. */
+  includeIgnored?: string[];
+  /** Larger files are skipped, and left alone. Default: 10 MiB. */
+  maxFileBytes?: number;
+  /** With more files no snapshot is taken (`filesTooLarge`). Default: 200 000. */
+  maxFiles?: number;
+}
+
+/** A state of the files that can be gone back to. */
+export interface FilesSnapshot {
+  snapshot: string;
+  createdAt: string;
+  /** The checkpoint it was taken for. */
+  checkpointUid?: string;
+  label?: string;
+  /** Paths that differ from the snapshot before it. */
+  changed: number;
+}
+
+/** `files/snapshot`. */
+export interface FilesSnapshotParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  label?: string;
+}
+
+/** The snapshot that was taken. */
+export interface FilesSnapshotResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  snapshot: string;
+  /** Paths that differ from the snapshot before it. */
+  changed: number;
+  /** The first 1 000. */
+  skipped: SkippedFile[];
+  /** How many more there are. */
+  moreSkipped?: number;
+}
+
+/** The snapshots of a session's files, and the settings under which they are taken. */
+export interface FilesState {
+  mode: "off" | "checkpoint" | "turn";
+  /** URIs of the folders. */
+  roots: string[];
+  snapshots: number;
+  /** What they take on disk, of all sessions below these roots. */
+  bytes: number;
+  exclude?: string[];
+  includeIgnored?: string[];
+  /** Absent while it is the default, as the others. */
+  maxFileBytes?: number;
+  maxFiles?: number;
+  /** Why no snapshot can be taken at present. */
+  problem?: FilesProblem;
+}
+
+/** What is gone back to: a snapshot, or that of a checkpoint. */
+export interface FilesTarget {
+  snapshot?: string;
+  /** The snapshot of this checkpoint. */
+  checkpointUid?: string;
+}
+
 /** The function a model wants to be called, and with what. */
 export interface FunctionCall {
   name: string;
@@ -876,6 +1183,8 @@ export interface ImportResult {
   pendingDMail: PendingDMail | null;
   /** What no compaction may lose; absent where nothing is pinned. */
   pins?: string[];
+  /** The snapshots of its files; absent where the server knows nothing of files. */
+  files?: FilesState;
   warnings: StateWarning[];
   /** What was not carried over; a repeated request gets the same. */
   losses: Loss[];
@@ -1376,6 +1685,10 @@ export interface RedoParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** What goes back. Default: `conversation`; `both`: all of it or nothing. */
+  restore?: "conversation" | "files" | "both";
+  /** What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
   /** How many, as one step. Default: 1. */
   steps?: number;
 }
@@ -1429,7 +1742,28 @@ export interface RestoreTimelineParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** What goes back. Default: `conversation`; `both`: all of it or nothing. */
+  restore?: "conversation" | "files" | "both";
+  /** What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
   timelineId: string;
+}
+
+/** What a restore did to the files, or (dry run) would do; counts are of paths. */
+export interface RestoredFiles {
+  /** The snapshot of what was there: going back to it undoes the restore. Absent in a dry run. */
+  before?: string;
+  /** The snapshot of what is there now; in a dry run the one that would be gone back to. */
+  after: string;
+  added: number;
+  modified: number;
+  deleted: number;
+  /** Conflicts that were left as they are (`keep`). */
+  kept: number;
+  /** Paths that were changed by somebody else since. */
+  conflicts: number;
+  /** In a dry run: the first 200 of these. */
+  conflictPaths?: FilePath[];
 }
 
 /** How many timelines a session keeps. The newest one is always kept. */
@@ -1456,6 +1790,10 @@ export interface RevertToParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** What goes back. Default: `conversation`; `both`: all of it or nothing. */
+  restore?: "conversation" | "files" | "both";
+  /** What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
   /** The checkpoint that goes, with all after it; this, `checkpointUid` or `messageIndex`. */
   checkpointId?: number;
   /** The same, by uid. */
@@ -1490,6 +1828,12 @@ export interface RewriteResult {
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
+  /** Absent where only the conversation went back. */
+  files?: RestoredFiles;
+  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  changes?: FileChange[];
+  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  cursor?: string;
   /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
   removed: Removed;
@@ -1914,6 +2258,8 @@ export interface SessionOpenParams {
   source?: NewSource;
   /** `turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays until set otherwise. */
   autoCheckpoint?: "off" | "turn" | "step";
+  /** Which files the session keeps snapshots of, and when. Stays until set otherwise; at first none. */
+  files?: FilesSettings;
   /** Makes the creation safe to retry. */
   requestId?: string;
 }
@@ -2256,6 +2602,8 @@ export interface SessionState {
   pendingDMail: PendingDMail | null;
   /** What no compaction may lose; absent where nothing is pinned. */
   pins?: string[];
+  /** The snapshots of its files; absent where the server knows nothing of files. */
+  files?: FilesState;
   warnings: StateWarning[];
 }
 
@@ -2412,6 +2760,18 @@ export interface SetTraceParams {
 
 /** `shutdown`. */
 export interface ShutdownParams {
+}
+
+/** What a snapshot could not take in; a restore leaves it alone. */
+export interface SkippedFile {
+  /** Relative to the root, with `/`. */
+  path: string;
+  /** Present where it is not UTF-8: it is percent-encoded then. */
+  pathEncoding?: "percent";
+  /** URI; present where the session has several roots. */
+  root?: string;
+  /** `tooLarge`, `special` (a pipe, socket or device), `unreadable` or `changing`; the list may grow. */
+  reason: string;
 }
 
 /** What a session belongs to in another program. */
@@ -2653,6 +3013,10 @@ export interface UndoParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** What goes back. Default: `conversation`; `both`: all of it or nothing. */
+  restore?: "conversation" | "files" | "both";
+  /** What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
   /** How many, as one step. Default: 1. */
   steps?: number;
 }
@@ -2663,6 +3027,12 @@ export interface UndoResult {
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
+  /** Absent where only the conversation went back. */
+  files?: RestoredFiles;
+  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  changes?: FileChange[];
+  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  cursor?: string;
   /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
   removed: Removed;

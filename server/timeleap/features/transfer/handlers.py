@@ -108,7 +108,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
                 await _run(service, work, call.byte_progress("reading"))
                 opened = await to_its_end(store.put_in_place(directory, session_id, mine))
         held = await service.hold(call, opened.session, "owner")
-    state = opening.answer(held, opened.duplicate)
+    state = await opening.answer(held, opened.duplicate)
     return {**state, "losses": sanitize.origin_losses(opened.session.meta)}
 
 

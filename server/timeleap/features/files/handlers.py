@@ -1,0 +1,153 @@
+"""files/*: snapshots of the folders a session works on, how they differ, and going back to one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from timeleap.errors import CheckpointNotFoundError, HeadConflictError, SnapshotNotFoundError
+from timeleap.features.files import pages
+from timeleap.features.files.paths import given_path
+from timeleap.features.files.trees import SessionTrees, number_of
+from timeleap.service.scheduling import until_cancelled
+from timeleap.service.service import guard
+from timeleap.sessions import restoring
+from timeleap.sessions.working_tree import TreeTarget
+from timeleap_protocol.limits import DEFAULT_PAGE, MAX_FILE_PART
+
+if TYPE_CHECKING:
+    from timeleap.call import Call
+    from timeleap.service.service import Service
+    from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
+    from timeleap.sessions.working_tree import TreeControl
+    from timeleap_protocol.structs.files import (
+        FilesDiffParams,
+        FilesListParams,
+        FilesPoint,
+        FilesReadParams,
+        FilesRestoreParams,
+        FilesSnapshotParams,
+        FilesTarget,
+    )
+
+
+async def take_snapshot(service: Service, params: FilesSnapshotParams, call: Call) -> Json:
+    """Keep the files as they are now."""
+    session = service.session(call, params)
+    made_under = guard(params, call)
+
+    def take(control: TreeControl) -> Coroutine[Any, Any, Json]:
+        return session.snapshots.take(params.label, made_under, control)
+
+    result: Json = await service.until_cancelled(call, params.session_id, take)
+    return result
+
+
+async def list_snapshots(service: Service, params: FilesListParams, call: Call) -> Json:
+    """A page of snapshots, newest first."""
+    session = service.session(call, params)
+    await session.catch_its_turn()
+    trees = _trees(session)
+    found = await asyncio.to_thread(trees.snapshots)
+    numbered = [(number_of(each.snapshot_id), each) for each in found]
+    return pages.page_of_snapshots(numbered, params.cursor, params.limit or DEFAULT_PAGE)
+
+
+async def diff(service: Service, params: FilesDiffParams, call: Call) -> Json:
+    """A page of the paths that differ between two states."""
+    session = service.session(call, params)
+    await session.catch_its_turn()
+    trees = _trees(session)
+    path = None if params.path is None else given_path(params.path, params.path_encoding, "path")
+
+    def look(control: TreeControl) -> Json:
+        states = _state(session, trees, params.from_), _state(session, trees, params.to)
+        changes = trees.changes(states, params.root, path, control)
+        return pages.page_of_changes(changes, states, params.cursor, params.limit or DEFAULT_PAGE)
+
+    return await until_cancelled(call, lambda control: asyncio.to_thread(look, control))
+
+
+async def read_file(service: Service, params: FilesReadParams, call: Call) -> Json:
+    """A part of a file as a snapshot has it."""
+    session = service.session(call, params)
+    await session.catch_its_turn()
+    trees = _trees(session)
+    path = given_path(params.path, params.path_encoding, "path")
+    offset, length = params.offset or 0, params.length or MAX_FILE_PART
+    found = await asyncio.to_thread(trees.read, params.snapshot, params.root, path, offset, length)
+    return {"content": base64.b64encode(found.content).decode("ascii"), "bytes": found.total, "mode": found.mode}
+
+
+async def restore(service: Service, params: FilesRestoreParams, call: Call) -> Json:
+    """Put files back as a snapshot has them."""
+    session = service.session(call, params)
+    trees = _trees(session)
+    paths = None
+    if params.paths is not None:
+        paths = tuple(given_path(path, params.path_encoding, "paths") for path in params.paths)
+
+    def target() -> TreeTarget:
+        """Found at the request's turn. Blocking."""
+        newest = trees.newest()
+        if params.expected_files is not None and params.expected_files != newest:
+            raise HeadConflictError(
+                f"the newest snapshot is {newest}, not {params.expected_files[:80]}; look at it and try again",
+                head=session.head,
+                snapshot=newest,
+            )
+        return TreeTarget(_snapshot(session, trees, params.to), paths, params.root)
+
+    made_under = guard(params, call)
+
+    def put_back(control: TreeControl) -> Coroutine[Any, Any, Json]:
+        request = restoring.RestoreRequest("files", params.on_conflict or "refuse", control)
+        return restoring.restore_files(session.transactions, made_under, target, request, dry_run=bool(params.dry_run))
+
+    result: Json = await service.until_cancelled(call, params.session_id, put_back)
+    return result
+
+
+def _trees(session: Session) -> SessionTrees:
+    """The files of a session.
+
+    Raises:
+        FilesUnavailableError: It keeps none.
+    """
+    trees = session.transactions.working_tree()
+    if not isinstance(trees, SessionTrees):
+        raise restoring.not_kept()
+    return trees
+
+
+def _state(session: Session, trees: SessionTrees, point: FilesPoint) -> str | None:
+    """The snapshot that one side of a comparison names; None: the disk."""
+    return None if point.snapshot is None and point.checkpoint_uid is None else _snapshot(session, trees, point)
+
+
+def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTarget) -> str:
+    """The snapshot that a request names.
+
+    Raises:
+        CheckpointNotFoundError: The session never had the checkpoint.
+        SnapshotNotFoundError: The checkpoint has none, or it is gone.
+    """
+    uid = point.checkpoint_uid
+    if uid is None:
+        assert point.snapshot is not None
+        trees.refuse_missing(point.snapshot)
+        return point.snapshot
+    try:
+        files = session.find_checkpoint(uid=uid).files or {}
+    except CheckpointNotFoundError:
+        try:
+            return trees.snapshot_of(uid)  # its snapshot outlives the checkpoint
+        except SnapshotNotFoundError:
+            pass
+        raise
+    if "snapshot" not in files:
+        raise SnapshotNotFoundError(f"checkpoint {uid} has no snapshot of the files", checkpointUid=uid)
+    return str(files["snapshot"])

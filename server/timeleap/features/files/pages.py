@@ -1,0 +1,99 @@
+"""Pages of snapshots and of changes. A listing of changes goes on behind a path: what is on disk may differ by then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from timeleap.clock import iso
+from timeleap.service import paging
+from timeleap.sessions.shapes import set_members
+
+if TYPE_CHECKING:
+    from timeleap.features.files.paths import RootChange
+    from timeleap.features.files.records import Snapshot
+    from timeleap.sessions.shapes import Json
+
+CHANGES: Final = "changes of files"
+"""The listing that cursors of `files/diff`, and of dry runs, belong to."""
+SNAPSHOTS: Final = "snapshots of files"
+
+
+class Behind(Struct, frozen=True):
+    """Where a listing of changes goes on: behind a path of a root, between these two states (None: the disk)."""
+
+    from_: str | None
+    to: str | None
+    root: str | None
+    path: str
+
+
+class Before(Struct, frozen=True):
+    """Where a listing of snapshots goes on: with those of lower numbers."""
+
+    number: int
+
+
+def cursor_behind(from_: str | None, to: str | None, last: RootChange) -> str:
+    """The cursor behind the last change of a page."""
+    return paging.encode_cursor(CHANGES, from_=from_, to=to, root=last.root, path=last.change.path)
+
+
+def page_of_changes(
+    changes: Sequence[RootChange], states: tuple[str | None, str | None], cursor: str | None, limit: int
+) -> Json:
+    """The first changes, or those behind a cursor.
+
+    Raises:
+        InvalidInputError: It is no cursor between these two states.
+    """
+    start = 0
+    if cursor is not None:
+        behind = paging.decode_cursor(cursor, CHANGES, Behind)
+        if (behind.from_, behind.to) != states:
+            raise paging.unknown_cursor()
+        start = _index_behind(changes, behind)
+    page = changes[start : start + limit]
+    more = start + limit < len(changes)
+    return {
+        "changes": [change.wire() for change in page],
+        **set_members(nextCursor=cursor_behind(*states, page[-1]) if more else None),
+    }
+
+
+def _index_behind(changes: Sequence[RootChange], behind: Behind) -> int:
+    """The index of the first change behind a path: by its name where the path itself differs no more."""
+    seen_root = False
+    for at, each in enumerate(changes):
+        if each.root == behind.root:
+            seen_root = True
+            if each.change.path > behind.path:
+                return at
+        elif seen_root:
+            return at
+    return len(changes)
+
+
+def page_of_snapshots(snapshots: Sequence[tuple[int, Snapshot]], cursor: str | None, limit: int) -> Json:
+    """The newest snapshots, or those behind a cursor; `snapshots`: with their numbers, newest first.
+
+    Raises:
+        InvalidInputError: It is no cursor of this listing.
+    """
+    below = None if cursor is None else paging.decode_cursor(cursor, SNAPSHOTS, Before).number
+    left = [each for each in snapshots if below is None or each[0] < below]
+    page = left[:limit]
+    more = paging.encode_cursor(SNAPSHOTS, number=page[-1][0]) if len(left) > limit else None
+    return {"snapshots": [_shown(snapshot) for _, snapshot in page], **set_members(nextCursor=more)}
+
+
+def _shown(snapshot: Snapshot) -> Json:
+    """`FilesSnapshot` of the contract."""
+    return {
+        "snapshot": snapshot.snapshot_id,
+        "createdAt": iso(snapshot.created_at),
+        **set_members(checkpointUid=snapshot.checkpoint_uid, label=snapshot.label),
+        "changed": snapshot.changed,
+    }

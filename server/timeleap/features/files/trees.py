@@ -1,0 +1,452 @@
+"""The files of one session: an engine for each of its roots, and one snapshot id for all of them.
+
+A session with several roots takes its snapshots in all of them under one number; the id of the whole is that of the first
+root which has it. What one root refuses is done in none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from timeleap.clock import iso
+from timeleap.errors import (
+    FilesConflictError,
+    FilesUnavailableError,
+    InvalidInputError,
+    SnapshotNotFoundError,
+    TimeleapError,
+)
+from timeleap.features.files.pages import cursor_behind
+from timeleap.features.files.paths import RootChange, shown_path, shown_paths
+from timeleap.features.files.records import (
+    LISTED,
+    Control,
+    FileContent,
+    FilesConfig,
+    OnConflict,
+    Restored,
+    Snapshot,
+    encode_path,
+)
+from timeleap.features.files.tree import FileTree, PendingRestore, RestorePlan
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.shapes import set_members
+from timeleap.sessions.tree_settings import folder_of
+from timeleap.sessions.working_tree import TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
+
+Json = dict[str, Any]
+
+MAX_SKIPPED: Final = 1000
+STAGES: Final = {"snapshot": "Saving files", "compare": "Comparing files", "restore": "Putting files back"}
+COUNTS: Final = ("added", "modified", "deleted", "kept", "conflicts")
+
+
+class SessionRoot(Struct, frozen=True, eq=False):
+    """One folder of a session; `uri` is None where it is the only one, and need not be named."""
+
+    uri: str | None
+    tree: FileTree
+
+
+class RootsPlan(Struct, frozen=True):
+    """What a restore would do, root by root; `target` is the snapshot of the whole."""
+
+    target: str
+    parts: tuple[tuple[SessionRoot, RestorePlan], ...]
+
+    def foretold(self, cursor: Callable[[RootChange], str]) -> Json:
+        """The members of the result of a dry run; `cursor`: where a listing of changes goes on behind one of them."""
+        conflicts = [(root.uri, path) for root, plan in self.parts for path in plan.conflicts]
+        changes = [RootChange(root.uri, change) for root, plan in self.parts for change in plan.changes]
+        paths = [shown_path(*encode_path(path), root=uri) for uri, path in conflicts[:LISTED]]
+        counts = {name: sum(getattr(plan, name) for _, plan in self.parts) for name in COUNTS[:-1]}
+        shown = changes[:LISTED]
+        return {
+            "files": {
+                "after": self.target,
+                **counts,
+                "conflicts": len(conflicts),
+                **set_members(conflictPaths=paths or None),
+            },
+            "changes": [change.wire() for change in shown],
+            **set_members(cursor=cursor(shown[-1]) if len(changes) > LISTED else None),
+        }
+
+    def refuse_conflicts(self) -> None:
+        """Refuse a restore that finds conflicts, before any root is touched.
+
+        Raises:
+            FilesConflictError: It names those of the first root that has some.
+        """
+        for root, plan in self.parts:
+            if plan.conflicts:
+                listed = shown_paths([encode_path(path) for path in plan.conflicts])
+                raise FilesConflictError(
+                    f"{len(plan.conflicts)} files of {root.uri} were changed by somebody else since; look at them, or say "
+                    "in onConflict what is to become of them",
+                    **listed,
+                    **set_members(root=root.uri),
+                )
+
+
+class PendingRoots:
+    """Files that were put back in all roots, each under an intent of its own (see `PendingRestore` of the port)."""
+
+    def __init__(self, parts: Sequence[tuple[SessionRoot, PendingRestore]]) -> None:
+        self._parts = parts
+        restored = [pending.restored for _, pending in parts]
+        self.before, self.after = restored[0].before, restored[0].after
+        self._counts = {name: sum(getattr(each, name) for each in restored) for name in COUNTS}
+
+    @property
+    def result(self) -> Json:
+        """Members of the request's result."""
+        return {"files": {"before": self.before, "after": self.after, **self._counts}}
+
+    @property
+    def events(self) -> list[Json]:
+        """Members of the notifications `files/didRestore`: one for each root that changed."""
+        return [did_restore(root, pending.restored) for root, pending in self._parts if pending.restored.paths]
+
+    def commit(self) -> None:
+        """Keep the files as they are now."""
+        for _, pending in self._parts:
+            pending.commit()
+
+    def roll_back(self) -> None:
+        """Make the files in all roots what they were; the first failure is raised when all were tried."""
+        roll_back([pending for _, pending in self._parts])
+
+
+def roll_back(many: Sequence[PendingRestore]) -> None:
+    """Roll back several restores, the last one first; the first failure is raised when all were tried."""
+    failure: TimeleapError | None = None
+    for pending in reversed(many):
+        try:
+            pending.roll_back()
+        except TimeleapError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def did_restore(root: SessionRoot, restored: Restored) -> Json:
+    """Members of the notification that files of a root were put back."""
+    about = {"before": restored.before, "after": restored.after}
+    return {**set_members(root=root.uri), **shown_paths(restored.paths), **about}
+
+
+class SessionTrees:
+    """The files of one session (`WorkingTree` of the port). Blocking.
+
+    Args:
+        home: The store's directory.
+        meta: The session's `timeleap.json`, which has the settings.
+    """
+
+    def __init__(self, home: Path, meta: Meta) -> None:
+        self._home = home
+        self._meta = meta
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """The URIs of the roots: those that were set, else the workspace."""
+        settings = self._meta.files
+        if settings is not None and settings.roots:
+            return settings.roots
+        return (self._meta.workspace,) if self._meta.workspace is not None else ()
+
+    def roots(self) -> tuple[SessionRoot, ...]:
+        """The roots, opened for one piece of work: a folder may have been put in the place of another since the last.
+
+        Raises:
+            FilesUnavailableError: There is no root, or one cannot be used.
+        """
+        return tuple(self._open(self.uris, self._meta.uid))
+
+    def _open(self, uris: tuple[str, ...], uid: str) -> Iterator[SessionRoot]:
+        settings = self._meta.files
+        if settings is None or not uris:
+            reason = "it has no workspace and no roots" if settings is not None else "its files are not kept"
+            raise FilesUnavailableError(
+                f"{reason}: say in `files` of session/open what to keep", reason="notConfigured"
+            )
+        limits = set_members(max_file_bytes=settings.max_file_bytes, max_files=settings.max_files)
+        config = FilesConfig(settings.mode, uris, settings.exclude, settings.include_ignored, **limits)
+        for uri in uris:
+            folder = folder_of(uri)
+            if folder is None:
+                raise FilesUnavailableError(f"{uri} is not the URI of a folder here", reason="rootMissing", root=uri)
+            with naming(uri):
+                yield SessionRoot(uri if len(uris) > 1 else None, FileTree.open(self._home, folder, uid, config))
+
+    def chosen(self, roots: Sequence[SessionRoot], uri: str | None) -> SessionRoot:
+        """The root that a request names, or the only one.
+
+        Raises:
+            InvalidInputError: There is none of that URI, or several and none was named.
+        """
+        uris = self.uris
+        if uri is None and len(roots) == 1:
+            return roots[0]
+        if uri not in uris:
+            raise InvalidInputError.of("root", f"must be one of the session's roots: {', '.join(uris)}")
+        return roots[uris.index(uri)]
+
+    # Snapshots
+
+    def snapshot(
+        self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
+    ) -> TreeSnapshot:
+        """Keep the files as they are. Where a root fails, what was kept of those before it is the snapshot of these alone."""
+        roots, engine_control = self.roots(), as_control(control)
+        number = max(root.tree.next_number() for root in roots) if len(roots) > 1 else None
+        taken: list[tuple[SessionRoot, Snapshot]] = []
+        for root in roots:
+            with naming(root.uri):
+                made = root.tree.snapshot(engine_control, label=label, checkpoint_uid=checkpoint_uid, number=number)
+            taken.append((root, made))
+        skipped = [
+            {**shown_path(*encode_path(each.path), root=root.uri), "reason": each.reason}
+            for root, made in taken
+            for each in made.skipped[:MAX_SKIPPED]
+        ]
+        first = taken[0][1]
+        return TreeSnapshot(
+            first.snapshot_id,
+            iso(first.created_at),
+            sum(made.changed for _, made in taken),
+            skipped[:MAX_SKIPPED],
+            sum(len(made.skipped) for _, made in taken),
+            sum(made.ms for _, made in taken),
+            label,
+            checkpoint_uid,
+        )
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots, newest first; one for each number."""
+        by_number: dict[int, Snapshot] = {}
+        for root in self.roots():
+            for found in root.tree.snapshots():
+                number = number_of(found.snapshot_id)
+                known = by_number.get(number)
+                by_number[number] = found if known is None else _together(known, found)
+        return [by_number[number] for number in sorted(by_number, reverse=True)]
+
+    def newest(self) -> str | None:
+        """The newest snapshot."""
+        return next((snapshot.snapshot_id for snapshot in self.snapshots()), None)
+
+    def state(self) -> Json:
+        """What there is of snapshots: members of `FilesState` of the contract."""
+        usages = [root.tree.usage() for root in self.roots()]
+        return {
+            "snapshots": max(usage.snapshots for usage in usages),
+            "bytes": sum(usage.bytes for usage in usages),
+        }
+
+    def refuse_missing(self, snapshot: str) -> None:
+        """Refuse, with SnapshotNotFoundError, what is no snapshot (any more)."""
+        _parts(self.roots(), snapshot)
+
+    def snapshot_of(self, checkpoint_uid: str) -> str:
+        """The snapshot that was taken for a checkpoint.
+
+        Raises:
+            SnapshotNotFoundError: None was, or it is gone.
+        """
+        for found in self.snapshots():
+            if found.checkpoint_uid == checkpoint_uid:
+                return found.snapshot_id
+        raise SnapshotNotFoundError(
+            f"checkpoint {checkpoint_uid[:80]} has no snapshot of the files", checkpointUid=checkpoint_uid[:200]
+        )
+
+    # Looking at them
+
+    def changes(
+        self, states: tuple[str | None, str | None], root: str | None, path: bytes | None, control: TreeControl
+    ) -> list[RootChange]:
+        """How two states of the files differ, root by root, by path; None is the disk."""
+        roots = self.roots()
+        known = [None if name is None else dict(_parts(roots, name)) for name in states]
+        chosen = roots if root is None and path is None else [self.chosen(roots, root)]
+        found: list[RootChange] = []
+        for each in chosen:
+            sides = [None if parts is None else parts.get(each) for parts in known]
+            if any(parts is not None and side is None for parts, side in zip(known, sides, strict=True)):
+                continue  # it was no root of the session then
+            with naming(each.uri):
+                changes = each.tree.changes(sides[0], sides[1], path, as_control(control))
+            found += [RootChange(each.uri, change) for change in changes]
+        return found
+
+    def read(self, snapshot: str, root: str | None, path: bytes, offset: int, length: int) -> FileContent:
+        """A part of a file as a snapshot has it."""
+        roots = self.roots()
+        chosen = self.chosen(roots, root)
+        name = dict(_parts(roots, snapshot)).get(chosen)
+        if name is None:
+            raise not_found(snapshot)
+        return chosen.tree.read(name, path, offset, length)
+
+    # Going back
+
+    def plan(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> RootsPlan:
+        """What going back to a snapshot would do. Raises no conflicts: they stand in the plan."""
+        plans: list[tuple[SessionRoot, RestorePlan]] = []
+        for root, name in self._targets(target):
+            with naming(root.uri):
+                plan = root.tree.plan(
+                    name,
+                    paths=target.paths,
+                    on_conflict=on_conflict,
+                    log_changed_at=log_changed_at,
+                    control=as_control(control),
+                )
+            plans.append((root, plan))
+        return RootsPlan(target.snapshot, tuple(plans))
+
+    def _targets(self, target: TreeTarget) -> list[tuple[SessionRoot, str]]:
+        """The roots that go back, each with the id of the snapshot there."""
+        roots = self.roots()
+        parts = _parts(roots, target.snapshot)
+        if target.paths is None and target.root is None:
+            return parts
+        chosen = self.chosen(roots, target.root)
+        found = [(root, name) for root, name in parts if root is chosen]
+        if not found:
+            raise not_found(target.snapshot)
+        return found
+
+    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+        """Members of the result of a dry run."""
+        plan = self.plan(target, on_conflict, log_changed_at, control)
+        return plan.foretold(functools.partial(cursor_behind, None, target.snapshot))
+
+    def begin_restore(
+        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+    ) -> PendingRoots:
+        """Put the files back, in all roots or in none, under intents that carry `token`."""
+        targets = self._targets(target)
+        if len(targets) > 1 and on_conflict == "refuse":
+            self.plan(target, on_conflict, log_changed_at, control).refuse_conflicts()
+        number = max(root.tree.next_number() for root, _ in targets) if len(targets) > 1 else None
+        begun: list[tuple[SessionRoot, PendingRestore]] = []
+        try:
+            for root, name in targets:
+                plan = unplanned(name, target.paths, on_conflict, log_changed_at)
+                with naming(root.uri):
+                    begun.append((root, root.tree.begin_restore(plan, token, as_control(control), number=number)))
+        except BaseException:
+            roll_back([pending for _, pending in begun])
+            raise
+        return PendingRoots(begun)
+
+    def recover(self, happened: Callable[[str], bool]) -> list[Json]:
+        """Settle what a crash left of a restore; returns warnings of what could not be settled."""
+        warnings: list[Json] = []
+        for root in self.roots():
+            try:
+                found = root.tree.recover(happened)
+            except TimeleapError as error:
+                warnings.append({"kind": error.kind, "message": error.message})
+                continue
+            if found is not None and found.foreign:
+                paths = ", ".join(encode_path(path)[0] for path in found.foreign[:10])
+                text = (
+                    f"a restore of files was cut short, and was brought to an end; {len(found.foreign)} files that were "
+                    f"changed since were left alone ({paths}). Snapshot {found.before} has what was there before it, "
+                    f"{found.target} what it was to bring back"
+                )
+                warnings.append({"kind": "filesIncomplete", "message": text})
+        return warnings
+
+
+def trees_below(home: Path) -> TreeOf:
+    """What finds the files of each session of a store: one object for as long as its `timeleap.json` is open."""
+    known: WeakKeyDictionary[Meta, SessionTrees] = WeakKeyDictionary()
+
+    def tree_of(_directory: Path, meta: Meta) -> WorkingTree | None:
+        if meta.files is None:
+            return None
+        if (found := known.get(meta)) is None:
+            found = known[meta] = SessionTrees(home, meta)
+        return found
+
+    return tree_of
+
+
+@contextmanager
+def naming(uri: str | None) -> Iterator[None]:
+    """Errors say which root they are about, where there are several."""
+    try:
+        yield
+    except TimeleapError as error:
+        if uri is not None:
+            error.data.setdefault("root", uri)
+        raise
+
+
+def as_control(control: TreeControl) -> Control:
+    """The engine's own form of it; what is being done is said in words for people."""
+
+    def progress(stage: str, done: int, total: int | None) -> None:
+        control.progress(STAGES.get(stage, stage), done, total)
+
+    return Control(progress, control.cancelled)
+
+
+def unplanned(
+    snapshot: str, paths: tuple[bytes, ...] | None, on_conflict: OnConflict, log_changed_at: int
+) -> RestorePlan:
+    """A plan that names only what is wanted: carrying it out looks at the files itself."""
+    return RestorePlan(snapshot, paths, on_conflict, log_changed_at, (), (), 0, 0, 0, 0)
+
+
+def _parts(roots: Sequence[SessionRoot], snapshot: str) -> list[tuple[SessionRoot, str]]:
+    """The roots that have a part in a snapshot of the whole, each with its id there.
+
+    Raises:
+        SnapshotNotFoundError: There is no such snapshot (any more).
+    """
+    number = number_of(snapshot)
+    found = [
+        (root, each.snapshot_id)
+        for root in roots
+        for each in root.tree.snapshots()
+        if number_of(each.snapshot_id) == number
+    ]
+    if all(name != snapshot for _, name in found):
+        raise not_found(snapshot)
+    return found
+
+
+def number_of(snapshot: str) -> int:
+    """The number in the id of a snapshot; 0 for what is no id."""
+    digits = snapshot.partition("-")[0][1:]
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= 15 else 0
+
+
+def not_found(snapshot: str) -> SnapshotNotFoundError:
+    """There is no such snapshot (any more)."""
+    return SnapshotNotFoundError(f"there is no snapshot {snapshot[:80]} (any more)", snapshot=snapshot[:200])
+
+
+def _together(first: Snapshot, other: Snapshot) -> Snapshot:
+    return Snapshot(
+        first.snapshot_id,
+        first.created_at,
+        first.label,
+        first.checkpoint_uid,
+        first.changed + other.changed,
+        (*first.skipped, *other.skipped),
+        first.ms + other.ms,
+    )

@@ -1,0 +1,205 @@
+"""Snapshots of a session's files as the session asks for them: with its checkpoints, at the ends of turns, on request.
+
+The snapshot of a checkpoint is taken at the turn of its append, before its record is written, which names it. Where none
+can be taken the checkpoint is written all the same, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from timeleap.errors import CancelledError, StorageFailureError, TimeleapError
+from timeleap.sessions.append_plan import AppendPlan, with_files
+from timeleap.sessions.restoring import not_kept
+from timeleap.sessions.session_state import StateChange
+from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_members
+from timeleap.sessions.tree_settings import MEMBER, TreeSettings
+from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot, WorkingTree
+
+if TYPE_CHECKING:
+    from timeleap.sessions.request_table import Transaction
+    from timeleap.sessions.transaction import SessionTransactions
+    from timeleap.storage.engine import LogState
+
+Json = dict[str, Any]
+_logger = logging.getLogger(__name__)
+
+NOTHING: Final[Json] = {"snapshots": 0, "bytes": 0}
+TURN_NOT_KEPT: Final = "filesNotKept"
+"""The kind of the warning that the end of a turn has no snapshot."""
+
+
+class FileSnapshots:
+    """The snapshots of one session's files.
+
+    Args:
+        session: What they belong to.
+        possible: False where this process knows nothing of files.
+    """
+
+    def __init__(self, session: SessionTransactions, *, possible: bool) -> None:
+        self._session = session
+        self._possible = possible
+        self._state = NOTHING
+
+    @property
+    def settings(self) -> TreeSettings:
+        """The settings, as kept; those of a session without any where none were."""
+        return self._session.meta.files or TreeSettings()
+
+    # What the session's state says of them
+
+    def wire(self) -> Json | None:
+        """`FilesState` of the contract, as it was at the last `look`; None where this process knows nothing of files."""
+        if not self._possible:
+            return None
+        settings, workspace = self.settings, self._session.meta.workspace
+        roots = settings.roots or ((workspace,) if workspace is not None else ())
+        return {**settings.member(), "roots": list(roots), **self._state}
+
+    async def look(self) -> None:
+        """Count the snapshots and what they take, for `wire`."""
+        tree = self._session.working_tree()
+        if tree is None:
+            self._state = NOTHING
+            return
+        try:
+            self._state = await asyncio.to_thread(tree.state)
+        except (TimeleapError, OSError) as error:
+            self._state = {**NOTHING, "problem": problem_of(error)}
+
+    async def keep(self, changes: Mapping[str, Any] | None) -> None:
+        """Take over the settings that an opening gives; None leaves them, and so does a reader."""
+        if changes is not None and self._possible and self._session.access == "owner":
+            after = self.settings.with_changes(changes)
+            if after != self._session.meta.files:
+                member = after.member()
+                await self._session.change(Mutation(), lambda facts: StateChange(facts, meta={MEMBER: member}))
+
+    # With what is appended
+
+    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendSnapshots | None:
+        """What the append of a checkpoint does for the files; `files`: whether it is to, None as the settings say."""
+        wanted = self._possible and (files if files is not None else self.settings.mode != "off")
+        return AppendSnapshots(self, cause, control) if wanted else None
+
+    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendSnapshots | None:
+        """What the append of messages does for the files."""
+        mode = self.settings.mode if self._possible else "off"
+        marked = mode != "off" and self._session.state.facts.auto_checkpoint != "off"
+        ends_turn = mode == "turn" and any(_ends_turn(message) for message in messages)
+        if not (marked or ends_turn):
+            return None
+        return AppendSnapshots(self, cause, NO_CONTROL, checkpoints=marked, ends_turn=ends_turn)
+
+    async def checkpoint_files(self, checkpoint_uid: str, cause: Cause, control: TreeControl) -> Json:
+        """`CheckpointFiles` of the contract: a snapshot that is taken now, or why there is none.
+
+        Raises:
+            CancelledError: Nobody wants it any more.
+        """
+        try:
+            made = await self._taken(cause, control, checkpoint_uid=checkpoint_uid)
+        except Exception as error:
+            if control.cancelled():
+                raise CancelledError("the checkpoint was cancelled while its snapshot was taken") from error
+            return {"error": problem_of(error)}
+        return {"snapshot": made.snapshot, "changed": made.changed, "skipped": made.skipped_count, "ms": made.ms}
+
+    async def turn_ended(self, cause: Cause) -> None:
+        """Take the snapshot of the end of a turn; one that fails is a warning."""
+
+        async def on_turn(_: LogState) -> None:
+            await self._taken(cause, NO_CONTROL)
+
+        try:
+            await self._session.engine.run(on_turn)
+        except Exception as error:
+            self._session.warn(
+                TURN_NOT_KEPT, f"the files were not kept at the end of the turn: {problem_of(error)['message']}"
+            )
+
+    # On request
+
+    async def take(self, label: str | None, guard: Mutation, control: TreeControl) -> Json:
+        """Take a snapshot at the request's turn.
+
+        Raises:
+            FilesUnavailableError: The session keeps no files, or they cannot be kept.
+            TimeleapError: As `WorkingTree.snapshot`.
+        """
+
+        async def work(transaction: Transaction) -> None:
+            transaction.admit(self._session.head)
+            tree = self._tree()
+            transaction.begin()
+            made = await asyncio.to_thread(tree.snapshot, control, label=label)
+            event = taken(made, self._session.head, guard.cause)
+            await self._session.note(transaction.record({"head": event.head, **made.result()}, [event]))
+
+        return await self._session.at_its_turn(guard, work)
+
+    async def _taken(self, cause: Cause, control: TreeControl, *, checkpoint_uid: str | None = None) -> TreeSnapshot:
+        """A snapshot that is taken now; listeners are told."""
+        made = await asyncio.to_thread(self._tree().snapshot, control, checkpoint_uid=checkpoint_uid)
+        self._session.emit(taken(made, self._session.head, cause))
+        return made
+
+    def _tree(self) -> WorkingTree:
+        tree = self._session.working_tree()
+        if tree is None:
+            raise not_kept()
+        return tree
+
+
+class AppendSnapshots(Struct, frozen=True):
+    """What one append does for the files: snapshots for the checkpoints it makes, and at the end of the turn it ends."""
+
+    snapshots: FileSnapshots
+    cause: Cause
+    control: TreeControl
+    checkpoints: bool = True
+    ends_turn: bool = False
+
+    async def at_checkpoints(self, planned: AppendPlan) -> AppendPlan:
+        """The plan, its checkpoints with a snapshot that is taken now; all of one append share one."""
+        if not planned.made:
+            return planned
+        files = await self.snapshots.checkpoint_files(planned.made[0].uid, self.cause, self.control)
+        return with_files(planned, files)
+
+    async def appended(self) -> None:
+        """It is written."""
+        if self.ends_turn:
+            await self.snapshots.turn_ended(self.cause)
+
+
+def taken(made: TreeSnapshot, head: str, cause: Cause) -> Event:
+    """What listeners are told of a snapshot."""
+    members = {
+        "snapshot": made.snapshot,
+        "createdAt": made.created_at,
+        **set_members(checkpointUid=made.checkpoint_uid, label=made.label),
+        "changed": made.changed,
+        "skipped": made.skipped_count,
+    }
+    return Event("filesTaken", head, members, FILES_TAKEN, cause)
+
+
+def problem_of(error: Exception) -> Json:
+    """`FilesProblem` of the contract."""
+    if isinstance(error, OSError) and not isinstance(error, TimeleapError):
+        error = StorageFailureError.of(error, "use the files")
+    if isinstance(error, TimeleapError):
+        return {"kind": error.kind, "message": error.message, **set_members(reason=error.data.get("reason"))}
+    _logger.error("a snapshot of files failed", exc_info=error)
+    return {"kind": "internalError", "message": "the snapshot failed by a fault of the server; its log has the details"}
+
+
+def _ends_turn(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant" and not message.get("tool_calls")
