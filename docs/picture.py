@@ -1,4 +1,4 @@
-"""Draws `docs/demo.svg`, the picture in the README: real commands, run in a real terminal's colours.
+"""Draws the pictures in the README that show a terminal: real commands, run in a real terminal's colours.
 
 .venv/bin/python docs/picture.py [--check]      (`make generate` runs it)
 """
@@ -17,24 +17,45 @@ from rich.console import Console
 from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
-PICTURE = HERE / "demo.svg"
 SAMPLE = HERE.parent / "examples" / "sample-session.jsonl"
 WIDTH = 104
 
-BEFORE = ["timeleap new tally --title 'Shares that add up'", f"timeleap append tally < '{SAMPLE}'"]
-SHOWN = ["timeleap revert tally 5 --yes", "timeleap log tally", "timeleap undo tally"]
+PICTURES = {
+    "demo.svg": (
+        ["timeleap new tally --title 'Shares that add up'", f"timeleap append tally < '{SAMPLE}'"],
+        ["timeleap revert tally 5 --yes", "timeleap log tally", "timeleap undo tally"],
+    ),
+    "files.svg": (
+        [
+            "printf 'def share(total, guests):\\n    return total / guests\\n' > shares.py; echo 'Ask Ada.' > notes.txt",
+            "timeleap new tidy --files",
+            "timeleap checkpoint tidy before the tidy-up",
+        ],
+        [
+            "echo 'print(share(100, 3))' >> shares.py; rm notes.txt; echo 'Write tests.' > todo.txt",
+            "timeleap append tidy --role assistant 'I have tidied up.'",
+            "timeleap revert tidy 0 --restore both --yes",
+            "ls",
+            "timeleap undo tidy --restore both",
+            "ls",
+        ],
+    ),
+}
+"""By file: commands that prepare, and those that are shown."""
 
 
-def terminal(command: str, home: Path) -> str:
+def terminal(command: str, folder: Path) -> str:
     """What a terminal of `WIDTH` columns would show of a command, colours included."""
     environment = os.environ | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "TIMELEAP_HOME": str(home),
+        "TIMELEAP_HOME": str(folder / "store"),
         "COLUMNS": str(WIDTH),
         "FORCE_COLOR": "1",
         "TERM": "xterm-256color",
     }
-    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder / "work", env=environment, capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
@@ -46,28 +67,31 @@ def with_fixed_times(shown: str) -> str:
     return re.sub(r"\b\d+ seconds? ago\b", "20 seconds ago", shown)
 
 
-def picture() -> str:
+def picture(before: list[str], shown: list[str]) -> str:
     """Run the commands and draw what they show."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        for command in BEFORE:
-            terminal(command, home)
-        for command in SHOWN:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "work").mkdir()
+        for command in before:
+            terminal(command, folder)
+        for command in shown:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            console.print(Text.from_ansi(with_fixed_times(terminal(command, home))))
+            console.print(Text.from_ansi(with_fixed_times(terminal(command, folder))))
     svg = console.export_svg(title="timeleap")
     # Fonts from elsewhere would make the reader's browser ask a stranger; its own monospace font does.
     return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
 
 def main() -> None:
-    """Write the picture, or with --check say whether it is another one."""
-    drawn = picture()
+    """Write the pictures, or with --check say which are other ones."""
+    os.umask(0o022)  # permissions are part of a snapshot, and its id is shown
+    drawn = {HERE / name: picture(*commands) for name, commands in PICTURES.items()}
     if "--check" not in sys.argv[1:]:
-        PICTURE.write_text(drawn, encoding="utf-8")
-    elif PICTURE.read_text(encoding="utf-8") != drawn:
-        sys.exit(f"{PICTURE.name} is not what the commands show: make generate draws it")
+        for file, text in drawn.items():
+            file.write_text(text, encoding="utf-8")
+    elif stale := [file.name for file, text in drawn.items() if file.read_text(encoding="utf-8") != text]:
+        sys.exit(f"{', '.join(stale)}: not what the commands show; make generate draws it")
 
 
 if __name__ == "__main__":

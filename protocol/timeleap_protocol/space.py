@@ -69,6 +69,8 @@ class SessionStorageResult(Shape):
     total_bytes: Count
     trash_bytes: Count
     """Of that, sessions in the trash."""
+    files_bytes: Opt[Count] = None
+    """Of that, snapshots of the files of all sessions; absent where there are none, and where one session was asked for."""
     sessions: list[SessionStorage]
     next_cursor: Opt[str] = None
 

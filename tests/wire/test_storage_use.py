@@ -216,3 +216,15 @@ def test_sessions_that_are_not_open_or_live_elsewhere_are_pruned_too(start: Star
     owner.call("session/close")
     assert names(other.call("session/prune", sessionId=owner.id, maxTimelines=1)) == ["context_2"]
     assert other.refuse("session/prune", sessionId="nobody")["code"] == 4001
+
+
+def test_snapshots_of_files_count_for_the_store(told: Session) -> None:
+    before = told.server.call("session/storage")
+    assert "filesBytes" not in before
+    saved = told.path.parents[1] / "files" / "0123" / "objects"
+    saved.mkdir(parents=True)
+    (saved / "pack").write_bytes(b"x" * 7000)
+    after = told.server.call("session/storage")
+    assert after["filesBytes"] == 7000
+    assert after["totalBytes"] == before["totalBytes"] + 7000
+    assert "filesBytes" not in told.server.call("session/storage", sessionId=told.id)

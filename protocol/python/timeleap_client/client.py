@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Self, TypeAlias, TypeVar, Union, overload
+import base64
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias, TypeVar, Union, overload
 
 from timeleap_client import _models as models
 from timeleap_client._methods_async import AsyncMethods
@@ -17,6 +18,10 @@ Message = str | Params
 """Text of the user, or a message as the log has it."""
 Place: TypeAlias = Union[int, str, "models.shapes.Checkpoint"]
 """A checkpoint: its id, its uid or itself."""
+FilesPlace: TypeAlias = Union[str, "models.shapes.Checkpoint"]
+"""A state of the files: a snapshot's id, or a checkpoint that has one."""
+Restore = Literal["conversation", "files", "both"]
+OnConflict = Literal["refuse", "keep", "overwrite"]
 M = TypeVar("M", bound="models.base.WireModel")
 H = TypeVar("H", bound="models.shapes.Head")
 R = TypeVar("R", bound="models.base.WireModel | models.base.WireRoot[Any]")
@@ -186,11 +191,15 @@ class AsyncSession:
     # time travel
 
     async def checkpoint(
-        self, label: str | None = None, *, add_user_message: bool | None = None
+        self, label: str | None = None, *, add_user_message: bool | None = None, files: bool | None = None
     ) -> models.shapes.Checkpoint:
-        """Write a checkpoint."""
+        """Write a checkpoint; `files` says whether the files are saved with it, which the session's settings say else."""
         result = await self._change(
-            "context/checkpoint", models.context.CheckpointResult, label=label, addUserMessage=add_user_message
+            "context/checkpoint",
+            models.context.CheckpointResult,
+            label=label,
+            addUserMessage=add_user_message,
+            files=files,
         )
         return result.checkpoint
 
@@ -206,41 +215,75 @@ class AsyncSession:
         pages = self._pages("context/listTimelines", models.context.ListTimelinesResult)
         return [timeline async for page in pages for timeline in page.timelines]
 
-    async def revert_to(self, checkpoint: Place, *, dry_run: bool | None = None) -> models.context.RewriteResult:
-        """Remove a checkpoint and all after it; what goes becomes a timeline."""
-        return await self._change(
-            "context/revertTo", models.context.RewriteResult, **_place(checkpoint), dryRun=dry_run
-        )
+    async def revert_to(
+        self,
+        checkpoint: Place,
+        *,
+        restore: Restore | None = None,
+        on_conflict: OnConflict | None = None,
+        dry_run: bool | None = None,
+    ) -> models.context.RewriteResult:
+        """Remove a checkpoint and all after it; what goes becomes a timeline.
 
-    async def restore(self, timeline_id: str, *, dry_run: bool | None = None) -> models.context.RewriteResult:
-        """Make a timeline the live log again; the present log becomes a timeline."""
-        return await self._change(
-            "context/restoreTimeline", models.context.RewriteResult, timelineId=timeline_id, dryRun=dry_run
-        )
+        Args:
+            checkpoint: Where to.
+            restore: Whether the conversation (the default), the files of its folder, or both go back.
+            on_conflict: What to do where a file was changed by somebody else since; `refuse` is the default.
+            dry_run: Say what would happen, and change nothing.
+        """
+        return await self._rewrite("context/revertTo", restore, on_conflict, **_place(checkpoint), dryRun=dry_run)
+
+    async def restore(
+        self,
+        timeline_id: str,
+        *,
+        restore: Restore | None = None,
+        on_conflict: OnConflict | None = None,
+        dry_run: bool | None = None,
+    ) -> models.context.RewriteResult:
+        """Make a timeline the live log again; the present log becomes a timeline. Files as in `revert_to`."""
+        place = {"timelineId": timeline_id}
+        return await self._rewrite("context/restoreTimeline", restore, on_conflict, **place, dryRun=dry_run)
 
     async def revert_to_message(
         self, index: int, *, heal: bool | None = None, dry_run: bool | None = None
     ) -> models.context.RewriteResult:
         """Remove the message `index` and all after it; what goes becomes a timeline."""
-        return await self._change(
-            "context/revertTo", models.context.RewriteResult, messageIndex=index, heal=heal, dryRun=dry_run
-        )
+        return await self._rewrite("context/revertTo", None, None, messageIndex=index, heal=heal, dryRun=dry_run)
 
-    async def undo(self, steps: int = 1, *, dry_run: bool | None = None) -> models.context.UndoResult:
+    async def undo(
+        self,
+        steps: int = 1,
+        *,
+        restore: Restore | None = None,
+        on_conflict: OnConflict | None = None,
+        dry_run: bool | None = None,
+    ) -> models.context.UndoResult:
         """Undo the last revert, clear, compaction, restore or D-Mail; or the last `steps` of them, as one step.
+
+        Files as in `revert_to`.
 
         Raises:
             NothingToUndoError: There are fewer.
         """
-        return await self._change("context/undo", models.context.UndoResult, steps=steps, dryRun=dry_run)
+        wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+        return await self._change("context/undo", models.context.UndoResult, **wanted, dryRun=dry_run)
 
-    async def redo(self, steps: int = 1, *, dry_run: bool | None = None) -> models.context.UndoResult:
+    async def redo(
+        self,
+        steps: int = 1,
+        *,
+        restore: Restore | None = None,
+        on_conflict: OnConflict | None = None,
+        dry_run: bool | None = None,
+    ) -> models.context.UndoResult:
         """Do again what was undone last, as long as nothing else has changed the log since.
 
         Raises:
             NothingToUndoError: There are fewer steps.
         """
-        return await self._change("context/redo", models.context.UndoResult, steps=steps, dryRun=dry_run)
+        wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+        return await self._change("context/redo", models.context.UndoResult, **wanted, dryRun=dry_run)
 
     async def clear(
         self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None
@@ -308,6 +351,60 @@ class AsyncSession:
         forked._state = state
         forked.head = state.head
         return forked
+
+    # files
+
+    async def snapshot_files(self, label: str | None = None) -> models.files.FilesSnapshotResult:
+        """Save the files as they are now, without a checkpoint."""
+        return await self._change("files/snapshot", models.files.FilesSnapshotResult, label=label)
+
+    async def file_snapshots(self) -> list[models.files.FilesSnapshot]:
+        """All snapshots of the files, newest first."""
+        pages = self._pages("files/list", models.files.FilesListResult)
+        return [snapshot async for page in pages for snapshot in page.snapshots]
+
+    async def diff_files(
+        self, before: FilesPlace, after: FilesPlace | None = None, *, path: str | None = None
+    ) -> list[models.files.FileChange]:
+        """How the files differ between two states; None is what is on the disk now.
+
+        Args:
+            before: A snapshot's id, or a checkpoint that has one.
+            after: The same.
+            path: Only this file, or what is below this folder.
+        """
+        sides = {"from": _files_point(before), "to": _files_point(after)}
+        pages = self._pages("files/diff", models.files.FilesDiffResult, **sides, path=path)
+        return [change async for page in pages for change in page.changes]
+
+    async def read_file(self, snapshot: str, path: str) -> bytes:
+        """A file as a snapshot has it; of a link where it points to."""
+        content = b""
+        while True:
+            place = {"snapshot": snapshot, "path": path, "offset": len(content)}
+            part = await self._ask("files/read", models.files.FilesReadResult, **place)
+            content += base64.b64decode(part.content)
+            if len(content) >= part.bytes or not part.content:
+                return content
+
+    async def restore_files(
+        self,
+        to: FilesPlace,
+        paths: Sequence[str] | None = None,
+        *,
+        on_conflict: OnConflict | None = None,
+        dry_run: bool | None = None,
+    ) -> models.files.FilesRestoreResult:
+        """Put files back as a snapshot has them; the conversation stays. What was there is the snapshot `files.before`.
+
+        Args:
+            to: A snapshot's id, or a checkpoint that has one.
+            paths: Only these; a folder means all below it. None: everything.
+            on_conflict: As in `revert_to`.
+            dry_run: Say what would happen, and change nothing.
+        """
+        wanted = {"to": _files_point(to), "paths": paths, "onConflict": on_conflict}
+        return await self._change("files/restore", models.files.FilesRestoreResult, **wanted, dryRun=dry_run)
 
     # approvals, sub-agents, names
 
@@ -448,6 +545,12 @@ class AsyncSession:
             self._expected_head = result.head
         return result
 
+    async def _rewrite(
+        self, method: str, restore: Restore | None, on_conflict: OnConflict | None, **params: Any
+    ) -> models.context.RewriteResult:
+        files = {"restore": restore, "onConflict": on_conflict}
+        return await self._change(method, models.context.RewriteResult, **params, **files)
+
     async def _pages(self, method: str, result_type: type[M], **params: Any) -> AsyncIterator[M]:
         """All pages of a list."""
         cursor: str | None = None
@@ -467,3 +570,9 @@ def _place(checkpoint: Place) -> Params:
     if isinstance(checkpoint, int):
         return {"checkpointId": checkpoint}
     return {"checkpointUid": checkpoint if isinstance(checkpoint, str) else checkpoint.uid}
+
+
+def _files_point(place: FilesPlace | None) -> Params:
+    if place is None:
+        return {}
+    return {"snapshot": place} if isinstance(place, str) else {"checkpointUid": place.uid}

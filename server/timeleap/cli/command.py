@@ -35,7 +35,6 @@ Data = Mapping[str, Any]
 SESSION: Final = "session"
 LATEST: Final = "."
 """Default value of SESSION; it can be written, too."""
-_SNAPSHOT: Final = r"f[0-9]+-[0-9a-f]{12}"
 FAILED = 1
 MISUSED = 2
 
@@ -226,8 +225,6 @@ def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str
     if given is not None and first is not None:
         needed = [*required, first] if unless and values.get(unless) is None else required
         missing = any(values[name] in (None, []) for name in needed)
-        if first == "snapshot" and re.fullmatch(_SNAPSHOT, given):
-            missing = True  # files are named behind it, and the session is not
         if first == "checkpoint" and re.fullmatch(r"#?[0-9]{1,15}|[co]-?[0-9]+-[0-9a-f]+", given) is None:
             missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
         switch = get_args(kinds[first]) if get_origin(kinds[first]) is Literal else ()
@@ -288,8 +285,6 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
 
 def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
     """Lines that say what was wrong, and then what to do with the `session`, as the user named it."""
-    name = session or _UNNAMED
-    hints = _HINTS.get(error.kind, ())
     problems = error.data.get("errors")
     return [
         error.message,
@@ -298,8 +293,15 @@ def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
             for problem in (problems if isinstance(problems, list) else [])
             if isinstance(problem, Mapping) and str(problem.get("msg", "")) not in error.message
         ),
-        *(hints(error.data, name) if callable(hints) else (line.replace(_UNNAMED, name) for line in hints)),
+        *advice(error.kind, error.data, session),
     ]
+
+
+def advice(kind: str, data: Data, session: str | None) -> list[str]:
+    """Lines that say what to do about an error of that kind."""
+    name = session or _UNNAMED
+    hints = _HINTS.get(kind, ())
+    return [*hints(data, name)] if callable(hints) else [line.replace(_UNNAMED, name) for line in hints]
 
 
 def _locked(data: Data, name: str) -> Iterator[str]:
@@ -333,7 +335,6 @@ def _storage(data: Data, _name: str) -> Iterator[str]:
 def _files_unavailable(data: Data, name: str) -> Iterator[str]:
     if reason := _BY_REASON.get(str(data.get("reason"))):
         yield reason.replace(_UNNAMED, name)
-    yield "The conversation alone: --restore conversation."
 
 
 def _files_conflict(data: Data, _name: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
-from timeleap.cli.command import Session, command, place, text_or_file
+from timeleap.cli.command import Session, advice, command, place, text_or_file
 from timeleap.cli.file_changes import Exclude, snapshot_words
 from timeleap.cli.formatting import Json, count
 from timeleap.cli.parameters import Argument, Commands, Option
@@ -189,6 +189,9 @@ def checkpoint(
     terminal.answer(result, words)
     if made.get("files"):
         terminal.hint(snapshot_words(made["files"]))
+        if (error := made["files"].get("error")) is not None:
+            for line in advice(error["kind"], error, opened.id):
+                terminal.hint(line)
 
 
 @command(app)

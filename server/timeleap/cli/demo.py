@@ -6,41 +6,41 @@ import json
 import os
 import re
 import signal
-import sys
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from timeleap.cli.backend import Backend, OpenSession
 from timeleap.cli.command import FAILED, command
 from timeleap.cli.create import parse, steps
-from timeleap.cli.formatting import Json, count, safe, size
-from timeleap.cli.graph import PLAIN, Graph, draw, glyphs_for, read_graph
+from timeleap.cli.demo_screen import Screen
+from timeleap.cli.formatting import Json, count, size
+from timeleap.cli.graph import read_graph
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.clock import new_uid
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import Notification
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 app = Commands("Look")
 
-_WIDTH = 110
-_MOST_TEXT = 72
-_MOST_ENTRIES = 2
-_MOST_MEMBERS = 9
 _PATIENCE = 10.0
 _IDEA = [
     {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},
     {"role": "assistant", "content": "A bold idea! I have deleted the tests, they were slowing us down."},
 ]
+_PROJECT = {
+    "shares.py": "def share(total, guests):\n    return total / guests\n",
+    "notes.txt": "Ask Ada about cents.\n",
+}
+_TIDY_UP = "echo 'print(share(100, 3))' >> shares.py; rm notes.txt; echo 'write tests' > todo.txt"
+_TIDIED = {"role": "assistant", "content": "I have tidied up."}
 _ON = {"role": "assistant", "content": "Then I go on from here."}
 
 
@@ -55,9 +55,9 @@ def demo(
 ) -> None:
     """Tell in a minute what Timeleap is, with a real server in a store of its own.
 
-    Replays a session and shows append, checkpoint, revert with the timeline it leaves, three levels of undo, compact, approvals, a
-    killed server and a restart that finds everything again. Each promise is really compared; exit code 1 if one is not
-    kept. With --home the story takes place there, in a session of its own, which stays.
+    Replays a session and shows append, checkpoint, revert with the timeline it leaves, three levels of undo, compact, the files of a
+    folder taken back with the conversation, approvals, a killed server and a restart that finds everything again. Each promise is
+    really compared; exit code 1 if one is not kept. With --home the story takes place there, in a session of its own, which stays.
 
     Examples:
         timeleap demo
@@ -110,123 +110,6 @@ def _records(file: Path) -> list[Json]:
     if all(record["role"].startswith("_") for record in records):
         raise UsageError(f"there is no message in {file}")
     return records
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    scene: str
-    promise: str
-    kept: bool
-    found: str
-
-
-class Screen:
-    """Tells the story on a terminal; with `--json` it is silent, and only its checks count."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        from rich import box
-
-        self.checks: list[Check] = []
-        self._terminal = terminal
-        self._out = terminal.out
-        self._width = min(_WIDTH, self._out.width) if self._out.is_terminal else _WIDTH
-        self._out.width = self._width
-        self._scene = ""
-        self._scenes = 0
-        self._glyphs = glyphs_for(sys.stdout.encoding)
-        self._plain = self._glyphs is PLAIN
-        self._box = box.ASCII if self._plain else box.ROUNDED
-
-    def title(self, text: str, under: str) -> None:
-        from rich.panel import Panel
-
-        self._show(Panel(under, title=text, box=self._box, width=self._width, padding=(1, 2)))
-
-    def scene(self, name: str) -> None:
-        from rich.rule import Rule
-        from rich.text import Text
-
-        self._scene = name
-        self._scenes += 1
-        heading = Text(f" {self._scenes}  {name} ", style="bold")
-        self._show(Text(), Rule(heading, align="left", characters="-" if self._plain else "─", style="cyan"))
-
-    def say(self, text: str, style: str = "") -> None:
-        from rich.padding import Padding
-        from rich.text import Text
-
-        self._show(Padding(Text(safe(text), style=style), (0, 0, 0, 1)))
-
-    def wire(self, direction: Literal["sent", "received"], message: Json) -> None:
-        """A message that crossed the wire, abridged."""
-        from rich.text import Text
-
-        arrows, style = ("->→", "cyan") if direction == "sent" else ("<-←", "green")
-        prefix = Text(f" {arrows[:2] if self._plain else arrows[2]} ", style=f"bold {style}")
-        body = json.dumps(_abridged(message), ensure_ascii=False)
-        for number, line in enumerate(Text(safe(body), style=style).wrap(self._out, self._width - 4)):
-            self._show((prefix if number == 0 else Text("   ")) + line)
-
-    def picture(self, graph: Graph) -> None:
-        from rich.console import Group
-        from rich.panel import Panel
-
-        inside = Group(*draw(graph, self._width - 6, self._glyphs))
-        form: Any = {"box": self._box, "width": self._width, "border_style": "dim"}
-        self._show(Panel(inside, title="timeleap log", title_align="left", **form))
-
-    def listing(self, lines: Iterable[str]) -> None:
-        """Lines as they are, set off."""
-        for line in lines:
-            self.say(f"   {line}", style="dim")
-
-    def check(self, promise: str, kept: bool, found: str = "") -> None:
-        """Note whether a promise was kept, and show it."""
-        from rich.text import Text
-
-        self.checks.append(Check(self._scene, promise, kept, found))
-        sign = ("ok" if kept else "FAILED") if self._plain else ("✓" if kept else "✗")
-        shown = f"  ({found})" if found else ""
-        self._show(Text.assemble((f" {sign} ", "bold green" if kept else "bold red"), promise, (safe(shown), "dim")))
-
-    def summary(self, requests: int, seconds: float) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=self._box, title="What was proven", width=self._width)
-        table.add_column("scene", style="bold", no_wrap=True)
-        table.add_column("promise", ratio=1)
-        table.add_column("kept", justify="center")
-        scene = ""
-        for check in self.checks:
-            kept = Text("yes", style="green") if check.kept else Text("NO", style="bold red")
-            table.add_row("" if check.scene == scene else check.scene, safe(check.promise), kept)
-            scene = check.scene
-        kept_all, every = sum(check.kept for check in self.checks), len(self.checks)
-        self._show(Text(), table)
-        self.say(
-            f"{kept_all} of {every} promises kept, {requests} requests, {seconds:.1f} seconds",
-            "bold green" if kept_all == every else "bold red",
-        )
-
-    def _show(self, *what: RenderableType) -> None:
-        if not self._terminal.machine:
-            for each in what:
-                self._out.print(each)
-
-
-def _abridged(value: Any) -> Any:
-    """A JSON value short enough to be read: long texts cut, long lists and objects counted."""
-    if isinstance(value, str):
-        return value if len(value) <= _MOST_TEXT else f"{value[: _MOST_TEXT - 1]}…"
-    if isinstance(value, list):
-        entries = [_abridged(each) for each in value[:_MOST_ENTRIES]]
-        return entries if len(value) <= _MOST_ENTRIES else [*entries, f"… {len(value) - _MOST_ENTRIES} more"]
-    if isinstance(value, dict):
-        shown = dict(list(value.items())[: _MOST_MEMBERS if len(value) <= _MOST_MEMBERS else _MOST_ENTRIES])
-        rest = {} if len(shown) == len(value) else {"…": f"{len(value) - len(shown)} more"}
-        return {name: _abridged(each) for name, each in shown.items()} | rest
-    return value
 
 
 class Actor:
@@ -481,6 +364,61 @@ def _compact(story: Story, screen: Screen) -> None:
     present = story.state()["context"]
     screen.check("the undo brings every message back", story.history() == before)
     screen.check("and the token count", present["tokenCount"] == state["context"]["tokenCount"])
+
+
+@_scene("Files go back, too", "The session's folder is saved with each checkpoint, whatever changes it afterwards.")
+def _files(story: Story, screen: Screen) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="timeleap-demo-files-") as name,
+        Actor(screen, story.home, f"{story.session_id}-files") as agent,
+    ):
+        folder = Path(os.path.realpath(name))
+        for file, text in _PROJECT.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        agent.start_server()
+        agent.open(workspace=folder.as_uri(), files={"mode": "checkpoint"})
+        made = agent.call("context/checkpoint", label="before the tidy-up")["checkpoint"]
+        if "error" in made["files"]:
+            screen.say(f"Not on this machine: {made['files']['error']['message']}")
+            return
+        before = _tree(folder)
+        screen.say("The agent's tool runs in a shell, where nobody sees which files it touches:")
+        screen.listing([f"$ {_TIDY_UP}"])
+        subprocess.run(["sh", "-c", _TIDY_UP], cwd=folder, check=True)
+        agent.call("context/appendMessage", message=_TIDIED)
+        after = _tree(folder)
+        plan = agent.call("context/revertTo", checkpointUid=made["uid"], restore="both", dryRun=True)
+        screen.check("a dry run says what goes back, and changes nothing", _tree(folder) == after, _told(plan["files"]))
+        agent.call("context/revertTo", checkpointUid=made["uid"], restore="both")
+        back = _tree(folder) == before and agent.history() == []
+        screen.check("the edit, the deletion and the new file go back with the conversation", back, _named(before))
+        agent.call("context/undo", restore="both")
+        forth = _tree(folder) == after and agent.history() == [_TIDIED]
+        screen.check("and the undo brings all of it again, byte for byte", forth, _named(after))
+        (folder / "shares.py").write_text("# a person's own line\n", encoding="utf-8")
+        person = _tree(folder)
+        screen.say("A person edits a file; then the same revert:")
+        try:
+            agent.call("context/revertTo", checkpointUid=made["uid"], restore="both")
+            refusal: Json = {}
+        except TimeleapRpcError as error:
+            refusal = {"kind": error.kind, "paths": error.data.get("paths")}
+        kept = refusal == {"kind": "filesConflict", "paths": ["shares.py"]} and _tree(folder) == person
+        screen.check("what a person wrote since is not overwritten", kept and agent.history() == [_TIDIED])
+        story.requests += agent.requests
+
+
+def _tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """The files of a folder: permissions and content."""
+    return {file.name: (file.stat().st_mode, file.read_bytes()) for file in sorted(folder.iterdir())}
+
+
+def _told(files: Json) -> str:
+    return ", ".join(f"{files[name]} {name}" for name in ("added", "modified", "deleted"))
+
+
+def _named(tree: dict[str, tuple[int, bytes]]) -> str:
+    return ", ".join(tree)
 
 
 @_scene("State and approvals", "Everything about a session in one reply, and the switch nobody should forget.")

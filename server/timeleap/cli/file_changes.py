@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import unquote, urlsplit
 
 from timeleap.cli.backend import refusal
 from timeleap.cli.formatting import Json, count, one_line, size
@@ -49,7 +50,12 @@ def change_line(change: Json, words: Mapping[str, str] = _DIFFERS) -> str:
 
 def file_name(entry: Json) -> str:
     """The path of an entry on one line, behind its root where there are several."""
-    return one_line(f"{entry['root']}/{entry['path']}" if "root" in entry else entry["path"])
+    return one_line(f"{path_of(entry['root'])}/{entry['path']}" if "root" in entry else entry["path"])
+
+
+def path_of(root: str) -> str:
+    """The path of a root, which is a URI."""
+    return unquote(urlsplit(root).path) if root.startswith("file:") else root
 
 
 def counts(files: Json) -> str:

@@ -310,7 +310,8 @@ def storage(
         timeleap storage fix-dates
     """
     with Backend(terminal) as backend:
-        own = {} if session is None else {"sessionId": backend.open(session).id}
+        opened = None if session is None else backend.open(session)
+        own = {} if opened is None else {"sessionId": opened.id}
         found: Json = {}
         for page in backend.whole_pages("session/storage", {**own, "limit": min(limit, 1000)}, saying="Measuring"):
             found = found or {**page, "sessions": []}
@@ -327,6 +328,11 @@ def storage(
             files = [(file["file"], file["kind"], size(file["bytes"])) for file in each.get("files", [])]
             terminal.table(("file", "kind", "size"), files, right=("size",))
         terminal.hint(f"{total}; timeleap prune {session} --dry-run says what could go")
+        saved = (opened.state.get("files") if opened else None) or {"snapshots": 0}
+        if saved["snapshots"]:
+            terminal.hint(
+                f"and {count(saved['snapshots'], 'snapshot')} of its files: {size(saved['bytes'])} with those of other sessions"
+            )
     else:
         sizes = ("bytes", "logBytes", "timelineBytes", "indexBytes", "quarantineBytes", "otherBytes")
         rows = [
@@ -335,7 +341,8 @@ def storage(
         ]
         columns = ("session", "size", "log", "timelines", "index", "quarantine", "other", "state")
         terminal.table(columns, rows, right=columns[1:-1])
-        terminal.hint(f"{total}, {size(found['trashBytes'])} of it in the trash")
+        saved = f", {size(found['filesBytes'])} in snapshots of files" if found.get("filesBytes") else ""
+        terminal.hint(f"{total}, {size(found['trashBytes'])} of it in the trash{saved}")
 
 
 @command(space)

@@ -38,6 +38,7 @@ _MEANT = {
     **dict.fromkeys(("rollback", "reset"), "revert"),
     **dict.fromkeys(("checkpoints", "timelines"), "log"),
     **dict.fromkeys(("undelete", "purge"), "trash"),
+    **dict.fromkeys(("snapshot", "snapshots"), "files"),
     "branch": "fork",
     "rename": "title",
     "help": "--help",

@@ -11,15 +11,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
-from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes
 
-from timeleap.cli.backend import Backend, OpenSession, given, reading, writing
-from timeleap.cli.command import DryRun, Session, Yes, command, parse_size, subcommands
+from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
+from timeleap.cli.command import LATEST, DryRun, Session, Yes, command, parse_size, subcommands
 from timeleap.cli.file_changes import (
     Exclude,
     OnConflict,
     change_line,
     file_name,
+    path_of,
     plan_lines,
     refuse_conflicts,
     restored_line,
@@ -27,6 +28,7 @@ from timeleap.cli.file_changes import (
 from timeleap.cli.formatting import Json, ago, count, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -35,9 +37,11 @@ app = Commands("Travel in time")
 files = subcommands(app, "files", "Save, compare and put back the files of a session's folder.", "Travel in time")
 
 _DISK: Final = "disk"
+_SNAPSHOT: Final = re.compile(r"f[0-9]{1,15}(-[0-9a-f]{0,12})?")
 _PIECE: Final = 4 * 1024 * 1024
 _MOST_PATCH: Final = 1024 * 1024
 """Bytes of a file beyond which its lines are not compared."""
+_REASONS: Final = {"tooLarge": "too large", "special": "a pipe, socket or device", "changing": "it kept changing"}
 _MODES: Final = {"off": "off", "checkpoint": "at each checkpoint", "turn": "at each checkpoint and each end of a turn"}
 
 _STATE = "A snapshot (f3, or its whole id); a checkpoint's number, label or uid; disk: what is there now."
@@ -71,7 +75,7 @@ def status(terminal: Terminal, session: Session) -> None:
 
 def _described(present: Json, newest: Json | None) -> Iterator[str]:
     yield f"saved      {_MODES.get(present['mode'], present['mode'])}"
-    yield from (f"folder     {one_line(_path_of(root))}" for root in present["roots"])
+    yield from (f"folder     {one_line(path_of(root))}" for root in present["roots"])
     if present["snapshots"]:
         yield f"snapshots  {present['snapshots']:,}, {size(present['bytes'])}"
     for name in ("exclude", "includeIgnored"):
@@ -137,6 +141,8 @@ def diff(
         if terminal.machine:
             terminal.document({"from": sides[0], "to": sides[1], "changes": changes})
             return
+        if patch:
+            sides = [{"snapshot": _snapshot(opened, side)} if side else side for side in sides]
         for change in changes:
             terminal.say(change_line(change))
             if patch:
@@ -175,7 +181,7 @@ def _content(opened: OpenSession, side: Json, entry: Json) -> bytes:
         return b"".join(_pieces(opened, _snapshot(opened, side), named))
     name = unquote_to_bytes(entry["path"]) if "pathEncoding" in entry else os.fsencode(entry["path"])
     root = entry.get("root") or _roots(opened)[0]
-    path = os.path.join(os.fsencode(_path_of(root)), name)  # noqa: PTH118  (bytes: a name need not be UTF-8)
+    path = os.path.join(os.fsencode(path_of(root)), name)  # noqa: PTH118  (bytes: a name need not be UTF-8)
     try:
         return os.readlink(path) if os.path.islink(path) else Path(os.fsdecode(path)).read_bytes()  # noqa: PTH114, PTH115
     except OSError:
@@ -236,7 +242,7 @@ def snapshot(
     skipped = made["skipped"]
     terminal.answer(made, f"{made['snapshot']}: {count(made['changed'], 'file')} changed")
     for each in skipped[:12]:
-        terminal.hint(f"  left out: {file_name(each)} ({one_line(each['reason'])})")
+        terminal.hint(f"  left out: {file_name(each)} ({_REASONS.get(each['reason'], one_line(each['reason']))})")
     if (more := len(skipped) + made.get("moreSkipped", 0) - len(skipped[:12])) > 0:
         terminal.hint(f"  ... and {more:,} more left out")
 
@@ -264,11 +270,12 @@ def restore(
         timeleap files restore fix-dates "before the rewrite" src/dates.py
         timeleap files restore fix-dates f2 --on-conflict keep --yes
     """
-    with writing(terminal, session, dry_run=dry_run) as opened:
+    with Backend(terminal) as backend:
+        opened, snapshot, paths = _named(backend, session, snapshot, paths or [], write=not dry_run)
         target = _point(opened, snapshot)
         if not target:
             raise UsageError("name a SNAPSHOT: the disk is what would be changed; timeleap files log lists them")
-        wanted: Json = {"to": target, **_only(paths or [], opened), "onConflict": on_conflict}
+        wanted: Json = {"to": target, **_only(paths, opened), "onConflict": on_conflict}
         plan = opened.call("files/restore", **wanted, dryRun=True, saying="Comparing files")
         terminal.say(*plan_lines(plan))
         if not dry_run:
@@ -279,6 +286,18 @@ def restore(
             done = opened.call("files/restore", **wanted, expectedHead=plan["head"], saying="Restoring files")
             back = f"; undo with: timeleap files restore {opened.id} {done['files']['before']}"
             terminal.answer(done, hint=f"{restored_line(done).partition(';')[0]}{back}")
+
+
+def _named(
+    backend: Backend, session: str, snapshot: str, paths: list[str], *, write: bool
+) -> tuple[OpenSession, str, list[str]]:
+    """The session with the snapshot and the paths; where it was left out, what stands in its place is the snapshot."""
+    try:
+        return backend.open(session, write=write), snapshot, paths
+    except TimeleapRpcError as error:
+        if error.kind != "sessionNotFound" or not _SNAPSHOT.fullmatch(session):
+            raise
+    return backend.open(LATEST, write=write), session, [snapshot, *paths]
 
 
 @command(files)
@@ -332,7 +351,7 @@ def _point(opened: OpenSession, name: str) -> Json:
     """A state of the files as params: `disk`, a snapshot's id or its beginning, a checkpoint's number, label or uid."""
     if name == _DISK:
         return {}
-    if re.fullmatch(r"f[0-9]{1,15}(-[0-9a-f]{0,12})?", name):
+    if _SNAPSHOT.fullmatch(name):
         if re.fullmatch(r"f[0-9]+-[0-9a-f]{12}", name):
             return {"snapshot": name}
         begins = name if "-" in name else f"{name}-"
@@ -349,11 +368,11 @@ def _snapshot(opened: OpenSession, point: Json) -> str:
     uid = point.get("checkpointUid")
     if uid is None:
         raise UsageError("what is on the disk now can be read there; name a snapshot or a checkpoint")
-    every = opened.pages("context/listCheckpoints", "checkpoints", order="desc", limit=1000)
-    files = next((each.get("files") for each in every if each["uid"] == uid), None) or {}
-    if "snapshot" not in files:
-        raise UsageError(f"checkpoint {uid} has no snapshot: timeleap files log {opened.id} lists those there are")
-    return str(files["snapshot"])
+    listed = opened.pages("files/list", "snapshots", limit=1000)
+    found = next((each["snapshot"] for each in listed if each.get("checkpointUid") == uid), None)
+    if found is None:
+        raise refusal(4025, "snapshotNotFound", f"checkpoint {uid} has no snapshot")
+    return str(found)
 
 
 def _only(paths: Sequence[str], opened: OpenSession, *, single: bool = False) -> Json:
@@ -379,15 +398,11 @@ def _below_root(path: str, opened: OpenSession) -> tuple[str | None, str]:
     if not os.path.isabs(path):  # noqa: PTH117
         return (None, path) if len(roots) < 2 else (roots[0], path)
     for root in roots:
-        folder = Path(_path_of(root))
+        folder = Path(path_of(root))
         if Path(path).is_relative_to(folder):
             return (None if len(roots) < 2 else root), Path(path).relative_to(folder).as_posix()
-    raise UsageError(f"{path} is not in a folder of the session: {', '.join(map(_path_of, roots)) or 'it has none'}")
+    raise UsageError(f"{path} is not in a folder of the session: {', '.join(map(path_of, roots)) or 'it has none'}")
 
 
 def _roots(opened: OpenSession) -> list[str]:
     return list((opened.state.get("files") or {}).get("roots") or [])
-
-
-def _path_of(uri: str) -> str:
-    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri

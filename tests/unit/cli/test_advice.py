@@ -82,7 +82,7 @@ def test_files_that_cannot_be_saved_say_what_to_do_about_it():
     assert "timeleap files mode s checkpoint" in words("filesUnavailable", reason="notConfigured")
     for reason in ("rootMissing", "rootUnsafe"):
         assert "timeleap files mode s --root FOLDER" in words("filesUnavailable", reason=reason)
-    assert "--restore conversation" in words("filesUnavailable", reason="unheard of")
+    assert words("filesUnavailable", reason="unheard of") == "what was wrong"
 
 
 def test_a_conflict_names_the_files_and_the_two_ways_on():

@@ -2646,6 +2646,8 @@ export interface SessionStorageResult {
   totalBytes: number;
   /** Of that, sessions in the trash. */
   trashBytes: number;
+  /** Of that, snapshots of the files of all sessions; absent where there are none, and where one session was asked for. */
+  filesBytes?: number;
   sessions: SessionStorage[];
   nextCursor?: string;
 }
