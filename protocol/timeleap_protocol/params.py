@@ -95,6 +95,8 @@ class ParamsStruct(StrictStruct, kw_only=True):
 
 def choose(*groups: tuple[object, ...], required: bool) -> None:
     """Raise `ValueError` where fields of more than one group are given, or of none though one is `required`."""
-    given = sum(group.count(None) < len(group) for group in groups)
+    given = 0
+    for group in groups:
+        given += group.count(None) < len(group)
     if given > 1 or (required and not given):
         raise ValueError("fields exclude each other")  # the model has the words

@@ -99,6 +99,10 @@ class Stage(Enum):
     SHUT_DOWN = auto()
 
 
+# A member of an enum takes longer to look up than the rest of such a comparison.
+_READY, _INITIALIZING, _NDJSON = Stage.READY, Stage.INITIALIZING, Framing.NDJSON
+
+
 class Connection(asyncio.Protocol):
     """One client.
 
@@ -250,7 +254,7 @@ class Connection(asyncio.Protocol):
     def send(self, body: bytes) -> None:
         if self._transport is None or self.dropped:
             return
-        self._outbox.append((self._frames.framing or Framing.NDJSON).wrap(body))
+        self._outbox.append((self._frames.framing or _NDJSON).wrap(body))
         self._collected += len(body)
         if self._pumping:
             if self._collected > MAX_COLLECTED:
@@ -274,7 +278,7 @@ class Connection(asyncio.Protocol):
 
     def admit(self, method: str) -> None:
         """Raise `RefusedError` for a request that comes too early, too late, or a second time."""
-        if self.stage is Stage.READY:
+        if self.stage is _READY:
             if method == "initialize":
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "initialize was sent before")
         elif self.stage is Stage.SHUT_DOWN:
@@ -420,7 +424,7 @@ class Connection(asyncio.Protocol):
             len(self._rpc.running) >= self._max_in_flight
             or self._rpc.weight >= MAX_WEIGHT
             or self._congested
-            or self.stage is Stage.INITIALIZING
+            or self.stage is _INITIALIZING
         )
 
     def _pump(self) -> None:

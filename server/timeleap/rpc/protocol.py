@@ -327,7 +327,7 @@ class EdgeProtocol(JsonRPCProtocol):
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
             return
-        weight = message.size + self._expected_reply(row)
+        weight = message.size + (self._reply_sizes.get(method) or self._expected_reply(row))
         running = self.running[message_id] = Running(message, row, weight)
         self.weight += weight
         if row.at_once and not self._unbegun:
@@ -420,8 +420,8 @@ class EdgeProtocol(JsonRPCProtocol):
         self.weight -= running.weight
         if running.work_done is not None:
             running.work_done.end()
-        took = (time.perf_counter() - running.received) * 1000
         if self.trace != "off":
+            took = (time.perf_counter() - running.received) * 1000
             outcome = "answered" if error is None else "refused"
             trace = {"message": f"{name} ({message_id}) {outcome} after {took:.1f} ms"}
             more = {"verbose": f"{len(self.running)} more in flight"} if self.trace == "verbose" else {}
@@ -435,12 +435,14 @@ class EdgeProtocol(JsonRPCProtocol):
             else:
                 self._link.send(body)
                 sent = len(body)
-                self._reply_sizes[name] = max(sent, self._expected_reply(running.row) >> 1)
+                half = (self._reply_sizes.get(name) or self._expected_reply(running.row)) >> 1
+                self._reply_sizes[name] = max(half, sent)
         if error is not None:
             kind = self.refuse(message_id, error, where)
         # One line for a request: a change at `info`, all others at `debug`; never anything of what it carries.
         level = logging.INFO if running.row.mutates and message.params.get("dryRun") is not True else logging.DEBUG
         if log.isEnabledFor(level):
+            took = (time.perf_counter() - running.received) * 1000
             made = result.get("sessionId") if isinstance(result, dict) else None
             named = str(message.params.get("sessionId") or made or "")
             session = named if re.fullmatch(SESSION_ID_PATTERN, named) else "-"  # else it may be anything

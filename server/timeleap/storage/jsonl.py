@@ -320,7 +320,7 @@ class LockedLog(WriteQueue):
 
     @property
     def idle(self) -> bool:
-        return super().idle and self.lock_mode == "hold"
+        return self._task is None and not self._waiting and self.lock_mode == "hold"
 
     def group(self) -> WriteGroup:
         return group_on(self._shown.log)

@@ -279,7 +279,7 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
     body = encode_json(message)
     readable, value = _measure(message)
     flags = _NO_FLAGS if readable else RecordFlag.UNREADABLE
-    return _with_tl(NewRecord(body, RecordKind.MESSAGE, _ROLES.get(role, Role.OTHER), value, flags), tl)
+    return _with_tl(NewRecord(body, _MESSAGE, _ROLES.get(role) or Role.OTHER, value, flags), tl)
 
 
 def opaque_record(record: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
@@ -518,6 +518,8 @@ MASK: Final = 0xFFFFFFFFFFFFFFFF
 # Ids from here on, and negative ones, are not counted on from: no request could name the next.
 ID_LIMIT: Final = 1 << 52
 
+_MESSAGE: Final = RecordKind.MESSAGE  # a member of an enum takes longer to look up than to compare
+_DAMAGED: Final = RecordKind.DAMAGED
 _TROUBLE: Final = int(RecordFlag.UNREADABLE)  # flags are combined as integers here: as flags it takes 15 times as long
 
 
@@ -531,7 +533,7 @@ def advance(state: LogState, record: NewRecord, crc: int, length: int) -> LogSta
     messages, checkpoints, usages = state.messages, state.checkpoints, state.usages
     token_count, pending, next_id = state.token_count, state.pending_chars, state.next_checkpoint_id
     prompt, last_role, regular = state.system_prompt_line, state.last_role, state.regular
-    if kind == RecordKind.MESSAGE:
+    if kind == _MESSAGE:
         messages += 1
         last_role = record.role
         pending = -1 if pending < 0 or value < 0 else pending + value
@@ -557,5 +559,5 @@ def advance(state: LogState, record: NewRecord, crc: int, length: int) -> LogSta
         last_role,
         (state.chain * CHAIN_P + crc * CHAIN_Q + length) & MASK,
         regular,
-        state.has_damage or kind == RecordKind.DAMAGED or bool(int(record.flags) & _TROUBLE),
+        state.has_damage or kind == _DAMAGED or bool(int(record.flags) & _TROUBLE),
     )
