@@ -99,21 +99,25 @@ class Agent(ABC):
     Attributes:
         name: As the table calls it.
         how: What is run, as the document shows it.
+        home: Where it keeps its data.
+        user: The home folder of its user, apart from that.
     """
 
     name: ClassVar[str]
     how: ClassVar[str]
 
-    def __init__(self, home: Path, model: FakeModel, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, home: Path, user: Path, model: FakeModel, prefix: Sequence[str] = ()) -> None:
         """Prepare it.
 
         Args:
-            home: Where it keeps its data: nothing of the user's is touched.
+            home: Where it is to keep its data.
+            user: The home folder of a user who has nothing else.
             model: What it talks to.
             prefix: What its programs are started with.
         """
-        self.home, self.model, self.prefix = home, model, prefix
-        home.mkdir(parents=True, exist_ok=True)
+        self.home, self.user, self.model, self.prefix = home, user, model, prefix
+        for folder in (home, user):
+            folder.mkdir(parents=True, exist_ok=True)
 
     @classmethod
     @abstractmethod
@@ -138,7 +142,7 @@ class Agent(ABC):
 
     def environment(self) -> dict[str, str]:
         """Nothing of the environment the tests run in."""
-        return plain_environment(self.home)
+        return plain_environment(self.user)
 
 
 def expanded(steps: Sequence[Step], folder: Path, names: dict[str, str]) -> list[list[Call]]:

@@ -58,9 +58,6 @@ def modes_survive_edits(scene: Scene) -> None:
         (scene.folder / name).chmod(mode)
     before = scene.look()
     scene.turn(Edit("key", "secret", "SECRET"), Edit("run.sh", "run", "RUN"), Edit("shared.txt", "shared", "SHARED"))
-    for name, mode in modes.items():
-        (scene.folder / name).chmod(mode)  # whatever the agent's own tool made of it
-    scene.later()
     scene.expect(before, outcome=scene.undo())
 
 

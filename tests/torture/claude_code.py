@@ -38,8 +38,8 @@ class ClaudeCode(Agent):
     name = "Claude Code"
     how = "`ClaudeSDKClient(enable_file_checkpointing=True)` of claude-agent-sdk 0.2.187; `rewind_files(prompt)`"
 
-    def __init__(self, home: Path, model: FakeModel, prefix: Sequence[str] = ()) -> None:
-        super().__init__(home, model, prefix)
+    def __init__(self, home: Path, user: Path, model: FakeModel, prefix: Sequence[str] = ()) -> None:
+        super().__init__(home, user, model, prefix)
         self._worker: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
         self._replies: dict[int, dict[str, Any]] = {}
@@ -75,13 +75,14 @@ class ClaudeCode(Agent):
             self._worker.stdout.close()
 
     def stored(self) -> int:
-        return used_space(self.home / ".claude" / "file-history")
+        return used_space(self.home / "file-history")
 
     def environment(self) -> dict[str, str]:
         off = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY")
         return {
             **super().environment(),
             **dict.fromkeys((*off, "DISABLE_ERROR_REPORTING"), "1"),
+            "CLAUDE_CONFIG_DIR": str(self.home),
             "ANTHROPIC_BASE_URL": self.model.url,
             "ANTHROPIC_API_KEY": "none",
             "PATIENCE": str(PATIENCE),
@@ -91,7 +92,7 @@ class ClaudeCode(Agent):
         """What the SDK starts: the binary, under the prefix if there is one."""
         if not self.prefix:
             return str(self.program())
-        script = self.home / "claude"
+        script = self.user / "claude"
         script.write_text(f'#!/bin/sh\nexec {" ".join(self.prefix)} {self.program()} "$@"\n')
         script.chmod(0o700)
         return str(script)

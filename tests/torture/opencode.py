@@ -59,7 +59,7 @@ class Opencode(Agent):
         self.kill()
 
     def stored(self) -> int:
-        return used_space(self.home / ".local" / "share" / "opencode" / "snapshot")
+        return used_space(self.home / "opencode" / "snapshot")
 
     def environment(self) -> dict[str, str]:
         provider = {
@@ -76,6 +76,7 @@ class Opencode(Agent):
         return {
             **super().environment(),
             **{f"OPENCODE_DISABLE_{name}": "1" for name in off},
+            "XDG_DATA_HOME": str(self.home),
             "OPENCODE_CONFIG_CONTENT": json.dumps(config),
         }
 
@@ -117,8 +118,11 @@ class _Conversation(Conversation):
         try:
             reply = self._post("message", {"parts": [{"type": "text", "text": prompt}]})
             error = reply["info"].get("error")
+        except urllib.error.HTTPError as failure:
+            with failure:
+                error = f"HTTP {failure.code}"
         except OSError as failure:
-            error = failure
+            error = str(failure)
         said = self._agent.ask(f"/session/{self._session}/message", self.folder, None)
         ids = [each["info"]["id"] for each in said if each["info"]["role"] == "user"]
         self.prompts += [each for each in ids[-1:] if each not in self.prompts]
@@ -136,7 +140,8 @@ class _Conversation(Conversation):
         try:
             reply = self._post(action, body)
         except urllib.error.HTTPError as error:
-            return Outcome(False, f"HTTP {error.code}: {error.read(300).decode(errors='replace')}")
+            with error:
+                return Outcome(False, f"HTTP {error.code}: {error.read(300).decode(errors='replace')}")
         except OSError as error:  # it was killed, or hangs
             return Outcome(False, str(error))
         return Outcome(True, str(reply.get("revert") or ""))

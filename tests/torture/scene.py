@@ -30,13 +30,13 @@ class Scene:
         notes: Figures for the table.
     """
 
-    def __init__(self, place: Path, make: Callable[[Path], Agent], *, home: str = "home") -> None:
+    def __init__(self, place: Path, make: Callable[[Path, Path], Agent], *, home: str = "home") -> None:
         self.place = place
         self.folder = place / "project"
         self.outside = place / "outside"
         for folder in (self.folder, self.outside):
             folder.mkdir(parents=True)
-        self.agent = make(place / home)
+        self.agent = make(place / home, place / "user")
         self.without: set[str] = set()
         self.problems: list[str] = []
         self.notes: list[str] = []

@@ -25,8 +25,8 @@ class Sidecar(Agent):
         " `context/revertTo {restore: \"both\"}`, `context/undo {restore: \"both\"}`"
     )  # fmt: skip
 
-    def __init__(self, home: Path, model: FakeModel, prefix: Sequence[str] = ()) -> None:
-        super().__init__(home, model, prefix)
+    def __init__(self, home: Path, user: Path, model: FakeModel, prefix: Sequence[str] = ()) -> None:
+        super().__init__(home, user, model, prefix)
         self._server: Server | None = None
         self._opened: list[Json] = []
         self._numbers = itertools.count(1)
@@ -51,7 +51,7 @@ class Sidecar(Agent):
     def server(self) -> Server:
         """The running one, started if need be, with all sessions open."""
         if self._server is None:
-            launch = Launch(self.home / "store", "lsp", env=self.environment(), wrapper=self.prefix, private=self.home)
+            launch = Launch(self.home / "store", "lsp", env=self.environment(), wrapper=self.prefix, private=self.user)
             self._server = Server(launch)
             self._server.initialize()
             for params in self._opened:

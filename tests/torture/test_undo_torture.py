@@ -64,7 +64,7 @@ def test_undo(name: str, case: Case, model: FakeModel, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         if case.small_disk:
             stack.enter_context(_small_disk(tmp_path / case.home, case.small_disk))
-        scene = Scene(tmp_path, lambda home: AGENTS[name](home, model, prefix), home=case.home)
+        scene = Scene(tmp_path, lambda home, user: AGENTS[name](home, user, model, prefix), home=case.home)
         stack.callback(scene.agent.close)
         try:
             case.play(scene)
