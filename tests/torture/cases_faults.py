@@ -21,6 +21,7 @@ def killed_in_between(scene: Scene) -> None:
     before = scene.look()
     for reached in (1, 10, MANY):
         scene.turn(*(Write(name, f"changed {reached}\n") for name in names), Write("new.txt", "new\n"))
+        turned = scene.look()
         changed = {name: (scene.folder / name).stat().st_size for name in names}
 
         def moment(reached: int = reached, changed: dict[str, int] = changed) -> bool:
@@ -31,7 +32,7 @@ def killed_in_between(scene: Scene) -> None:
             return back >= reached
 
         scene.killed_during(scene.conversation.undo, moment)
-        scene.expect(before, f"killed at {reached} and asked again", scene.undo())
+        scene.expect(before, f"killed at {reached} and asked again", scene.undo(), since=turned)
 
 
 @case("no room on the disk of the agent's data", "ENOSPC", small_disk=64)

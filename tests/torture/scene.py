@@ -114,9 +114,11 @@ class Scene:
 
     # the judgement
 
-    def expect(self, wanted: Tree, what: str = "after undo", outcome: Outcome | None = None) -> None:
-        """The folder must be this now; repositories and untouched files must be as before the undo."""
-        found = wanted.differences(self.look(), self._before_undo or wanted)
+    def expect(
+        self, wanted: Tree, what: str = "after undo", outcome: Outcome | None = None, *, since: Tree | None = None
+    ) -> None:
+        """The folder must be this now; repositories and untouched files must be as before the undo, or `since` then."""
+        found = wanted.differences(self.look(), since or self._before_undo or wanted)
         if found:
             told = "" if outcome is None or outcome.done else f" (it said: {outcome.said[:160]})"
             self.problems.append(f"{what}: {', '.join(found)}{told}")
