@@ -45,8 +45,11 @@ export interface OpenOptions extends Pick<SessionOpenParams, "sessionId" | "path
   readonly show?: boolean;
 }
 
-/** What changed: see `kind` of the notifications in the protocol; `state`: anything about the session's state. */
-export type TimeleapChange = ContextDidChange["kind"] | SessionDidChange["kind"] | "state";
+/**
+ * What changed: see `kind` of the notifications in the protocol; `files`: a snapshot of files was taken, or they were put back;
+ * `state`: anything about the session's state.
+ */
+export type TimeleapChange = ContextDidChange["kind"] | SessionDidChange["kind"] | "files" | "state";
 
 export interface TimeleapSession {
   readonly id: string;

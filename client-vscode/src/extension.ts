@@ -9,6 +9,7 @@ import { ApprovalQuestions } from "./commands/approvalQuestions.js";
 import { compactCommand } from "./commands/compactCommand.js";
 import { dmailCommands } from "./commands/dmailCommands.js";
 import { documentCommands } from "./commands/documentCommands.js";
+import { fileCommands } from "./commands/fileCommands.js";
 import { installCommand } from "./commands/installCommand.js";
 import { pinCommands } from "./commands/pinCommands.js";
 import { registerCommands, type Handlers, type Workbench } from "./commands/register.js";
@@ -18,6 +19,7 @@ import { sessionCommands } from "./commands/sessionCommands.js";
 import { timeTravelCommands } from "./commands/timeTravel.js";
 import { transferCommands } from "./commands/transferCommands.js";
 import { Documents } from "./documents/documents.js";
+import { FileContents } from "./documents/fileContents.js";
 import { locateServer } from "./server/locate.js";
 import { ManagedEnvironment } from "./server/managed.js";
 import { run } from "./server/programs.js";
@@ -61,6 +63,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     sessions,
     views,
     documents,
+    new FileContents(sessions),
     approvals,
     new StatusBar(sessions, approvals),
     new ApprovalQuestions(bench),
@@ -86,6 +89,7 @@ function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
     ...compactCommand(bench),
     ...dmailCommands(bench),
     ...documentCommands(bench),
+    ...fileCommands(bench),
     ...transferCommands(bench),
     ...searchCommands(bench),
     ...pinCommands(bench),

@@ -16,6 +16,8 @@ export interface Settings {
   readonly maxContextSize: number | null;
   readonly openNewest: boolean;
   readonly useLanguageModel: boolean;
+  /** When sessions that this window makes save the workspace's files. */
+  readonly filesMode: "off" | "checkpoint" | "turn";
 }
 
 /** A change of these needs another server. */
@@ -32,6 +34,7 @@ export function readSettings(): Settings {
     maxContextSize: given.get<number | null>("maxContextSize", null),
     openNewest: given.get("openNewest", true),
     useLanguageModel: given.get("useLanguageModel", true),
+    filesMode: given.get("files.mode", "off"),
   };
 }
 

@@ -7,6 +7,7 @@ import { oneLine } from "../text/format.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal } from "./report.js";
 import { writableSession } from "./targets.js";
+import { andFiles, carryOut, chooseRestoring, forecast } from "./restoring.js";
 import { amount, confirm, kept, offerUndo } from "./timeTravel.js";
 
 /** How much of the note a question shows. */
@@ -21,15 +22,19 @@ export function dmailCommands(bench: Workbench): Handlers {
 
 async function deliver(bench: Workbench): Promise<void> {
   const { session, message } = waiting(bench);
-  const plan = await session.request("context/deliverDMail", { dryRun: true });
-  const agreed = await confirm(
-    vscode.l10n.t("Deliver the D-Mail?"),
-    `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
-    vscode.l10n.t("Deliver"),
+  const forecasted = await forecast(session, "context/deliverDMail", {});
+  const { plan } = forecasted;
+  const restoring = await chooseRestoring(
+    {
+      message: vscode.l10n.t("Deliver the D-Mail?"),
+      detail: `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
+      button: vscode.l10n.t("Deliver"),
+    },
+    forecasted,
   );
-  if (agreed) {
-    const done = await session.request("context/deliverDMail", { expectedHead: plan.head });
-    offerUndo(bench, session, done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(done)));
+  if (restoring) {
+    const done = await carryOut(session, "context/deliverDMail", { expectedHead: plan.head }, restoring);
+    offerUndo(bench, session, done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(done)) + andFiles(done));
   }
 }
 

@@ -104,6 +104,17 @@ function wordsForKind(kind: string, message: string): Words {
       return { message: vscode.l10n.t("A program that does not work through Timeleap has changed this session. Take over what it wrote?"), steps: [reload()] };
     case "methodNotFound":
       return { message: vscode.l10n.t("This server cannot do that yet: {0}", message), steps: [] };
+    case "filesUnavailable":
+    case "filesTooLarge":
+      return { message: vscode.l10n.t("Files were not looked at: {0} Everything else works.", message), steps: [filesMode()] };
+    case "filesBusy":
+      return { message: vscode.l10n.t("Another program is saving or putting back files of this folder, so nothing was done. Try again in a moment."), steps: [] };
+    case "filesIncomplete":
+      return { message: vscode.l10n.t("Putting files back was interrupted: {0}", message), steps: [logs()] };
+    case "snapshotNotFound":
+      return { message: vscode.l10n.t("The files as they were then are no longer kept, so nothing was done: {0}", message), steps: [] };
+    case "filesConflict":
+      return { message: vscode.l10n.t("Files were changed after the last message, by you or another program, so nothing was done: {0}", message), steps: [] };
     case "corrupted":
     case "storageFailure":
       return { message: vscode.l10n.t("The session's files cannot be used: {0}", message), steps: [logs()] };
@@ -130,6 +141,10 @@ function install(): Step {
 
 function chooseInterpreter(): Step {
   return { title: vscode.l10n.t("Choose an Interpreter"), command: "timeleap.openSettings" };
+}
+
+function filesMode(): Step {
+  return { title: vscode.l10n.t("When Files Are Saved…"), command: "timeleap.setFilesMode" };
 }
 
 function show(view: "checkpoints" | "timelines"): Step {

@@ -1,7 +1,7 @@
 /** Checkpoints, going back, and undoing that. Whatever goes is shown from a dry run first, and can be brought back. */
 
 import * as vscode from "vscode";
-import type { HistoryStep, RewriteResult, UndoResult } from "timeleap-client";
+import type { HistoryStep, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import { checkpoints, exact, listed, messages, oneLine, tokens } from "../text/format.js";
@@ -13,6 +13,7 @@ import { timelineName, TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint, pickTimeline } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal, report } from "./report.js";
+import { andFiles, carryOut, chooseRestoring, CONVERSATION, forecast, restoreFiles, type Forecast, type Restoring } from "./restoring.js";
 import { target, writableSession } from "./targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
@@ -48,17 +49,35 @@ async function revertTo(bench: Workbench, node: unknown): Promise<void> {
   if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
     throw new Refusal(vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
   }
-  const checkpointUid = checkpoint.uid;
   const name = checkpointName(checkpoint);
-  const plan = await session.request("context/revertTo", { checkpointUid, dryRun: true });
-  const agreed = await confirm(
-    vscode.l10n.t("Revert to “{0}”?", name),
-    `${vscode.l10n.t("This checkpoint and everything after it goes: {0}.", amount(plan))}\n\n${kept()}`,
-    vscode.l10n.t("Revert"),
+  await revert(bench, session, { checkpointUid: checkpoint.uid }, {
+    question: vscode.l10n.t("Revert to “{0}”?", name),
+    goes: (gone) => vscode.l10n.t("This checkpoint and everything after it goes: {0}.", gone),
+    done: (gone) => vscode.l10n.t("Reverted to “{0}”: {1} set aside.", name, gone),
+  });
+}
+
+interface RevertWords {
+  readonly question: string;
+  readonly goes: (gone: string) => string;
+  readonly done: (gone: string) => string;
+}
+
+async function revert(bench: Workbench, session: Session, to: { checkpointUid: string } | { messageIndex: number }, words: RevertWords): Promise<void> {
+  const forecasted = await forecast(session, "context/revertTo", to);
+  const { plan } = forecasted;
+  const restoring = await chooseRestoring(
+    { message: words.question, detail: `${words.goes(amount(plan))}\n\n${kept()}`, button: vscode.l10n.t("Revert"), filesOnly: true },
+    forecasted,
   );
-  if (agreed) {
-    const done = await session.request("context/revertTo", { checkpointUid, expectedHead: plan.head });
-    offerUndo(bench, session, done, vscode.l10n.t("Reverted to “{0}”: {1} set aside.", name, amount(done)));
+  if (!restoring) {
+    return;
+  }
+  const done = await carryOut(session, "context/revertTo", { ...to, expectedHead: plan.head }, restoring);
+  if (restoring.restore === "files") {
+    offerFilesBack(bench, session, done.files);
+  } else {
+    offerUndo(bench, session, done, words.done(amount(done)) + andFiles(done));
   }
 }
 
@@ -73,16 +92,11 @@ async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
   }
   const { index: messageIndex, message } = row instanceof MessageNode ? row.entry : row.from;
   const name = oneLine(row instanceof MessageNode ? gistOf(message) : row.call.function.name, 50) || roleName(message.role);
-  const plan = await session.request("context/revertTo", { messageIndex, dryRun: true });
-  const agreed = await confirm(
-    vscode.l10n.t("Revert to before “{0}”?", name),
-    `${vscode.l10n.t("This message and everything after it goes: {0}.", amount(plan))}\n\n${kept()}`,
-    vscode.l10n.t("Revert"),
-  );
-  if (agreed) {
-    const done = await session.request("context/revertTo", { messageIndex, expectedHead: plan.head });
-    offerUndo(bench, session, done, vscode.l10n.t("Reverted to before “{0}”: {1} set aside.", name, amount(done)));
-  }
+  await revert(bench, session, { messageIndex }, {
+    question: vscode.l10n.t("Revert to before “{0}”?", name),
+    goes: (gone) => vscode.l10n.t("This message and everything after it goes: {0}.", gone),
+    done: (gone) => vscode.l10n.t("Reverted to before “{0}”: {1} set aside.", name, gone),
+  });
 }
 
 async function clear(bench: Workbench): Promise<void> {
@@ -113,7 +127,8 @@ async function step(bench: Workbench, direction: Direction): Promise<void> {
     await undoWithoutSteps(bench, session, direction);
     return;
   }
-  const plan = await planOf(session, direction);
+  const forecasted = await planOf(session, direction);
+  const { plan } = forecasted;
   const [{ kind } = { kind: "restore" as const }] = plan.steps;
   const [undoing, name] = [direction === "context/undo", stepName(kind)];
   const left = plan[DIRECTIONS[direction].count];
@@ -124,14 +139,16 @@ async function step(bench: Workbench, direction: Direction): Promise<void> {
     `\n${vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.")}`,
   ].filter((line) => line !== "");
   const question = undoing ? vscode.l10n.t("Undo the last change ({0})?", name) : vscode.l10n.t("Do the undone change again ({0})?", name);
-  if (await confirm(question, detail.join("\n"), undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"))) {
-    sayStep(bench, session, direction, await session.request(direction, { expectedHead: plan.head }));
+  const button = undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo");
+  const restoring = await chooseRestoring({ message: question, detail: detail.join("\n"), button }, forecasted);
+  if (restoring) {
+    sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: plan.head }, restoring));
   }
 }
 
-async function planOf(session: Session, direction: Direction): Promise<UndoResult> {
+async function planOf(session: Session, direction: Direction): Promise<Forecast<UndoResult>> {
   try {
-    return await session.request(direction, { dryRun: true });
+    return await forecast(session, direction, {});
   } catch (error) {
     throw isTimeleapError(error, DIRECTIONS[direction].kind) ? nothingTo(direction) : error;
   }
@@ -159,19 +176,19 @@ function sayStep(bench: Workbench, session: Session, direction: Direction, done:
   const undone = direction === "context/undo";
   const message = undone ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
   const back: Direction = undone ? "context/redo" : "context/undo";
-  offer(bench, message, {
+  offer(bench, message + andFiles(done), {
     title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
-    run: () => stepAtOnce(bench, session, back, done.head),
+    run: () => stepAtOnce(bench, session, back, done),
   });
 }
 
-/** Without asking if nothing has happened since. */
-async function stepAtOnce(bench: Workbench, session: Session, direction: Direction, head: string): Promise<void> {
+/** Without asking if nothing has happened since; files that went along go back along. */
+async function stepAtOnce(bench: Workbench, session: Session, direction: Direction, { head, files }: Pick<UndoResult, "head" | "files">): Promise<void> {
   if (session.state.head !== head) {
     await step(bench, direction);
     return;
   }
-  sayStep(bench, session, direction, await session.request(direction, { expectedHead: head }));
+  sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: head }, files ? { restore: "both" } : CONVERSATION));
 }
 
 function stepName(kind: HistoryStep["kind"]): string {
@@ -202,16 +219,28 @@ async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
 }
 
 async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
-  const plan = await session.request("context/restoreTimeline", { timelineId, dryRun: true });
-  const agreed = await confirm(
-    vscode.l10n.t("Restore the timeline “{0}”?", name),
-    `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
-    vscode.l10n.t("Restore"),
+  const forecasted = await forecast(session, "context/restoreTimeline", { timelineId });
+  const { plan } = forecasted;
+  const restoring = await chooseRestoring(
+    {
+      message: vscode.l10n.t("Restore the timeline “{0}”?", name),
+      detail: `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
+      button: vscode.l10n.t("Restore"),
+    },
+    forecasted,
   );
-  if (agreed) {
-    const done = await session.request("context/restoreTimeline", { timelineId, expectedHead: plan.head });
-    offerUndo(bench, session, done, vscode.l10n.t("Restored: {0}.", size(done)));
+  if (restoring) {
+    const done = await carryOut(session, "context/restoreTimeline", { timelineId, expectedHead: plan.head }, restoring);
+    offerUndo(bench, session, done, vscode.l10n.t("Restored: {0}.", size(done)) + andFiles(done));
   }
+}
+
+/** Says which files were put back, with the way back. */
+export function offerFilesBack(bench: Workbench, session: Session, restored: RestoredFiles | undefined): void {
+  const message = vscode.l10n.t("The conversation is as it was.") + andFiles({ ...(restored ? { files: restored } : {}) });
+  const snapshot = restored?.before;
+  const run = async (before: string): Promise<void> => offerFilesBack(bench, session, (await restoreFiles(session, before)).files);
+  offer(bench, message, ...(snapshot === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => run(snapshot) }]));
 }
 
 /** One more button of a message. */
@@ -224,12 +253,12 @@ interface Offer {
 export function offerUndo(
   bench: Workbench,
   session: Session,
-  done: { readonly head: string; readonly timelineId?: string },
+  done: Pick<RewriteResult, "head" | "timelineId" | "files">,
   message: string,
   ...more: readonly Offer[]
 ): void {
-  const { timelineId, head } = done;
-  const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => takeBack(bench, session, timelineId, head) }];
+  const { timelineId } = done;
+  const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => takeBack(bench, session, timelineId, done) }];
   offer(bench, message, ...undoing, ...more);
 }
 
@@ -245,17 +274,18 @@ function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): 
 }
 
 /** At once if nothing has happened since; else what came since would go, and is asked about. */
-async function takeBack(bench: Workbench, session: Session, timelineId: string, head: string): Promise<void> {
+async function takeBack(bench: Workbench, session: Session, timelineId: string, { head, files }: Pick<RewriteResult, "head" | "files">): Promise<void> {
+  const restoring: Restoring = files ? { restore: "both" } : CONVERSATION;
   if (session.state.head !== head) {
     await restore(bench, session, timelineId, vscode.l10n.t("before the change"));
     return;
   }
   if (bench.sidecar.serves("context/undo")) {
-    sayStep(bench, session, "context/undo", await session.request("context/undo", { expectedHead: head }));
+    sayStep(bench, session, "context/undo", await carryOut(session, "context/undo", { expectedHead: head }, restoring));
     return;
   }
-  const done = await session.request("context/restoreTimeline", { timelineId, expectedHead: head });
-  offerUndo(bench, session, done, vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)));
+  const done = await carryOut(session, "context/restoreTimeline", { timelineId, expectedHead: head }, restoring);
+  offerUndo(bench, session, done, vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) + andFiles(done));
 }
 
 /** The editor adds its own Cancel. */

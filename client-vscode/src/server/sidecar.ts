@@ -54,6 +54,8 @@ const NOTIFICATIONS = [
   "session/warning",
   "approval/didRequest",
   "approval/didResolve",
+  "files/didSnapshot",
+  "files/didRestore",
 ] as const satisfies readonly (keyof Notifications)[];
 
 type Listener = (params: never) => void;

@@ -6,7 +6,7 @@ import { Pages } from "./pages.js";
 export const PAGE = 100;
 
 /** Reads from one session. */
-export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines">(
+export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines" | "files/diff">(
   method: M,
   params: Omit<Methods[M]["params"], "sessionId">,
 ) => Promise<Methods[M]["result"]>;
@@ -31,6 +31,8 @@ export interface Span {
   readonly checkpoint: Checkpoint;
   /** The one before it; undefined: there is none, or it is not loaded yet. */
   readonly previous: Checkpoint | undefined;
+  /** The one after it; undefined: it is the newest. */
+  readonly next: Checkpoint | undefined;
   readonly start: number;
   readonly end: number;
 }
@@ -72,6 +74,7 @@ export class Log {
     return all.map((checkpoint, index) => ({
       checkpoint,
       previous: all[index + 1],
+      next: all[index - 1],
       start: checkpoint.messageCount,
       end: all[index - 1]?.messageCount ?? this.options.total(),
     }));

@@ -6,6 +6,7 @@ import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOpti
 import { Disposables } from "../lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
 import type { StorageTrouble } from "../server/storageTrouble.js";
+import { SessionFiles } from "./files.js";
 import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
 import { Timelines } from "./timelines.js";
@@ -14,8 +15,11 @@ import { Timelines } from "./timelines.js";
 type SessionMethod = { [M in keyof Methods]: Methods[M]["params"] extends { sessionId: string } ? M : never }[keyof Methods];
 type Params<M extends SessionMethod> = Omit<Methods[M]["params"], "sessionId">;
 
-/** What happened: the kind of the notification; `state`: a fresh look at the server's state. */
-export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] | "state";
+/**
+ * What happened: the kind of the notification; `files`: a snapshot of files was taken, or they were put back; `state`: a fresh look
+ * at the server's state.
+ */
+export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] | "files" | "state";
 
 /** Milliseconds without news after which the state is asked for; it has what notifications leave out, such as pending tokens. */
 const SETTLE = 200;
@@ -31,6 +35,7 @@ export class Session extends Disposables {
   readonly onDidChange = this.changed.event;
   readonly log: Log;
   readonly timelines: Timelines;
+  readonly files: SessionFiles;
   private settling: NodeJS.Timeout | undefined;
 
   constructor(
@@ -46,6 +51,7 @@ export class Session extends Disposables {
     const read = ((method: SessionMethod, params: object) => this.request(method, params)) as Read;
     this.log = new Log({ read, total: () => this.present.context.messageCount, ...(firstPage ? { first: firstPage } : {}) });
     this.timelines = new Timelines(read);
+    this.files = new SessionFiles(read);
   }
 
   get id(): string {
@@ -135,6 +141,13 @@ export class Session extends Disposables {
     }
   }
 
+  /** A snapshot of files was taken, or files were put back. */
+  filesChanged(): void {
+    this.files.forgetDisk();
+    this.changed.fire("files");
+    this.settle();
+  }
+
   /** Opens the session on another server. */
   async reopen(): Promise<void> {
     const { path, access, attach } = this.how;
@@ -159,6 +172,7 @@ export class Session extends Disposables {
     this.present = state;
     this.log.reset();
     this.timelines.reset();
+    this.files.forgetDisk();
     this.changed.fire("state");
   }
 
@@ -178,6 +192,8 @@ export class Session extends Disposables {
           // A change that came meanwhile has asked for a later look.
           if (state.head === this.present.head) {
             this.present = state;
+            // What was written, an agent's tools may have done something for.
+            this.files.forgetDisk();
             this.changed.fire("state");
           }
         },

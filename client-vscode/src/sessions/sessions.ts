@@ -58,6 +58,9 @@ export class Sessions extends Disposables {
       }
       this.listChanged.fire(undefined);
     }));
+    for (const name of ["files/didSnapshot", "files/didRestore"] as const) {
+      this.register(sidecar.onNotification(name, ({ sessionId }) => this.open_.get(sessionId)?.filesChanged()));
+    }
     this.register(sidecar.onDidConnect((reconnected) => this.reconnect(reconnected)));
   }
 

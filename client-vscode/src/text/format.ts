@@ -63,6 +63,14 @@ export function checkpoints(count: number): string {
   return count === 1 ? vscode.l10n.t("1 checkpoint") : vscode.l10n.t("{0} checkpoints", exact(count));
 }
 
+export function files(count: number): string {
+  return count === 1 ? vscode.l10n.t("1 file") : vscode.l10n.t("{0} files", exact(count));
+}
+
+export function bytes(count: number): string {
+  return vscode.l10n.t("{0} bytes", exact(count));
+}
+
 export function tokens(count: number): string {
   return vscode.l10n.t("{0} tokens", short(count));
 }

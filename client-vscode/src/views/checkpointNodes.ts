@@ -3,7 +3,8 @@
 import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
-import { exact, fullTime, listed, messages, oneLine, relativeTime, short } from "../text/format.js";
+import { exact, files, fullTime, listed, messages, oneLine, relativeTime, short } from "../text/format.js";
+import { ChangedFilesNode } from "./fileNodes.js";
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
@@ -63,14 +64,14 @@ export class CheckpointNode extends TreeNode {
     super(parent);
     this.id = `${prefix}/${span.checkpoint.uid}`;
     const { createdAt } = span.checkpoint;
-    this.facts = [createdAt === undefined ? "" : relativeTime(createdAt), this.growth(), this.waiting()].filter(Boolean).join(" · ");
+    this.facts = [createdAt === undefined ? "" : relativeTime(createdAt), this.growth(), this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
   }
 
   /** Whether it can stand for another one. */
   isAs({ id, parent, place, span, facts }: CheckpointNode): boolean {
     const { session, log } = this.place;
     const { previous, start, end } = this.span;
-    const sameSpan = span.previous === previous && span.start === start && span.end === end;
+    const sameSpan = span.previous === previous && span.start === start && span.end === end && sameFiles(span, this.span);
     return this.id === id && this.parent === parent && session === place.session && log === place.log && sameSpan && this.facts === facts;
   }
 
@@ -88,12 +89,29 @@ export class CheckpointNode extends TreeNode {
       tooltip: this.tooltip(),
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, this.facts),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
-      ...(this.span.end > this.span.start ? { expands: "collapsed" as const } : {}),
+      ...(this.span.end > this.span.start || this.changed() ? { expands: "collapsed" as const } : {}),
     });
   }
 
-  override children(): Promise<TreeNode[]> {
-    return messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
+  override async children(): Promise<TreeNode[]> {
+    const rows = await messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
+    const changed = this.changed();
+    return changed ? [changed, ...rows] : rows;
+  }
+
+  /** The row of the files that changed in it; undefined: nothing is known of them, or none did. */
+  private changed(): ChangedFilesNode | undefined {
+    const { checkpoint, next } = this.span;
+    const { session, log } = this.place;
+    const from = checkpoint.files?.snapshot;
+    const to = next?.files?.snapshot;
+    // What came after the last checkpoint of a timeline is not on the disk any more.
+    if (from === undefined || (to === undefined && (next !== undefined || log.timelineId !== undefined))) {
+      return undefined;
+    }
+    // With snapshots at the ends of turns the next checkpoint's count is what came after the last of them.
+    const count = session.state.files?.mode === "turn" ? undefined : next?.files?.changed;
+    return count === 0 ? undefined : new ChangedFilesNode(this, { session, from, to }, count, this.setting.refresh);
   }
 
   /** Messages and tokens since the checkpoint before it; for the first, since the beginning. */
@@ -104,7 +122,8 @@ export class CheckpointNode extends TreeNode {
     }
     const more = checkpoint.messageCount - (previous?.messageCount ?? 0);
     const tokens = checkpoint.tokenCount - (previous?.tokenCount ?? 0);
-    const grown = [more === 0 ? "" : `+${messages(more)}`];
+    const changed = checkpoint.files?.changed ?? 0;
+    const grown = [more === 0 ? "" : `+${messages(more)}`, changed === 0 ? "" : vscode.l10n.t("{0} changed", files(changed))];
     if (tokens !== 0) {
       grown.push(vscode.l10n.t("{0} tokens", `${tokens > 0 ? "+" : "−"}${short(Math.abs(tokens))}`));
     }
@@ -118,6 +137,12 @@ export class CheckpointNode extends TreeNode {
     return here ? vscode.l10n.t("a D-Mail waits") : "";
   }
 
+  /** Where the view says for the whole session why no files are saved, no row does. */
+  private unsaved(): string {
+    const failed = this.span.checkpoint.files?.error !== undefined && this.place.session.state.files?.problem === undefined;
+    return failed ? vscode.l10n.t("files not saved") : "";
+  }
+
   private tooltip(): vscode.MarkdownString {
     const { checkpoint, start, end } = this.span;
     const text = new vscode.MarkdownString();
@@ -128,9 +153,33 @@ export class CheckpointNode extends TreeNode {
       [vscode.l10n.t("Messages before it"), exact(checkpoint.messageCount)],
       [vscode.l10n.t("Messages in it"), exact(end - start)],
       [vscode.l10n.t("Tokens at it"), exact(checkpoint.tokenCount)],
+      ...filesInTooltip(checkpoint),
     ];
     return text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
   }
+}
+
+/** Whether the same files changed in both: those between the same snapshots. */
+function sameFiles(one: Span, other: Span): boolean {
+  const snapshot = one.checkpoint.files?.snapshot;
+  const both = snapshot === other.checkpoint.files?.snapshot;
+  return both && (snapshot === undefined || one.next?.files?.snapshot === other.next?.files?.snapshot);
+}
+
+function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][] {
+  if (saved?.error) {
+    return [[vscode.l10n.t("Files"), vscode.l10n.t("not saved: {0}", cell(saved.error.message))]];
+  }
+  if (saved?.snapshot === undefined) {
+    return [];
+  }
+  const skipped = saved.skipped ?? 0;
+  return [[vscode.l10n.t("Files"), listed([vscode.l10n.t("saved"), skipped === 0 ? "" : vscode.l10n.t("{0} left out", files(skipped))])]];
+}
+
+/** As text in a table. */
+function cell(text: string): string {
+  return oneLine(text, 200).replace(/[\\`*_{}[\]()#+\-.!|<>~&]/gu, "\\$&");
 }
 
 /** How the server labels the checkpoint before a note that has arrived. */

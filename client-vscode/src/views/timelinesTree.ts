@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Timeline } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { checkpoints, exact, fullTime, messages, relativeTime } from "../text/format.js";
+import { bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../text/format.js";
 import { checkpointRows, newSetting, type Setting } from "./checkpointNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 import { NodeTree } from "./tree.js";
@@ -70,7 +70,7 @@ export class TimelineNode extends TreeNode {
       label: this.name,
       description: [...age, messages(messageCount), checkpoints(checkpointCount)].join(" · "),
       icon: ICONS[this.timeline.reason],
-      tooltip: [this.name, ...(createdAt === undefined ? [] : [fullTime(createdAt)]), file, vscode.l10n.t("{0} bytes", exact(bytes))].join("\n"),
+      tooltip: [this.name, ...(createdAt === undefined ? [] : [fullTime(createdAt)]), file, sizeInBytes(bytes)].join("\n"),
       context: "timeline",
       ...(messageCount + checkpointCount > 0 ? { expands: "collapsed" as const } : {}),
     });

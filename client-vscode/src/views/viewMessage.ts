@@ -1,6 +1,7 @@
 /** The line above the rows: what is going on, where it is not as usual. */
 
 import * as vscode from "vscode";
+import type { FilesProblem } from "timeleap-client";
 import type { SidecarState } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
@@ -57,7 +58,39 @@ function aboutSession({ shown }: Situation["sessions"]): string[] {
   const { archived, warnings } = shown.state;
   return [
     ...(shown.writable ? [] : [whyReadOnly(shown)]),
+    ...filesMessage(shown),
     ...(archived ? [vscode.l10n.t("This session is archived.")] : []),
     ...warnings.slice(0, 3).map((warning) => `⚠ ${warning.message}`),
   ];
+}
+
+/** Why files are not saved though they should be; said here, and not at each checkpoint. */
+function filesMessage({ state }: Session): string[] {
+  const problem = state.files?.problem;
+  // Where nobody asked for files only what has been left half done matters.
+  return problem && (state.files?.mode !== "off" || problem.kind === "filesIncomplete") ? [problemInWords(problem)] : [];
+}
+
+/** With what to do about it. Everything but the files works as ever. */
+export function problemInWords({ kind, reason, message }: FilesProblem): string {
+  if (kind === "filesIncomplete") {
+    return vscode.l10n.t("Putting files back was interrupted: {0}", message);
+  }
+  const why = kind === "filesUnavailable" ? reasonInWords(reason) : undefined;
+  return vscode.l10n.t("Files of the workspace are not saved: {0} Everything else works.", why ?? message);
+}
+
+function reasonInWords(reason: string | undefined): string | undefined {
+  switch (reason) {
+    case "noGit":
+      return vscode.l10n.t("git 2.36 or newer is needed, and was not found.");
+    case "notConfigured":
+      return vscode.l10n.t("the session belongs to no folder.");
+    case "rootMissing":
+      return vscode.l10n.t("the session's folder is not there, or is another one now.");
+    case "rootUnsafe":
+      return vscode.l10n.t("the session's folder is too large a part of this machine, such as a home folder.");
+    default:
+      return undefined;
+  }
 }

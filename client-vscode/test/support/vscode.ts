@@ -1,5 +1,6 @@
 /** The parts of the `vscode` module that the extension uses, in memory; what a person would do is set by the test. */
 
+import { readFile, stat } from "node:fs/promises";
 import { CancellationTokenSource, Disposable, EventEmitter, Uri, type ThemeColor } from "./vscodeTypes.js";
 
 export * from "./vscodeTypes.js";
@@ -24,6 +25,8 @@ export const user = {
   pick: (items: readonly unknown[]): unknown => items[0],
   /** Cancels whatever shows progress, at once. */
   cancels: false,
+  /** Titles of what has shown progress. */
+  progress: [] as string[],
   /** Chooses a folder or a file. */
   path: undefined as string | undefined,
   settings: new Map<string, unknown>(),
@@ -45,6 +48,7 @@ export const user = {
     this.input = () => undefined;
     this.pick = (items) => items[0];
     this.cancels = false;
+    this.progress = [];
     this.path = undefined;
     this.settings.clear();
     this.context.clear();
@@ -143,6 +147,21 @@ function say(kind: Said["kind"]) {
 const registered = new Map<string, (...args: unknown[]) => unknown>();
 const documentProviders = new Map<string, unknown>();
 
+interface FileSystem {
+  stat(uri: Uri): Promise<{ size: number }>;
+  readFile(uri: Uri): Promise<Uint8Array>;
+}
+
+const fileSystems = new Map<string, FileSystem>();
+
+function fileSystemOf({ scheme }: Uri): FileSystem {
+  const found = fileSystems.get(scheme);
+  if (!found) {
+    throw new Error(`no file system has the scheme ${scheme}`);
+  }
+  return found;
+}
+
 export const commands = {
   registerCommand(command: string, handler: (...args: unknown[]) => unknown): Disposable {
     if (registered.has(command)) {
@@ -182,8 +201,9 @@ export const window = {
     return Promise.resolve({ document });
   },
   setStatusBarMessage: () => new Disposable(() => undefined),
-  withProgress(_options: unknown, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>): Promise<unknown> {
+  withProgress(options: { title: string }, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>): Promise<unknown> {
     const source = new CancellationTokenSource();
+    user.progress.push(options.title);
     const done = task({ report: () => undefined }, source.token);
     if (user.cancels) {
       source.cancel();
@@ -248,6 +268,14 @@ export const workspace = {
   registerTextDocumentContentProvider(scheme: string, provider: unknown): Disposable {
     documentProviders.set(scheme, provider);
     return new Disposable(() => documentProviders.delete(scheme));
+  },
+  registerFileSystemProvider(scheme: string, provider: unknown): Disposable {
+    fileSystems.set(scheme, provider as FileSystem);
+    return new Disposable(() => fileSystems.delete(scheme));
+  },
+  fs: {
+    stat: async (uri: Uri): Promise<{ size: number }> => (uri.scheme === "file" ? stat(uri.fsPath) : fileSystemOf(uri).stat(uri)),
+    readFile: async (uri: Uri): Promise<Uint8Array> => (uri.scheme === "file" ? readFile(uri.fsPath) : fileSystemOf(uri).readFile(uri)),
   },
   async openTextDocument(uri: Uri): Promise<{ uri: Uri; getText(): string }> {
     const provider = documentProviders.get(uri.scheme) as { provideTextDocumentContent(uri: Uri, token: unknown): Promise<string> };

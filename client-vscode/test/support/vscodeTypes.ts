@@ -153,3 +153,39 @@ export enum QuickPickItemKind {
   Separator = -1,
   Default = 0,
 }
+
+export enum FileType {
+  Unknown = 0,
+  File = 1,
+  Directory = 2,
+  SymbolicLink = 64,
+}
+
+export enum FilePermission {
+  Readonly = 1,
+}
+
+export class FileSystemError extends Error {
+  constructor(
+    readonly code: string,
+    about: unknown,
+  ) {
+    super(String(about));
+  }
+
+  static FileNotFound(about: unknown): FileSystemError {
+    return new FileSystemError("FileNotFound", about);
+  }
+
+  static FileNotADirectory(about: unknown): FileSystemError {
+    return new FileSystemError("FileNotADirectory", about);
+  }
+
+  static NoPermissions(about: unknown): FileSystemError {
+    return new FileSystemError("NoPermissions", about);
+  }
+
+  static Unavailable(about: unknown): FileSystemError {
+    return new FileSystemError("Unavailable", about);
+  }
+}

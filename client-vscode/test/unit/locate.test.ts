@@ -15,6 +15,7 @@ const SETTINGS: Settings = {
   maxContextSize: null,
   openNewest: true,
   useLanguageModel: true,
+  filesMode: "off",
 };
 
 let folder: string;
