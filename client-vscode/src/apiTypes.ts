@@ -41,7 +41,7 @@ export interface TimeleapApi {
   readonly onDidChangeShownSession: vscode.Event<TimeleapSession | undefined>;
 }
 
-export interface OpenOptions extends Pick<SessionOpenParams, "sessionId" | "path" | "title" | "systemPrompt" | "workspace" | "autoCheckpoint"> {
+export interface OpenOptions extends Pick<SessionOpenParams, "sessionId" | "path" | "title" | "systemPrompt" | "workspace" | "autoCheckpoint" | "files"> {
   readonly show?: boolean;
 }
 

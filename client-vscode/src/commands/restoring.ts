@@ -38,7 +38,9 @@ const NAMED = 10;
 
 /** Asks what would happen, with the files if the session has snapshots of them. */
 export async function forecast<M extends Change>(session: Session, method: M, params: Params<M>): Promise<Forecast<Methods[M]["result"]>> {
-  if ((session.state.files?.snapshots ?? 0) === 0) {
+  const { mode, snapshots } = session.state.files ?? { mode: "off", snapshots: 0 };
+  // The count is as of a moment ago: where snapshots are taken there may be the first one by now.
+  if (mode === "off" && snapshots === 0) {
     return { plan: await send(session, method, { ...params, dryRun: true }) };
   }
   try {

@@ -15,13 +15,17 @@ const error = (kind: ErrorKind, data: object = {}): TimeleapError => new Timelea
 
 /** A session of a server that answers from a list; each request is noted. */
 function sessionOf(snapshots: number, ...answers: unknown[]) {
+  return sessionIn("off", snapshots, ...answers);
+}
+
+function sessionIn(mode: string, snapshots: number, ...answers: unknown[]) {
   const asked: Record<string, unknown>[] = [];
   const request = (method: string, params: object): Promise<unknown> => {
     asked.push({ method, ...params });
     const answer = answers.shift();
     return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
   };
-  return { asked, session: { state: { files: { mode: "checkpoint", snapshots, roots: [], bytes: 0 } }, request } as never };
+  return { asked, session: { state: { files: { mode, snapshots, roots: [], bytes: 0 } }, request } as never };
 }
 
 test("where there are no snapshots nothing is asked of files", async () => {
@@ -34,6 +38,12 @@ test("where there are some, one dry run says what happens to both", async () => 
   const { asked, session } = sessionOf(3, { head: "h1", files: NONE });
   expect((await forecast(session, "context/undo", {})).files).toEqual(NONE);
   expect(asked).toEqual([{ method: "context/undo", dryRun: true, restore: "both" }]);
+});
+
+test("where they are taken there may be the first one by now, and it is asked for", async () => {
+  const { asked, session } = sessionIn("checkpoint", 0, { head: "h1", files: NONE });
+  expect((await forecast(session, "context/undo", {})).files).toEqual(NONE);
+  expect(asked).toHaveLength(1);
 });
 
 test.each(["filesUnavailable", "filesTooLarge", "filesBusy", "filesIncomplete"] as const)("%s keeps the files back and not the conversation", async (kind) => {
