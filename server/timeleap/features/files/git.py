@@ -164,14 +164,14 @@ class Git:
     def blobs(self) -> BlobReader:
         return BlobReader(self)
 
-    def sizes(self, oids: Sequence[str], *, borrowing: bool = True) -> dict[str, int]:
+    def sizes(self, oids: Sequence[str]) -> dict[str, int]:
         """The sizes of those of the objects that exist."""
-        if not oids:
-            return {}
+        return parsed_sizes(self.batch_sizes(oids)) if oids else {}
+
+    def batch_sizes(self, oids: Sequence[str]) -> bytes:
+        """What git says of the sizes of objects, for `parsed_sizes`."""
         asked = "\n".join(dict.fromkeys(oids)).encode()
-        found = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked, borrowing=borrowing)
-        pairs = (line.split(b" ") for line in found.splitlines())
-        return {pair[0].decode(): int(pair[1]) for pair in pairs if pair[1] != b"missing"}
+        return self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
 
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, control: Control | None) -> tuple[bytes, bytes]:
@@ -286,6 +286,12 @@ class Parallel:
             raise result
         assert result is not None
         return result
+
+
+def parsed_sizes(output: bytes) -> dict[str, int]:
+    """The sizes of the objects that exist, by name."""
+    lines = (line.partition(" ") for line in output.decode("ascii").splitlines())
+    return {name: int(size) for name, _, size in lines if size != "missing"}
 
 
 def joined(paths: Iterable[bytes]) -> bytes:

@@ -39,13 +39,19 @@ from timeleap.storage.durable import atomic_write, list_directory, make_director
 from timeleap.storage.lock import FileLock
 
 REFS: Final = "refs/timeleap"
+INTENT: Final = "restore.json"
+ORIGIN: Final = "origin.json"
 WAIT_SECONDS: Final = 5.0
+_REMEMBERED: Final = 16  # commits
 _PAUSE_SECONDS: Final = 0.02
 _ATTRIBUTES: Final = b"* -text -filter -ident -eol -working-tree-encoding\n"
 _CONFIG: Final = b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 _ID: Final = re.compile(r"f(\d{1,9})-([0-9a-f]{12})\Z")
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 _FORMAT: Final = "%(refname) %(objectname) %(contents:subject)"
+_UNUSABLE: Final = re.compile(
+    r"(?:^|/)(?:\.\.?|\.git)?(?:/|\Z)|\0" + (r"|[\\:]" if os.name == "nt" else ""), re.IGNORECASE
+)
 _NO_OBJECT: Final = "0" * 40
 
 
@@ -127,9 +133,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def is_plain_path(path: str) -> bool:
     """True for a relative path that stays below the root and leads into no `.git`."""
-    if not path or "\0" in path or (os.name == "nt" and ("\\" in path or ":" in path)):
-        return False
-    return not any(part in ("", ".", "..") or part.casefold() == ".git" for part in path.split("/"))
+    return _UNUSABLE.search(path) is None
 
 
 class Commit(Struct, frozen=True):
@@ -160,6 +164,8 @@ class Repository:
         self.git = Git(self.path, root.path)
         self._file_lock = FileLock(self.path / "lock")
         self._held = 0
+        self._known_commits: dict[str, Commit] = {}
+        self._known_details: dict[str, Details] = {}
         self._create()
         origin = self.origin()
         self.git.alternate = origin.get("alternate")
@@ -173,6 +179,8 @@ class Repository:
             for name, content in (("info/attributes", _ATTRIBUTES), ("config", _CONFIG), ("HEAD", _HEAD)):
                 if _read(self.path / name) != content:
                     atomic_write(self.path / name, content)
+            if self.root.path != self.path and self.recorded_root() is None:
+                self.write_json(ORIGIN, {"root": str(self.root.path)})
 
     # The lock
 
@@ -214,7 +222,7 @@ class Repository:
 
     def origin(self) -> dict[str, Any]:
         """The members of origin.json: `root`, and `alternate` while objects of the user's repository are borrowed."""
-        origin = self.read_json("origin.json")
+        origin = self.read_json(ORIGIN)
         alternate = origin.get("alternate")
         if alternate is not None and not (isinstance(alternate, str) and Path(alternate).is_absolute()):
             del origin["alternate"]
@@ -223,10 +231,10 @@ class Repository:
     def borrow(self, alternate: Path | None) -> None:
         """Take objects from that folder, too; durably, before anything refers to them. None: no more."""
         self.git.alternate = None if alternate is None else str(alternate)
-        members: dict[str, Any] = {"root": str(self.root.path)}
+        members: dict[str, Any] = {"root": self.recorded_root() or str(self.root.path)}
         if alternate is not None:
             members["alternate"] = str(alternate)
-        self.write_json("origin.json", members)
+        self.write_json(ORIGIN, members)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A document of the folder; empty where there is none, or none that can be read."""
@@ -304,7 +312,14 @@ class Repository:
         members |= {"checkpoint": checkpoint_uid} if checkpoint_uid is not None else {}
         outer = self.git.text("mktree", stdin=f"100644 blob {details}\tdetails\n040000 tree {tree}\tfiles\n".encode())
         oid = self.git.text("commit-tree", outer, "-F", "-", stdin=json.dumps(members).encode("ascii"))
-        return Commit(oid, tree, details, session_uid, number, created, label, checkpoint_uid, changed, ms)
+        commit = Commit(oid, tree, details, session_uid, number, created, label, checkpoint_uid, changed, ms)
+        return self._remembered(commit)
+
+    def _remembered(self, commit: Commit) -> Commit:
+        while len(self._known_commits) >= _REMEMBERED:
+            del self._known_commits[next(iter(self._known_commits))]
+        self._known_commits[commit.oid] = commit
+        return commit
 
     def publish(self, commit: Commit) -> None:
         """Make a snapshot one that exists: the last step."""
@@ -319,8 +334,10 @@ class Repository:
 
     def read_commit(self, oid: str) -> Commit:
         """The snapshot of a commit. Raises CorruptedError if it is none of ours, GitError if there is none."""
+        if (known := self._known_commits.get(oid)) is not None:
+            return known
         message = self.git.run("cat-file", "commit", oid).partition(b"\n\n")[2]
-        return self._parsed(oid, message)
+        return self._remembered(self._parsed(oid, message))
 
     def _parsed(self, oid: str, message: bytes) -> Commit:
         listed = self.git.run("ls-tree", "-z", oid)
@@ -330,7 +347,11 @@ class Repository:
         return _commit(oid, entries[b"files"].decode(), entries[b"details"].decode(), _members(message))
 
     def read_details(self, commit: Commit) -> Details:
-        return Details.decode(self.git.run("cat-file", "blob", commit.details))
+        known = self._known_details.get(commit.details)
+        if known is None:
+            known = Details.decode(self.git.run("cat-file", "blob", commit.details))
+            self._known_details = {commit.details: known}  # one of a large tree may have megabytes
+        return known
 
     def store_details(self, details: Details) -> str:
         return self.git.text("hash-object", "-w", "-t", "blob", "--no-filters", "--stdin", stdin=details.encode())
@@ -364,6 +385,11 @@ class Repository:
                         return commit
         message = f"there is no snapshot {snapshot_id[:60]} of the session's files (any more)"
         raise SnapshotNotFoundError(message, snapshot=snapshot_id[:60])
+
+    def recorded_root(self) -> str | None:
+        """The root's path, as it was when the repository was made."""
+        root = self.read_json(ORIGIN).get("root")
+        return root if isinstance(root, str) else None
 
     def size(self) -> int:
         """Bytes on disk."""

@@ -22,12 +22,11 @@ from timeleap.features.files.compare import Difference, FileEntry, TreeState, di
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
 from timeleap.features.files.git import GitError
 from timeleap.features.files.records import LISTED, Control, Recovered, encode_paths
-from timeleap.features.files.repository import Commit, Repository
+from timeleap.features.files.repository import INTENT, Commit, Repository
 from timeleap.features.files.restore_plan import Work
 from timeleap.features.files.scanner import TEMPORARY, folders_of
 from timeleap.storage.durable import remove_file, storage_errors, sync_directory
 
-INTENT: Final = "restore.json"
 _SYNCED_ALONE: Final = 200
 """Up to so many files are synced one by one; for more it takes less to sync all there is."""
 

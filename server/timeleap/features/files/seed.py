@@ -14,12 +14,13 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from timeleap.features.files.git import Git, GitError, joined, split
+from timeleap.features.files.git import Git, GitError, Parallel, joined, parsed_sizes, split
 from timeleap.features.files.records import FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import REFS, Repository, is_plain_path
 from timeleap.features.files.roots import UserRepository
@@ -106,9 +107,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class Seed(Struct, frozen=True):
-    """An index to begin with: `dropped` paths are not to be kept, `rehashed` ones to be read again."""
+    """An index to begin with: `dropped` paths are not to be kept, `rehashed` ones to be read again; `facts` are those of
+    the files it speaks of and that are there."""
 
-    paths: list[str]
+    facts: dict[str, os.stat_result]
     dropped: list[bytes]
     rehashed: list[bytes]
 
@@ -132,23 +134,30 @@ def seed_index(repository: Repository, user: UserRepository, config: FilesConfig
     entries = read_index(data)
     repository.borrow(user.objects)
     try:
-        dropped, rehashed = _judged(repository.git, user, config, entries)
+        dropped, rehashed, facts_now = _judged(repository.git, user, config, entries)
     except GitError as error:
         repository.borrow(None)
         raise UnseededError from error
     target.write_bytes(data)
     os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # what changed since is told by comparison with it
-    unwanted = set(dropped)
-    paths = [to_text(entry.path) for entry in entries if entry.path not in unwanted]
-    return Seed(paths, dropped, rehashed)
+    for path in dropped:
+        facts_now.pop(to_text(path), None)
+    return Seed(facts_now, dropped, rehashed)
 
 
 def _judged(
     git: Git, user: UserRepository, config: FilesConfig, entries: list[IndexEntry]
-) -> tuple[list[bytes], list[bytes]]:
-    sizes = git.sizes([entry.oid for entry in entries if entry.mode != _GITLINK])
-    converted = _converted(git, user, entries)
+) -> tuple[list[bytes], list[bytes], dict[str, os.stat_result]]:
+    names = [entry.oid for entry in entries if entry.mode != _GITLINK]
+    attributes = ("check-attr", "-z", "--stdin", "filter", "ident", "working-tree-encoding")
+    paths = joined(entry.path for entry in entries)
+    running = Parallel(
+        lambda: git.batch_sizes(names), lambda: git.run(*attributes, stdin=paths, repository=user.folder)
+    )
+    facts = _facts(git.root, entries)
     excluded = _excluded(git, user, config)
+    sizes = parsed_sizes(running.result(0))
+    converted = _converted(running.result(1))
     dropped: list[bytes] = []
     rehashed: list[bytes] = []
     for entry in entries:
@@ -161,14 +170,25 @@ def _judged(
         elif sizes[entry.oid] != entry.size or path in converted:
             # Another size: line ends, an encoding or keywords were converted, or the entry is not up to date.
             rehashed.append(path)
-    return dropped, rehashed
+    return dropped, rehashed, facts
 
 
-def _converted(git: Git, user: UserRepository, entries: list[IndexEntry]) -> set[bytes]:
-    """Paths whose content in the index is what a filter made of the file."""
-    names = ("filter", "ident", "working-tree-encoding")
-    asked = joined(entry.path for entry in entries)
-    fields = split(git.run("check-attr", "-z", "--stdin", *names, stdin=asked, repository=user.folder))
+def _facts(root: Path, entries: list[IndexEntry]) -> dict[str, os.stat_result]:
+    """The state of the files; those that are gone are left out."""
+    found: dict[str, os.stat_result] = {}
+    place = f"{root}/"
+    for entry in entries:
+        path = to_text(entry.path)
+        with suppress(OSError):
+            found[path] = os.lstat(place + path)
+    return found
+
+
+def _converted(attributes: bytes) -> set[bytes]:
+    """Paths whose content in the index is what a filter made of the file, of the output of `check-attr`."""
+    fields = split(attributes)
+    if not {*fields[2::3]} - {b"unspecified", b"unset"}:
+        return set()
     values = zip(fields[::3], fields[2::3], strict=True)
     return {path for path, value in values if value not in (b"unspecified", b"unset")}
 
@@ -205,12 +225,11 @@ def own_objects(repository: Repository, roots: list[str]) -> None:
     """
     git = repository.git
     listed = git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin="\n".join(roots).encode())
-    names = listed.decode("ascii").split()
-    there = git.sizes(names, borrowing=False)
-    missing = "\n".join(name for name in names if name not in there).encode()
+    own = ("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
+    missing = set(listed.split()).difference(git.run(*own, borrowing=False).split())
     if missing:
         pack = str(repository.path / "objects" / "pack" / "pack")
-        git.run("pack-objects", "-q", "--window=0", "--threads=1", pack, stdin=missing + b"\n")
+        git.run("pack-objects", "-q", "--window=0", pack, stdin=b"\n".join(missing) + b"\n")
 
 
 def all_roots(repository: Repository) -> list[str]:

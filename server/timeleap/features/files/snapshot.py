@@ -28,7 +28,7 @@ from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import GitError, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
-from timeleap.features.files.roots import find_user_repository, ignored_by_parents
+from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
 from timeleap.features.files.scanner import TEMPORARY, Scan, Scanner, folders_of
 from timeleap.features.files.seed import UnseededError, encode_all, many_loose, own_objects, seed_index, unborrow_failed
 
@@ -68,6 +68,7 @@ class Snapshots:
         self._config = config
         self._disk = Disk(repository.root.path)
         self._folders: tuple[str, frozenset[str]] = ("", frozenset())
+        self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
 
     # The present state
 
@@ -119,8 +120,8 @@ class Snapshots:
     def _look_first(self, control: Control, *, seeding: bool) -> Present:
         started = time.time_ns()
         index = self._work_index()
-        user = find_user_repository(self._repository.root.path) if seeding else None
-        paths: list[str] = []
+        user = self._user_repository() if seeding else None
+        facts: dict[str, os.stat_result] = {}
         seeded = False
         if user is not None:
             try:
@@ -129,13 +130,12 @@ class Snapshots:
                 index.unlink(missing_ok=True)
             else:
                 seeded = True
-                paths = seed.paths
+                facts = seed.facts
                 self._forget(index, [*seed.dropped, *seed.rehashed])
         if not seeded:
             self._git.run("read-tree", "--empty", index=index)
         control.progress("snapshot", 0, None)
-        scan = Scanner(self._git, self._config, control).scan(index, folders_of(paths))
-        facts = {path: facts for path in paths if (facts := self._facts(path)) is not None}
+        scan = Scanner(self._git, self._config, control).scan(index, folders_of(facts))
         details = Details(usual=_usual({**facts, **scan.present}, scan.folders))
         modes = _unusual(details, facts)
         present = self._updated(index, None, replace(details, modes=modes), scan, started=started, control=control)
@@ -208,10 +208,7 @@ class Snapshots:
         return True
 
     def _facts(self, path: str) -> os.stat_result | None:
-        try:
-            return os.lstat(f"{self._repository.root.path}/{path}")
-        except OSError:
-            return None
+        return _lstat(f"{self._repository.root.path}/{path}")
 
     def _forget(self, index: Path, paths: Iterable[bytes]) -> None:
         if unwanted := joined(paths):
@@ -240,13 +237,21 @@ class Snapshots:
             self._folders = (tree, frozenset(map(to_text, listed)))
         return self._folders[1]
 
+    def _user_repository(self) -> UserRepository | None:
+        """The user's repository at the root; looked for again where a `.git` came, went, or is another one."""
+        root = self._repository.root.path
+        seen = tuple(found.st_ino if (found := _lstat(place / ".git")) else 0 for place in (root, *root.parents))
+        if self._user is None or self._user[0] != seen:
+            self._user = (seen, find_user_repository(root))
+        return self._user[1]
+
     def _patterns(self) -> list[bytes]:
         """What is left out in addition to what the folder's own ignore files say."""
         root = self._repository.root
         patterns = [TEMPORARY.encode() + b"*"]
         if root.home_within is not None:
             patterns.append(_anchored(to_bytes(root.home_within + "/")))
-        user = find_user_repository(root.path)
+        user = self._user_repository()
         if user is not None:
             with suppress(OSError):
                 patterns.insert(0, user.exclude.read_bytes().rstrip(b"\n"))
@@ -368,7 +373,7 @@ class Snapshots:
 
     def _owned(self, commit: Commit) -> bool:
         """Copy what is borrowed, unless that takes long; False if it cannot be read."""
-        user = find_user_repository(self._repository.root.path)
+        user = self._user_repository()
         if user is not None and many_loose(user):
             return True
         try:
@@ -394,6 +399,13 @@ class Snapshots:
         """Remove what a killed process left; the lock is held, so nobody uses it."""
         for path in self._repository.path.glob(f"{_WORK}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _lstat(path: str | Path) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def _stamp(facts: os.stat_result) -> tuple[int, ...]:

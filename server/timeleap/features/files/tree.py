@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from timeleap.errors import CorruptedError, FilesConflictError, FilesIncompleteError, InvalidInputError
 from timeleap.failpoints import failpoint
+from timeleap.features.files import stored
 from timeleap.features.files.compare import TreeState, described, differences, within
 from timeleap.features.files.git import GitError, check_version, split
+from timeleap.features.files.packing import pack_in_background
 from timeleap.features.files.records import (
     LISTED,
     Change,
@@ -129,6 +131,8 @@ class FileTree:
             commit, present = self._snapshots.take(
                 control, self._session_uid, number=number, label=label, checkpoint_uid=checkpoint_uid
             )
+        if present.index is not None:
+            pack_in_background(self._repository.root)
         return as_snapshot(commit, present.state.details)
 
     def snapshots(self) -> list[Snapshot]:
@@ -322,7 +326,24 @@ class FileTree:
         remove_intent(self._repository)
         return recovered
 
-    # Upkeep of what is stored
+    # What is stored
+
+    def remove(self, snapshot_ids: Iterable[str]) -> None:
+        """Remove snapshots, and what only they have; ones that are not there are passed over.
+
+        Raises:
+            FilesBusyError: Another process is using the repository.
+        """
+        wanted = set(snapshot_ids)
+        with self._damage_named(), self._repository.lock():
+            every = stored.snapshots_in(self._repository)
+            going = [each for each in every if each.session_uid == self._session_uid and each.snapshot_id in wanted]
+            stored.remove(self._repository, going)
+
+    def remove_all(self) -> None:
+        """Remove all snapshots of the session; a restore that was interrupted is taken back first. Raises as `remove`."""
+        self.recover(lambda _: False)
+        self.remove(snapshot.snapshot_id for snapshot in self.snapshots())
 
     def usage(self) -> Usage:
         return Usage(len(self._repository.snapshots(self._session_uid)), self._repository.size())
