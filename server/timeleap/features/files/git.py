@@ -171,7 +171,7 @@ class Git:
     def batch_sizes(self, oids: Sequence[str]) -> bytes:
         """What git says of the sizes of objects, for `parsed_sizes`."""
         asked = "\n".join(dict.fromkeys(oids)).encode()
-        return self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
+        return self.run("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
 
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, control: Control | None) -> tuple[bytes, bytes]:

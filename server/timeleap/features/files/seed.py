@@ -10,6 +10,7 @@ repository may be collected, packed anew or removed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import struct
@@ -57,6 +58,8 @@ def read_index(data: bytes) -> list[IndexEntry]:
     """
     if len(data) < 32 or data[:4] != b"DIRC":
         raise UnseededError
+    if data[-20:] not in (hashlib.sha1(data[:-20], usedforsecurity=False).digest(), bytes(20)):
+        raise UnseededError  # zeros: the user has switched checksums off (index.skipHash)
     version, count = struct.unpack(">LL", data[4:12])
     if version not in (2, 3, 4) or count > len(data) // 62:
         raise UnseededError
@@ -225,7 +228,7 @@ def own_objects(repository: Repository, roots: list[str]) -> None:
     """
     git = repository.git
     listed = git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin="\n".join(roots).encode())
-    own = ("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
+    own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
     missing = set(listed.split()).difference(git.run(*own, borrowing=False).split())
     if missing:
         pack = str(repository.path / "objects" / "pack" / "pack")

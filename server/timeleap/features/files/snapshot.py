@@ -36,6 +36,7 @@ _RACY_NS: Final = 2_000_000_000
 """What changed so shortly before an index was written is compared by content from then on: times of files are coarse."""
 _ATTEMPTS: Final = 3
 _REFUSALS: Final = 20
+_PORTION: Final = 2000  # files that are read between two reports of progress
 _REFUSED: Final = re.compile(rb"(?:Unable to process path |Invalid path ')(.+?)'?$", re.MULTILINE)
 _WORK: Final = "work-"
 
@@ -157,7 +158,6 @@ class Snapshots:
         for _ in range(_ATTEMPTS):
             self._forget(index, map(to_bytes, scan.gone))
             self._add(index, wanted, scan, control)
-            control.progress("snapshot", len(scan.present), len(scan.present))
             wanted = [path for path in wanted if path in scan.present and self._changed_since(path, scan)]
             if not wanted:
                 return
@@ -173,6 +173,11 @@ class Snapshots:
         return _stamp(now) != _stamp(then)
 
     def _add(self, index: Path, wanted: list[str], scan: Scan, control: Control) -> None:
+        for begin in range(0, len(wanted), _PORTION):
+            control.progress("snapshot", begin, len(wanted))
+            self._add_portion(index, wanted[begin : begin + _PORTION], scan, control)
+
+    def _add_portion(self, index: Path, wanted: list[str], scan: Scan, control: Control) -> None:
         command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
         for _ in range(_REFUSALS):
             paths = [path for path in wanted if path in scan.present]

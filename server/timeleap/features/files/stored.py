@@ -106,7 +106,7 @@ def sweep(repository: Repository) -> None:
         # An index without its snapshot names contents that are about to go.
         if (index := _INDEX.fullmatch(name)) is not None and index[1] not in live:
             (repository.path / name).unlink(missing_ok=True)
-    repository.git.run("repack", "-a", "-d", "-l", "-q")
+    repository.git.run("repack", "-a", "-d", "-l", "-q", "-n", "--window=0")
     repository.git.run("prune", "--expire=now")
 
 

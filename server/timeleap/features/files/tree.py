@@ -49,6 +49,7 @@ from timeleap.features.files.restore_plan import Planner, RestoreRequest, Work
 from timeleap.features.files.roots import find_root
 from timeleap.features.files.seed import UnseededError
 from timeleap.features.files.snapshot import Present, Snapshots
+from timeleap.storage.durable import storage_errors
 
 
 class RestorePlan(Struct, frozen=True):
@@ -276,17 +277,7 @@ class FileTree:
             )
             intent = Intent(self._session_uid, token, before.oid, after.oid, plan.target, new_prefix())
             write_intent(self._repository, intent)
-            failpoint("files.intent")
-            writer = Writer(self._repository, intent.prefix, control)
-            try:
-                writer.carry_out(work)
-            except FilesIncompleteError as error:
-                error.data |= {"before": before.snapshot_id, "target": plan.target}
-                raise
-            except BaseException:
-                remove_intent(self._repository)
-                raise
-            failpoint("files.restored")
+            self._carry_out(work, present.state, intent, control)
             restored = Restored(
                 before=before.snapshot_id,
                 after=after.snapshot_id,
@@ -297,6 +288,24 @@ class FileTree:
             )
             self._repository.hold()
             return PendingRestore(self._repository, intent, work, before=present.state, after=after, restored=restored)
+
+    def _carry_out(self, work: Work, before: TreeState, intent: Intent, control: Control) -> None:
+        """Do the work, or nothing: then the intent goes, unless what was done could not be taken back."""
+        done = False
+        try:
+            with storage_errors("restore files", self.root):
+                failpoint("files.intent")
+                Writer(self._repository, intent.prefix, control).carry_out(work)
+                done = True
+                failpoint("files.restored")
+        except FilesIncompleteError as error:
+            error.data |= {"before": self._repository.read_commit(intent.before).snapshot_id, "target": intent.target}
+            raise
+        except BaseException:
+            if done:
+                Writer(self._repository, intent.prefix, Control()).carry_out(turned(work, before))
+            remove_intent(self._repository)
+            raise
 
     def recover(self, happened: Callable[[str], bool], control: Control | None = None) -> Recovered | None:
         """Bring a restore of this session that was interrupted to an end; None if there is none.
@@ -422,11 +431,20 @@ class PendingRestore:
         self.restored = restored
 
     def commit(self) -> Restored:
-        """The change took place: the snapshot after it is the session's newest."""
+        """The change took place: the snapshot after it is the session's newest.
+
+        Raises:
+            FilesIncompleteError: The files are at the target, but that could not be noted; the next look at them does.
+        """
         try:
             self._repository.publish_once(self._after)
             failpoint("files.after_published")
             remove_intent(self._repository)
+        except (OSError, GitError) as error:
+            message = "the files are restored, but that could not be noted: the next snapshot or restore completes it"
+            raise FilesIncompleteError(
+                message, before=self.restored.before, target=self._intent.target, paths=[], more=0
+            ) from error
         finally:
             self._repository.release()
         return self.restored
@@ -453,11 +471,12 @@ def _counts(work: Work) -> dict[str, int]:
 
 
 def _conflict_error(paths: list[str]) -> FilesConflictError:
+    others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     message = (
-        f"{len(paths)} files were changed by somebody else since the session's last step, {encode_path(paths[0])[0]} "
-        "for one: keep them (onConflict: keep), overwrite them, or look first (dryRun); nothing was changed"
+        f"changed by somebody else since the session's last step: {encode_path(paths[0])[0][:200]}{others}; keep them "
+        "(onConflict: keep), overwrite them, or look first (dryRun); nothing was changed"
     )
-    return FilesConflictError(message[:500], paths=encode_paths(paths), more=max(0, len(paths) - LISTED))
+    return FilesConflictError(message, paths=encode_paths(paths), more=max(0, len(paths) - LISTED))
 
 
 def _checked(path: bytes) -> str:

@@ -1,0 +1,280 @@
+"""First snapshots made from the user's repository: right whatever it says, own after it, and nothing of it is changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.unit.features.files.conftest import Opener, git, go_back, put
+from tests.unit.features.files.whole_tree import whole_tree
+
+from timeleap.features.files import packing, seed
+from timeleap.features.files.git import Git
+from timeleap.features.files.roots import Root
+from timeleap.features.files.seed import UnseededError, read_index
+from timeleap.features.files.tree import FileTree
+
+
+def committed(root: Path, *, packed: bool = True) -> None:
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "all")
+    if packed:
+        git(root, "repack", "-adq")
+
+
+def same_again(tree: FileTree, root: Path) -> None:
+    """Change everything there is; a restore brings it all back."""
+    before = whole_tree(root)
+    taken = tree.snapshot()
+    assert taken.skipped == ()
+    for path in before:
+        if path != ".git" and (root / path).is_file() and not (root / path).is_symlink():
+            (root / path).write_bytes(b"changed")
+    go_back(tree, taken.snapshot_id)
+    assert whole_tree(root) == before
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many files were given to git to be hashed, by call."""
+    counts: list[int] = []
+    original = Git.run
+
+    def run(self: Git, *command: str, **how: object) -> bytes:
+        if "--add" in command:
+            counts.append(bytes(how["stdin"]).count(b"\0"))  # type: ignore[call-overload]
+        return original(self, *command, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Git, "run", run)
+    return counts
+
+
+def test_what_the_users_repository_has_is_not_hashed_again(tree: FileTree, root: Path, hashed: list[int]):
+    put(root, a="1", d__b="2", c="3")
+    committed(root)
+    put(root, c="changed", new="4")
+    tree.snapshot()
+    assert hashed == [2]
+    same_again(tree, root)
+
+
+def test_snapshots_stand_without_the_users_repository(tree: FileTree, root: Path):
+    put(root, a="1", d__b="2")
+    committed(root)
+    taken = tree.snapshot().snapshot_id
+    shutil.rmtree(root / ".git")
+    put(root, a="x", d__b="x")
+    go_back(tree, taken)
+    assert ((root / "a").read_text(), (root / "d/b").read_text()) == ("1", "2")
+
+
+def test_nothing_of_the_users_repository_changes(tree: FileTree, root: Path):
+    put(root, a="1", d__b="2")
+    committed(root)
+    put(root, a="staged")
+    git(root, "add", "a")
+    put(root, a="stashed")
+    git(root, "stash", "-q")
+    put(root, a="staged")
+    git(root, "add", "a")
+    before = whole_tree(root / ".git"), whole_tree(root / ".git/refs", times=True), (root / ".git/index").stat()
+    same_again(tree, root)
+    after = whole_tree(root / ".git"), whole_tree(root / ".git/refs", times=True), (root / ".git/index").stat()
+    assert after[:2] == before[:2]
+    assert after[2].st_mtime_ns == before[2].st_mtime_ns
+
+
+def test_what_is_only_staged_outlives_the_users_gc(tree: FileTree, root: Path):
+    put(root, a="1")
+    committed(root)
+    put(root, a="staged and never committed")
+    git(root, "add", "a")
+    taken = tree.snapshot().snapshot_id
+    git(root, "reset", "-q", "--hard")
+    git(root, "reflog", "expire", "--expire=now", "--all")
+    git(root, "gc", "-q", "--prune=now")
+    go_back(tree, taken)
+    assert (root / "a").read_text() == "staged and never committed"
+
+
+def test_line_ends_filters_keywords_and_encodings_are_kept_as_they_are_on_disk(tree: FileTree, root: Path):
+    (root / "rot.sh").write_text("#!/bin/sh\ntr a-z n-za-m\n")
+    git(root, "init", "-q")
+    for name in ("clean", "smudge"):
+        git(root, "config", f"filter.rot.{name}", "tr a-z n-za-m")
+    put(
+        root,
+        _gitattributes="*.crlf text eol=crlf\n*.rot filter=rot\n*.id ident\n*.u16 text working-tree-encoding=UTF-16\n",
+    )
+    put(root, a_crlf="1\r\n2\r\n", b_rot="same size", c_id="$Id$\n", d_u16="text".encode("utf-16"))
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "all")
+    git(root, "checkout", "-q", "-f", ".")
+    same_again(tree, root)
+
+
+def test_conversions_that_only_the_users_settings_ask_for_are_seen(tree: FileTree, root: Path):
+    put(root, a_txt="1\r\n2\r\n")
+    git(root, "init", "-q")
+    git(root, "-c", "core.autocrlf=input", "add", "-A")
+    same_again(tree, root)
+
+
+def test_hidden_and_sparse_entries_are_not_believed(tree: FileTree, root: Path):
+    put(root, a="1", b="1", d__c="1")
+    committed(root)
+    git(root, "update-index", "--assume-unchanged", "a")
+    git(root, "update-index", "--skip-worktree", "b")
+    put(root, a="2", b="2")
+    same_again(tree, root)
+
+
+def test_entries_to_be_added_and_conflicts_are_not_believed(tree: FileTree, root: Path):
+    put(root, a="1")
+    committed(root)
+    put(root, later="x")
+    git(root, "add", "-N", "later")
+    same_again(tree, root)
+
+
+def test_a_split_index_is_not_believed(tree: FileTree, root: Path):
+    put(root, a="1", b="2")
+    committed(root)
+    git(root, "update-index", "--split-index")
+    put(root, c="3")
+    git(root, "add", "c")
+    same_again(tree, root)
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_indexes_of_all_versions_are_read(root: Path, version: str):
+    put(root, a="1", aa__b="22", aa__bb="333", z="")
+    committed(root)
+    git(root, "update-index", f"--index-version={version}")
+    entries = read_index((root / ".git/index").read_bytes())
+    assert [(entry.path, entry.size) for entry in entries] == [(b"a", 1), (b"aa/b", 2), (b"aa/bb", 3), (b"z", 0)]
+    assert entries[0].oid == hashlib.sha1(b"blob 1\x001").hexdigest()
+
+
+@pytest.mark.parametrize("cut", [0, 11, 40, 75, -25])
+def test_a_damaged_index_is_no_seed(root: Path, cut: int):
+    put(root, a="1", b="2")
+    committed(root)
+    data = (root / ".git/index").read_bytes()
+    with pytest.raises(UnseededError):
+        read_index(data[:cut] + b"\xff" * 40)
+
+
+def test_a_garbled_index_and_head_do_no_harm(tree: FileTree, root: Path):
+    put(root, a="1")
+    committed(root)
+    (root / ".git/index").write_bytes(b"garbage" * 100)
+    (root / ".git/HEAD").write_text("garbage")
+    same_again(tree, root)
+
+
+def test_lost_objects_of_the_user_do_no_harm(tree: FileTree, root: Path):
+    put(root, a="1", d__b="2")
+    committed(root)
+    shutil.rmtree(root / ".git/objects/pack")
+    same_again(tree, root)
+
+
+def test_a_damaged_pack_of_the_user_does_no_harm(tree: FileTree, root: Path):
+    put(root, a=os.urandom(3000), d__b="2")
+    committed(root)
+    (pack,) = (root / ".git/objects/pack").glob("*.pack")
+    pack.chmod(0o600)
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    pack.write_bytes(bytes(data))
+    same_again(tree, root)
+
+
+def test_a_folder_within_a_repository_follows_its_ignore_files(open_tree: Opener, root: Path):
+    put(root, _gitignore="/part/ignored/\n*.log\n", part__a="1", part__ignored__x="mine", part__y_log="mine")
+    committed(root)
+    tree = open_tree(folder=root / "part")
+    taken = tree.snapshot().snapshot_id
+    put(root, part__a="2", part__ignored__x="still mine", part__y_log="still mine")
+    assert [change.path for change in tree.changes(taken, None)] == ["a"]
+
+
+def test_a_worktree_is_a_root_like_any(open_tree: Opener, root: Path, tmp_path: Path, hashed: list[int]):
+    put(root, a="1", b="2")
+    committed(root)
+    git(root, "worktree", "add", "-q", str(tmp_path / "other"))
+    tree = open_tree(folder=tmp_path / "other")
+    tree.snapshot()
+    assert hashed == []
+    same_again(tree, tmp_path / "other")
+
+
+def test_submodules_are_kept_with_their_contents(tree: FileTree, root: Path, tmp_path: Path):
+    module = tmp_path / "module"
+    put(module, m="1")
+    committed(module)
+    put(root, a="1")
+    committed(root)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(module), "sub")
+    git(root, "commit", "-qm", "sub")
+    before = whole_tree(root)
+    taken = tree.snapshot().snapshot_id
+    put(root, sub__m="2", sub__new="3")
+    go_back(tree, taken)
+    assert whole_tree(root) == before
+
+
+def test_many_loose_objects_are_borrowed_and_owned_in_the_background(
+    tree: FileTree, open_tree: Opener, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(seed, "LOOSE", 1)
+    put(root, a="1", d__b="2")
+    committed(root, packed=False)
+    begun: list[Root] = []
+    monkeypatch.setattr("timeleap.features.files.tree.pack_in_background", begun.append)
+    taken = tree.snapshot().snapshot_id
+    (repository,) = (home / "files").iterdir()
+    assert "alternate" in (repository / "origin.json").read_text()
+    thread = packing.pack_in_background(begun[0])
+    assert thread is not None
+    thread.join(60)
+    assert "alternate" not in (repository / "origin.json").read_text()
+    shutil.rmtree(root / ".git")
+    put(root, a="x")
+    go_back(open_tree(), taken)
+    assert (root / "a").read_text() == "1"
+
+
+def test_a_file_that_grows_takes_little_room(tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(packing, "MOST_LOOSE_BYTES", 1 << 20)
+    content = os.urandom(100_000).hex()
+    for number in range(40):
+        put(root, log=content + f"\nline {number}")
+        tree.snapshot()
+        for thread in list(packing._running.values()):
+            thread.join(60)
+    assert tree.usage().bytes < 15 * len(content)
+    assert len(tree.read(tree.snapshots()[-1].snapshot_id, b"log").content) == len(content) + 7
+
+
+def test_snapshots_that_are_removed_take_no_room(tree: FileTree, root: Path):
+    put(root, small="1")
+    first = tree.snapshot().snapshot_id
+    put(root, large=os.urandom(1_000_000))
+    second = tree.snapshot().snapshot_id
+    put(root, large=None)
+    third = tree.snapshot().snapshot_id
+    tree.remove([second, "f99-000000000000"])
+    assert [found.snapshot_id for found in tree.snapshots()] == [third, first]
+    assert tree.usage().bytes < 500_000
+    put(root, small="2")
+    go_back(tree, first)
+    assert (root / "small").read_text() == "1"
+    tree.remove_all()
+    assert tree.usage().snapshots == 0
+    assert tree.snapshot().changed == 0
