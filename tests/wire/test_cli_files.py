@@ -337,3 +337,20 @@ def test_names_that_are_no_text_are_shown_and_put_back(cli, folder, session):
 def test_what_a_snapshot_leaves_out_is_said(cli, folder, session):
     os.mkfifo(folder / "pipe")
     assert "left out: pipe (a pipe, socket or device)" in cli.run("files", "snapshot", session).err
+
+
+def test_a_timeline_and_a_d_mail_take_the_files_along_too(cli, folder, session):
+    after = tree(folder)
+    done = cli.json("revert", session, "0", "--restore", "both", "--yes")
+    before = tree(folder)
+    assert "would become the log again" in cli.run("restore", session, done["timelineId"], "--dry-run").out
+    shown = cli.run("restore", session, done["timelineId"], "--restore", "both").out
+    assert "files: 1 put back, 1 changed back, 1 removed" in shown
+    assert tree(folder) == after
+    cli.run("dmail", "send", session, "--at", "0", "do less")
+    plan = cli.run("dmail", "deliver", session, "--restore", "both", "--dry-run").out
+    assert "put back     gone.txt" in plan
+    assert "timeleap undo s --restore both" in cli.run("dmail", "deliver", session, "--restore", "both", "--yes").err
+    assert tree(folder) == before
+    cli.run("undo", session, "--restore", "both")
+    assert tree(folder) == after
