@@ -105,10 +105,13 @@ def test_the_conversation_goes_back_alone_unless_asked(cli, folder, session):
 
 
 def test_the_files_go_back_alone_if_asked(cli, folder, session):
-    done = cli.json("revert", session, "0", "--restore", "files", "--yes")
-    assert done["files"]["added"] == 1
+    after = tree(folder)
+    done = cli.run("revert", session, "0", "--restore", "files", "--yes")
+    assert "messages" not in done.out
     assert (folder / "gone.txt").read_text() == "here\n"
     assert cli.json("state", session)["context"]["messageCount"] == 1
+    cli.run(*done.err.rpartition("undo with: timeleap ")[2].split(), "--yes")
+    assert tree(folder) == after
 
 
 def test_what_a_person_wrote_since_is_not_overwritten_unless_it_is_said(cli, folder, session):
@@ -246,7 +249,7 @@ def test_mode_says_and_sets_when_files_are_saved(cli, folder):
     cli.run("new", "s", "--workspace", str(folder))
     assert cli.json("files", "mode", "s")["files"]["mode"] == "off"
     assert "files" not in cli.json("checkpoint", "s")["checkpoint"]
-    assert "timeleap files mode s checkpoint" in cli.run("checkpoint", "s", "--files").err
+    assert "timeleap files mode s checkpoint --root ." in cli.run("checkpoint", "s", "--files").err
     cli.run("files", "mode", "s", "checkpoint")
     cli.run("files", "mode", "s", "off")
     assert "files" not in cli.json("checkpoint", "s")["checkpoint"]
@@ -271,6 +274,20 @@ def test_without_git_a_checkpoint_is_written_and_says_that_its_files_were_not_sa
     drawn = bare.run("log", "s").out
     assert "no snapshot" in drawn
     assert "snapshot" in bare.run("revert", "s", "0", "--restore", "files", "--yes", code=1).err
+
+
+def test_a_folder_that_is_not_saved_is_said_at_once(cli, folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    for said in (cli.run("new", "s", "--files", "--workspace", str(folder.parent)), cli.run("files", "status", "s")):
+        assert "timeleap files mode s --root FOLDER" in said.err
+        assert "timeleap checkpoint s saves them" not in said.err
+
+
+def test_a_session_without_a_folder_gets_the_one_that_one_is_in(cli, folder, monkeypatch):
+    cli.run("new", "s")
+    monkeypatch.chdir(folder)
+    assert cli.json("files", "mode", "s", "checkpoint")["files"]["roots"] == [folder.as_uri()]
+    assert cli.json("files", "mode", "s", "off")["files"]["mode"] == "off"
 
 
 def test_a_checkpoint_without_a_snapshot_cannot_give_files_back(cli, folder):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
-from timeleap.cli.command import Session, advice, command, place, text_or_file
-from timeleap.cli.file_changes import Exclude, snapshot_words
-from timeleap.cli.formatting import Json, count
+from timeleap.cli.command import Session, command, place, text_or_file
+from timeleap.cli.file_changes import Exclude, say_advice, snapshot_words
+from timeleap.cli.formatting import Json, count, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
@@ -77,6 +77,9 @@ def new(
                     raise
         state = backend.call("session/open", params)
     terminal.answer(state, state["sessionId"], hint=f"in {state['path']}")
+    if problem := (state.get("files") or {}).get("problem"):
+        terminal.hint(f"its files are not saved: {one_line(problem['message'])}")
+        say_advice(terminal, problem, state["sessionId"])
 
 
 @command(app)
@@ -189,9 +192,8 @@ def checkpoint(
     terminal.answer(result, words)
     if made.get("files"):
         terminal.hint(snapshot_words(made["files"]))
-        if (error := made["files"].get("error")) is not None:
-            for line in advice(error["kind"], error, opened.id):
-                terminal.hint(line)
+        if "error" in made["files"]:
+            say_advice(terminal, made["files"]["error"], opened.id)
 
 
 @command(app)

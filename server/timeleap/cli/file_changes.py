@@ -7,8 +7,10 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from timeleap.cli.backend import refusal
+from timeleap.cli.command import advice
 from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.parameters import Option
+from timeleap.cli.terminal import Terminal
 
 Restore = Annotated[
     Literal["conversation", "files", "both"] | None,
@@ -115,6 +117,12 @@ def mark(checkpoint: Mapping[str, Any]) -> str:
     if not files:
         return ""
     return "no snapshot" if "error" in files else count(files["changed"], "file")
+
+
+def say_advice(terminal: Terminal, problem: Json, session: str) -> None:
+    """Say what to do about a problem with the files of a session."""
+    for line in advice(problem["kind"], problem, session):
+        terminal.hint(line)
 
 
 def snapshot_words(files: Json) -> str:

@@ -91,6 +91,8 @@ def revert(
 def _done(what: str, opened: OpenSession, result: Json, restore: str | None) -> str:
     """What was done, with the command that takes it back."""
     files = restored_line(result)
+    if files and restore == "files":  # no step of the conversation: undo knows nothing of it
+        return f"{files.partition(';')[0]}; undo with: timeleap files restore {opened.id} {result['files']['before']}"
     also = f" --restore {restore}" if files and restore else ""
     return f"{what}{f'; {files}' if files else ''}; undo with: timeleap undo {opened.id}{also}"
 

@@ -24,6 +24,7 @@ from timeleap.cli.file_changes import (
     plan_lines,
     refuse_conflicts,
     restored_line,
+    say_advice,
 )
 from timeleap.cli.formatting import Json, ago, count, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
@@ -65,7 +66,9 @@ def status(terminal: Terminal, session: Session) -> None:
     since = None if newest is None else newest["snapshot"]
     told = {"sessionId": opened.id, "files": present, "newest": newest, "changes": changes}
     terminal.answer(told, *_described(present, newest), *(f"  {change_line(change)}" for change in changes))
-    if present["mode"] == "off" and not since:
+    if "problem" in present:
+        say_advice(terminal, present["problem"], opened.id)
+    elif present["mode"] == "off" and not since:
         terminal.hint(f"timeleap files mode {opened.id} checkpoint saves them with each checkpoint from now on")
     elif newest is None:
         terminal.hint(f"timeleap checkpoint {opened.id} saves them, or timeleap files snapshot {opened.id}")
@@ -325,6 +328,8 @@ def mode(
 ) -> None:
     """Say or set when a session's files are saved, and which. What is not named stays as it is set.
 
+    Of a session without a folder the one you are in is meant.
+
     Examples:
         timeleap files mode fix-dates checkpoint
         timeleap files mode fix-dates turn --exclude build/ --exclude "*.log"
@@ -342,9 +347,13 @@ def mode(
         state = backend.open(session, write=sets).state
         if sets:
             settings = {"mode": mode or state["files"]["mode"], **chosen}
+            if settings["mode"] != "off" and not root and not state["files"]["roots"]:
+                settings["roots"] = [Path.cwd().as_uri()]
             state = backend.call("session/open", {"path": state["path"], "create": False, "files": settings})
     present = state["files"]
     terminal.answer({"head": state["head"], "files": present}, *_described(present, None))
+    if "problem" in present:
+        say_advice(terminal, present["problem"], state["sessionId"])
 
 
 def _point(opened: OpenSession, name: str) -> Json:
