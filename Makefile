@@ -27,6 +27,8 @@ CLIENTS := .tools/clients
 ORIGINAL := .tools/original
 # What the benchmarks measure against beside it: other frameworks' stores of sessions, in an environment of their own.
 PEERS := .tools/peers
+# The agents' SDKs and programs, for the tests of the adapters: under the project's own constraints, since the tests import them.
+AGENTS := .tools/agents
 PRESENT = not long and not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
@@ -78,6 +80,9 @@ test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and 
 test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of processes on one session, owners that die or hang
 	$(PYTEST) -m "long and not torture and not alone" $(TESTS)
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
+
+.PHONY: agents
+agents: $(AGENTS)/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -219,6 +224,13 @@ $(PEERS)/.installed: $(VENV)/.installed benchmarks/peers/requirements.txt benchm
 	@rm -rf $(PEERS) && $(RUN) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
 	  --requirement benchmarks/peers/requirements.txt --constraint benchmarks/peers/constraints.txt
+	@touch $@
+
+# What is there stays: another version is installed over it.
+$(AGENTS)/.installed: $(VENV)/.installed tests/agents/requirements.txt
+	@echo "Installing the agents that the tests run ..."
+	@test -x $(AGENTS)/python/bin/python || $(RUN) -m venv $(AGENTS)/python
+	@$(AGENTS)/python/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --requirement tests/agents/requirements.txt
 	@touch $@
 
 # Without them the tests of that page are left out; in CI that is an error.

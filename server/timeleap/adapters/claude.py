@@ -1,0 +1,389 @@
+"""A session store for the Claude Agent SDK: Claude Code runs on a log that can go back.
+
+    from claude_agent_sdk import ClaudeAgentOptions, query
+    from timeleap.adapters.claude import ClaudeSessionStore
+    from timeleap.client import AsyncTimeleap
+
+    async with AsyncTimeleap() as timeleap:
+        options = ClaudeAgentOptions(session_store=ClaudeSessionStore(timeleap))
+        async for message in query(prompt="Fix the login", options=options):
+            print(message)
+
+Every transcript is a session, with a checkpoint before each prompt of the person. Whoever has it open can revert and
+undo; the next resume of the same session sends the model only what is kept.
+"""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any, Final, Literal
+
+from claude_agent_sdk import fold_session_summary
+
+from timeleap.adapters import claude_entries
+from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
+from timeleap_client import RawTimeleap
+
+Json = dict[str, Any]
+OnStale = Literal["fork", "refuse"]
+
+KIND: Final = "claude-code"
+"""The `source.kind` of the sessions; their key is a JSON list: project key, session id and, of a sub-agent, subpath."""
+MAX_OPEN: Final = 64
+"""Transcripts that are open at a time; the one that was used longest ago is closed for another."""
+MAX_BATCH_CHARACTERS: Final = 8 * 1024 * 1024
+"""JSON text of one request, which stays below the largest frame; a batch of the SDK is rarely more than 1 MiB."""
+_PAGE: Final = 1000
+_log = logging.getLogger(__name__)
+
+
+class StaleAgentError(Exception):
+    """An agent goes on from what was reverted under it; nothing of that was stored."""
+
+
+class RevertedError(Exception):
+    """Everything was reverted: there is nothing left that could be resumed."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Where what a stale agent said was stored.
+
+    Attributes:
+        project_key: Of the agent's session.
+        session_id: The agent's session, which stays as it was reverted.
+        continued_as: The session id of the new one; it can be resumed like any other.
+        title: What it is called.
+    """
+
+    project_key: str
+    session_id: str
+    continued_as: str
+    title: str
+
+
+class _Transcript:
+    """One key of the store: its log, and the entries that it holds by their uuids."""
+
+    def __init__(self, client: RawTimeleap, key: Sequence[str]) -> None:
+        self.key = tuple(key)
+        self.log = FollowedLog(client, session_id_of("cc", *key), (KIND, json.dumps(list(key))), claude_entries.uuid_of)
+        self.turn = asyncio.Lock()
+        self.forks: list[_Transcript] = []
+        self.route: _Transcript = self
+        self.removed: set[str] = set()
+        self._live: set[str] = set()
+        self._counted: list[str] = []
+        self._searched: dict[str, frozenset[str]] = {}
+
+    @property
+    def live(self) -> set[str]:
+        """The uuids in the live log."""
+        if self.log.kept is not self._counted:
+            self.removed |= self._live
+            self._counted, self._live = self.log.kept, set()
+        if len(self._live) != len(self._counted):
+            self._live.update(self._counted)
+        return self._live
+
+    async def was_removed(self, entry: str) -> bool:
+        """True if the log once had this entry, and has it no more."""
+        if entry in self.live:
+            return False
+        return entry in self.removed or await self.timeline_of(entry) is not None
+
+    async def timeline_of(self, entry: str) -> str | None:
+        """The newest timeline that holds an entry."""
+        if not self.log.timelines:
+            return None
+        for timeline in await self.log.timeline_ids():
+            if timeline not in self._searched:
+                records = await self.log.read(timeline)
+                self._searched[timeline] = frozenset(filter(None, map(claude_entries.uuid_of, records)))
+            if entry in self._searched[timeline]:
+                return timeline
+        return None
+
+
+class ClaudeSessionStore:
+    """What `ClaudeAgentOptions(session_store=...)` takes.
+
+    Args:
+        client: A running client; it has to run as long as the store is used.
+        on_stale: What to do where an agent still runs whose log was reverted by another window: `fork` stores what it
+            says in a new session, `refuse` raises `StaleAgentError`, which the SDK reports. Never is it put into the
+            reverted log.
+        on_continuation: Called with each new session that `fork` makes.
+    """
+
+    def __init__(
+        self,
+        client: RawTimeleap,
+        *,
+        on_stale: OnStale = "fork",
+        on_continuation: Callable[[Continuation], object] | None = None,
+    ) -> None:
+        self._client = client
+        self._on_stale = on_stale
+        self._on_continuation = on_continuation
+        self._transcripts: OrderedDict[tuple[str, ...], _Transcript] = OrderedDict()
+        self._summaries: dict[str, tuple[str, Json]] = {}
+
+    async def append(self, key: Mapping[str, Any], entries: Sequence[Any]) -> None:
+        """Store a batch of entries; those whose uuid is known are left out, since the SDK repeats batches.
+
+        Raises:
+            StaleAgentError: See `on_stale`.
+            TimeleapClientError: Nothing of the rest was stored; the SDK tries again.
+        """
+        if not entries:
+            return
+        transcript = self._transcript(_parts_of(key))
+        async with transcript.turn:
+            if not transcript.log.is_open:
+                await transcript.log.open(create=True, **_traits(entries))
+            await self._append(transcript, entries)
+        await self._close_unused()
+
+    async def load(self, key: Mapping[str, Any]) -> list[Any] | None:
+        """All entries of the live log; None for a key that was never written, or was deleted.
+
+        Raises:
+            RevertedError: Everything was reverted.
+        """
+        transcript = self._transcript(_parts_of(key))
+        async with transcript.turn:
+            if not transcript.log.is_open and not await transcript.log.open(create=False):
+                return None
+            await transcript.log.refresh()
+            transcript.route = transcript
+            entries = list(claude_entries.entries_of(await transcript.log.read()))
+            if transcript.log.timelines and not any(map(_says_something, entries)):
+                # Without entries the SDK would resume from its own local copy, which knows of no revert.
+                raise RevertedError(
+                    f"all of session {key['session_id']} was reverted: start a new one, or undo the revert in Timeleap"
+                )
+        await self._close_unused()
+        return entries or None
+
+    async def list_sessions(self, project_key: str) -> list[Json]:
+        """The sessions of a project, sub-agents left out."""
+        found = await self._listed(project_key)
+        return [
+            {"session_id": key[1], "mtime": _milliseconds(info["updatedAt"])} for key, info in found if len(key) == 2
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[Json]:
+        """What the SDK derives of each session for its lists, of the entries that are kept."""
+        found: list[Json] = []
+        for key, info in await self._listed(project_key):
+            if len(key) != 2:
+                continue
+            known = self._summaries.get(info["sessionId"])
+            if known is None or known[0] != info["updatedAt"]:
+                entries = await self._entries(key)
+                named = {"project_key": key[0], "session_id": key[1]}
+                known = (info["updatedAt"], dict(fold_session_summary(None, named, entries)))
+                self._summaries[info["sessionId"]] = known
+            found.append({**known[1], "mtime": _milliseconds(info["updatedAt"])})
+        return found
+
+    async def delete(self, key: Mapping[str, Any]) -> None:
+        """Move a session, with its sub-agents, to Timeleap's trash; or the one sub-agent that the key names."""
+        wanted = _parts_of(key)
+        for found, info in await self._listed(wanted[0]):
+            if found == wanted or (len(wanted) == 2 and found[:2] == wanted):
+                if (transcript := self._transcripts.pop(found, None)) is not None:
+                    await transcript.log.close()
+                await self._client.call("session/delete", {"sessionId": info["sessionId"]})
+
+    async def list_subkeys(self, key: Mapping[str, Any]) -> list[str]:
+        """The subpaths of a session: its sub-agents."""
+        wanted = (key["project_key"], key["session_id"])
+        return [found[2] for found, _ in await self._listed(wanted[0]) if len(found) == 3 and found[:2] == wanted]
+
+    async def _append(self, transcript: _Transcript, entries: Sequence[Any]) -> None:
+        left = list(entries)
+        marked: set[int] = set()
+        while left:
+            try:
+                known = transcript.live.union(*(fork.live for fork in transcript.forks))
+                named = [_uuid(entry) for entry in left]
+                if any(named) and all(name in known for name in named if name):
+                    return  # the whole batch is there: the answer to an earlier attempt got lost
+                left = [entry for entry, name in zip(left, named, strict=True) if name not in known]
+                target, count = await self._target(transcript, left)
+                await _write(target.log, left[:count], marked)
+                transcript.route = target
+                left = left[count:]
+            except LogMovedError:
+                continue
+
+    async def _target(self, transcript: _Transcript, entries: Sequence[Any]) -> tuple[_Transcript, int]:
+        """Where the first of the entries belong, and how many of them go there together."""
+        batch: set[str] = set()
+        target: _Transcript | None = None
+        has_said = False
+        for count, entry in enumerate(entries):
+            parent, label = claude_entries.parent_of(entry), claude_entries.label_of(entry)
+            goes_on = parent is None or parent in batch
+            home = (target or transcript.route) if goes_on else await self._home(transcript, parent or "")
+            if target is not None and home is not target:
+                return target, count
+            if target is not None and label and has_said:
+                # A prompt begins a step of its own, with its checkpoint; what the program notes before it goes along.
+                while count > 1 and _uuid(entries[count - 1]) is None and not _says_something(entries[count - 1]):
+                    count -= 1  # noqa: PLW2901  (we leave the loop)
+                return target, count
+            target = home
+            has_said = has_said or label is not None or _says_something(entry)
+            if (name := _uuid(entry)) is not None:
+                batch.add(name)
+        assert target is not None
+        return target, len(entries)
+
+    async def _home(self, transcript: _Transcript, parent: str) -> _Transcript:
+        """The transcript that an entry with this parent continues.
+
+        Raises:
+            StaleAgentError: It is one that was reverted, and that is to be refused.
+        """
+        for known in (transcript, *transcript.forks):
+            if parent in known.live:
+                return known
+        if not await transcript.was_removed(parent):
+            return transcript  # of a past that was never stored here
+        if self._on_stale == "refuse":
+            raise StaleAgentError(
+                f"the agent of session {transcript.key[1]} goes on from what was reverted: stop it, and resume the session"
+            )
+        fork = await self._fork(transcript, parent)
+        transcript.forks.append(fork)
+        return fork
+
+    async def _fork(self, transcript: _Transcript, parent: str) -> _Transcript:
+        """A new session with the log that an agent goes on from."""
+        new_id = str(uuid.uuid4())
+        title = f"{transcript.log.title or transcript.key[1]} (continued before revert)"
+        fork = _Transcript(self._client, (transcript.key[0], new_id, *transcript.key[2:]))
+        await fork.log.open(create=True, title=title)
+        timeline = await transcript.timeline_of(parent)
+        if timeline is not None:
+            await self._append(fork, list(claude_entries.entries_of(await transcript.log.read(timeline))))
+        continuation = Continuation(transcript.key[0], transcript.key[1], new_id, title)
+        _log.warning(
+            "session %s was reverted while its agent ran: what it says goes to session %s", transcript.key[1], new_id
+        )
+        if self._on_continuation is not None:
+            self._on_continuation(continuation)
+        return fork
+
+    async def _entries(self, key: tuple[str, ...]) -> list[Any]:
+        transcript = self._transcript(key)
+        async with transcript.turn:
+            if not transcript.log.is_open and not await transcript.log.open(create=False):
+                return []
+            entries = list(claude_entries.entries_of(await transcript.log.read()))
+        await self._close_unused()
+        return entries
+
+    async def _listed(self, project_key: str) -> list[tuple[tuple[str, ...], Json]]:
+        found: list[tuple[tuple[str, ...], Json]] = []
+        cursor: str | None = None
+        while True:
+            where = {"cursor": cursor} if cursor is not None else {}
+            asked = {"source": {"kind": KIND}, "limit": _PAGE, "includeArchived": True, **where}
+            page = await self._client.call("session/list", asked)
+            keys = ((tuple(json.loads(info["source"]["key"])), info) for info in page["sessions"])
+            found += [(key, info) for key, info in keys if key[0] == project_key]
+            if (cursor := page.get("nextCursor")) is None:
+                return found
+
+    def _transcript(self, key: tuple[str, ...]) -> _Transcript:
+        transcript = self._transcripts.setdefault(key, _Transcript(self._client, key))
+        self._transcripts.move_to_end(key)
+        return transcript
+
+    async def _close_unused(self) -> None:
+        while len(self._transcripts) > MAX_OPEN:
+            # One with forks is not forgotten: what its stale agent says next is known by them.
+            unused = (key for key, each in self._transcripts.items() if not each.turn.locked() and not each.forks)
+            if (key := next(unused, None)) is None:
+                return
+            await self._transcripts.pop(key).log.close()
+
+
+async def _write(log: FollowedLog[str], entries: Sequence[Any], marked: set[int]) -> None:
+    """Write entries as one step, with the checkpoint that the first prompt among them gets.
+
+    Args:
+        log: The log they belong to.
+        entries: Entries of which at most one is a prompt.
+        marked: The prompts (by `id`) that have their checkpoint already.
+
+    Raises:
+        LogMovedError: They were not written.
+    """
+    items = [item for entry in entries for item in claude_entries.items_of(entry)]
+    prompt = next((entry for entry in entries if claude_entries.label_of(entry) is not None), None)
+    if prompt is not None and id(prompt) not in marked:
+        label = claude_entries.label_of(prompt) or ""
+        await log.checkpoint(label)
+        marked.add(id(prompt))
+        if log.title is None and label != "compacted":
+            await log.set_title(label)
+    for chunk in _chunks(items):
+        await log.append(chunk)
+    if (title := next(filter(None, map(claude_entries.title_of, reversed(entries))), None)) and title != log.title:
+        await log.set_title(title)
+    if (tokens := claude_entries.tokens_of(entries)) is not None:
+        with contextlib.suppress(LogMovedError):  # the entries are there; the count is about a log that is no more
+            await log.count_tokens(tokens)
+
+
+def _chunks(items: Sequence[tuple[Json, int]]) -> Iterator[list[Json]]:
+    """The items as one request; as several only where a frame could not hold them."""
+    chunk: list[Json] = []
+    left = MAX_BATCH_CHARACTERS
+    for item, size in items:
+        if chunk and size > left:
+            yield chunk
+            chunk, left = [], MAX_BATCH_CHARACTERS
+        chunk.append(item)
+        left -= size
+    yield chunk
+
+
+def _parts_of(key: Mapping[str, Any]) -> tuple[str, ...]:
+    subpath = key.get("subpath")
+    return (key["project_key"], key["session_id"], *([subpath] if subpath else []))
+
+
+def _traits(entries: Sequence[Any]) -> Json:
+    folders = (entry.get("cwd") for entry in entries if isinstance(entry, dict))
+    folder = next((folder for folder in folders if isinstance(folder, str) and PurePath(folder).is_absolute()), None)
+    return {} if folder is None else {"workspace": PurePath(folder).as_uri()}
+
+
+def _uuid(entry: Any) -> str | None:
+    name = entry.get("uuid") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _says_something(entry: Any) -> bool:
+    return isinstance(entry, dict) and claude_entries.is_message(entry)
+
+
+def _milliseconds(timestamp: str) -> int:
+    return int(datetime.fromisoformat(timestamp).timestamp() * 1000)

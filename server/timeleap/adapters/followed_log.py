@@ -1,0 +1,266 @@
+"""The log of one session as an adapter follows it: read once, then only what is new, and told from one that was rewritten.
+
+Other windows change the log at any time. What an adapter writes carries the head that it knows, so that it lands where
+the adapter believes it lands, or nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from timeleap_client import Notification, RawTimeleap, TimeleapRpcError
+
+Json = dict[str, Any]
+K = TypeVar("K")
+
+APPENDING: Final = frozenset({"messagesAppended", "checkpointCreated", "tokenCountUpdated", "systemPromptSet"})
+"""The kinds of `context/didChange` that leave in place what was in the log."""
+_PAGE: Final = 1000
+_TL: Final = "_tl"
+
+
+class LogMovedError(Exception):
+    """Somebody else changed the log since it was read last. It was read again; decide again what to write."""
+
+
+def session_id_of(prefix: str, *key: str) -> str:
+    """The id of the session that keeps what another program calls `key`; two keys never get the same one."""
+    digest = hashlib.blake2b(digest_size=12)
+    for part in key:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data) + data)
+    return f"{prefix}-{digest.hexdigest()}"
+
+
+class FollowedLog(Generic[K]):
+    """One session, opened by `open`.
+
+    Args:
+        client: A running client.
+        session_id: The session's id.
+        source: Kind and key of the conversation in the other program.
+        keep: What to keep of each record in memory; None: nothing of it.
+
+    Attributes:
+        head: The head of the log as far as it is known.
+        kept: What is kept of the records of the live log, in their order.
+        timelines: How many timelines the session had when it was read last.
+        rewritten: Somebody else rewrote the log (revert, undo, clear ...) since this was set to False.
+        lost: What was kept before that.
+        title: The session's title; None if it has none.
+    """
+
+    def __init__(
+        self, client: RawTimeleap, session_id: str, source: tuple[str, str], keep: Callable[[Json], K | None]
+    ) -> None:
+        self.session_id = session_id
+        self.head = ""
+        self.kept: list[K] = []
+        self.timelines = 0
+        self.rewritten = False
+        self.lost: list[K] = []
+        self.title: str | None = None
+        self._client = client
+        self._source = source
+        self._keep = keep
+        self._tail: Json | None = None
+        self._lines = 0
+        self._read_head = ""
+        self._moved = False
+        self._own_rewrite = False
+        self._stop: Callable[[], None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened and not closed."""
+        return self._stop is not None
+
+    async def open(self, *, create: bool, **traits: Any) -> bool:
+        """Open it; returns False where there is no such session and none is to be made.
+
+        Args:
+            create: Whether to make it.
+            **traits: Params of `session/open` for a new one.
+
+        Raises:
+            TimeleapRpcError: It cannot be opened.
+        """
+        kind, key = self._source
+        made = {**traits, "source": {"kind": kind, "key": key}} if create else {}
+        try:
+            state = await self._client.call("session/open", {"sessionId": self.session_id, "create": create, **made})
+        except TimeleapRpcError as error:
+            if error.kind == "sessionNotFound" and not create:
+                return False
+            raise
+        self._stop = self._client.on(self._note, "context/didChange", session_id=self.session_id)
+        self._begin_again()
+        await self._read(state)
+        return True
+
+    async def close(self) -> None:
+        """Close it. Idempotent."""
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+            await self._client.call("session/close", {"sessionId": self.session_id})
+
+    async def refresh(self) -> None:
+        """Read what is new in the log; all of it, if it was rewritten."""
+        await self._read(await self._client.call("session/getState", {"sessionId": self.session_id}))
+
+    async def append(self, items: Sequence[Json]) -> None:
+        """Append messages and opaque records (`{"record": ...}`) as one step.
+
+        Raises:
+            LogMovedError: Nothing was written.
+        """
+        await self._change("context/appendMessage", messages=list(items))
+        self._wrote(*(item["record"] if item.keys() == {"record"} else item for item in items))
+
+    async def checkpoint(self, label: str) -> None:
+        """Write a checkpoint.
+
+        Raises:
+            LogMovedError: Nothing was written.
+        """
+        result = await self._change("context/checkpoint", label=label)
+        self._wrote({"role": "_checkpoint", "id": result["checkpoint"]["id"]})
+
+    async def count_tokens(self, tokens: int) -> None:
+        """Note the input tokens that a model reported.
+
+        Raises:
+            LogMovedError: Nothing was written.
+        """
+        await self._change("context/updateTokenCount", tokenCount=tokens)
+        self._wrote({"role": "_usage", "token_count": tokens})
+
+    async def rewrite(self, method: str, **params: Any) -> Json:
+        """Carry out `context/revertTo`, `context/undo` or the like, and read the log again.
+
+        Raises:
+            LogMovedError: Nothing was changed.
+        """
+        self._own_rewrite = True
+        try:
+            result = await self._change(method, **params)
+        finally:
+            self._own_rewrite = False
+        self._begin_again()
+        await self.refresh()
+        return result
+
+    async def set_title(self, title: str) -> None:
+        """Name the session."""
+        self.title = title
+        await self._client.call("session/setTitle", {"sessionId": self.session_id, "title": title})
+
+    async def read(self, timeline_id: str | None = None) -> list[Json]:
+        """All records of the live log, or of a timeline, without what the server added to them."""
+        while True:
+            try:
+                return [record for _, record in await self._records(0, timeline_id)]
+            except LogMovedError:
+                continue
+
+    async def timeline_ids(self) -> list[str]:
+        """The timelines, newest first."""
+        found: list[str] = []
+        cursor: str | None = None
+        while True:
+            params = {"sessionId": self.session_id, "limit": _PAGE, **({"cursor": cursor} if cursor else {})}
+            page = await self._client.call("context/listTimelines", params)
+            found += [timeline["timelineId"] for timeline in page["timelines"]]
+            if (cursor := page.get("nextCursor")) is None:
+                return found
+
+    async def _change(self, method: str, **params: Any) -> Json:
+        try:
+            asked = {"sessionId": self.session_id, "expectedHead": self.head, **params}
+            result: Json = await self._client.call(method, asked)
+        except TimeleapRpcError as error:
+            if error.kind != "contentModified":
+                raise
+            await self.refresh()
+            raise LogMovedError(str(error)) from error
+        self.head = result["head"]
+        return result
+
+    async def _read(self, state: Json) -> None:
+        while True:
+            self.timelines = state["context"]["timelines"]
+            self.title = state["title"]
+            if state["head"] == self._read_head and not self._moved:
+                return
+            try:
+                if self._moved or not await self._grew():
+                    if self._lines and not self.rewritten:
+                        self.rewritten, self.lost = True, self.kept
+                    self._begin_again()
+                # Read after the head was asked for: what comes in between moves the head, and the next change finds out.
+                for line, record in await self._records(self._lines):
+                    self._take(line, record)
+            except LogMovedError:
+                self._moved = True
+                state = await self._client.call("session/getState", {"sessionId": self.session_id})
+                continue
+            self.head = self._read_head = state["head"]
+            return
+
+    async def _grew(self) -> bool:
+        """True if the last record that is known still stands where it stood."""
+        if self._tail is None:
+            return True
+        params = {"sessionId": self.session_id, "from": self._lines - 1, "to": self._lines}
+        page = await self._client.call("context/getRecords", params)
+        return [_bare(row["record"]) for row in page["records"]] == [self._tail]
+
+    async def _records(self, start: int, timeline_id: str | None = None) -> list[tuple[int, Json]]:
+        """The records from line `start` on with their lines, all of one state of the log.
+
+        Raises:
+            LogMovedError: The log was rewritten meanwhile.
+        """
+        found: list[tuple[int, Json]] = []
+        where: Json = {"from": start} if timeline_id is None else {"from": start, "timelineId": timeline_id}
+        while where:
+            try:
+                params = {"sessionId": self.session_id, "limit": _PAGE, **where}
+                page = await self._client.call("context/getRecords", params)
+            except TimeleapRpcError as error:
+                if error.kind == "contentModified":
+                    raise LogMovedError(str(error)) from error
+                raise
+            found += [(row["line"], _bare(row["record"])) for row in page["records"]]
+            where = {"cursor": page["nextCursor"]} if "nextCursor" in page else {}
+        return found
+
+    def _take(self, line: int, record: Json) -> None:
+        self._lines = line + 1
+        self._tail = record
+        if (kept := self._keep(record)) is not None:
+            self.kept.append(kept)
+
+    def _wrote(self, *records: Json) -> None:
+        """Take in our own records: they follow what is known, else they would have been refused."""
+        for record in records:
+            self._take(self._lines, record)
+        self._read_head = self.head
+
+    def _begin_again(self) -> None:
+        self.kept = []
+        self._tail = None
+        self._lines = 0
+        self._read_head = ""
+        self._moved = False
+
+    def _note(self, notification: Notification) -> None:
+        if notification.params.get("kind") not in APPENDING and not self._own_rewrite:
+            self._moved = True
+
+
+def _bare(record: Json) -> Json:
+    return {name: value for name, value in record.items() if name != _TL}

@@ -1,0 +1,111 @@
+"""A model on loopback: it says which question it was asked, and remembers what it was sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Model:
+    """Speaks what Claude Code and the OpenAI Agents SDK speak.
+
+    Attributes:
+        requests: The bodies of the requests that were about a conversation.
+        gate: Set: answers are sent at once; cleared: they wait until it is set.
+        asked: Set when a request has arrived.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.asked = threading.Event()
+        handler = type("Handler", (_Handler,), {"model": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self.gate.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def texts(self) -> list[str]:
+        """The questions and answers that the last request held, in their order."""
+        said = [text for message in self.requests[-1]["messages"] for text in _texts(message["content"])]
+        return [found[0] for text in said if (found := re.search(r"(question|answer) \w+", text))]
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    return [block["text"] for block in content if block.get("type") == "text"]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    model: Model
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+    def do_GET(self) -> None:
+        self._send(404, b"{}")
+
+    def do_HEAD(self) -> None:
+        self._send(404, b"")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        path = self.path.partition("?")[0]
+        if path.endswith("/responses"):
+            return self._send(200, json.dumps(_response()).encode())
+        if path.endswith("/count_tokens"):
+            return self._send(200, b'{"input_tokens": 10}')
+        if "messages" not in body:
+            return self._send(404, b"{}")
+        questions = re.findall(r"question (\w+)", json.dumps(body["messages"]))
+        if body.get("tools") and questions:
+            self.model.requests.append(body)
+            self.model.asked.set()
+            self.model.gate.wait(60)
+        said = f"answer {questions[-1]}" if questions else "Done."
+        return self._send(200, b"".join(_events(said)), "text/event-stream")
+
+    def _send(self, status: int, data: bytes, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _response() -> dict[str, Any]:
+    text = {"type": "output_text", "text": "Because.", "annotations": []}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    return {
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": [said], "tools": [],
+        "parallel_tool_calls": True, "tool_choice": "auto", "status": "completed",
+    }  # fmt: skip
+
+
+def _events(text: str) -> Iterator[bytes]:
+    usage = {"input_tokens": 11, "output_tokens": 3}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": [], "usage": usage}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    for event in events:
+        yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
