@@ -99,10 +99,10 @@ class RootsPlan(Struct, frozen=True):
 class PendingRoots:
     """Files that were put back in all roots, each under an intent of its own (see `PendingRestore` of the port)."""
 
-    def __init__(self, parts: Sequence[tuple[SessionRoot, PendingRestore]]) -> None:
+    def __init__(self, parts: Sequence[tuple[SessionRoot, PendingRestore]], before: str, after: str) -> None:
         self._parts = parts
+        self.before, self.after = before, after
         restored = [pending.restored for _, pending in parts]
-        self.before, self.after = restored[0].before, restored[0].after
         self._counts = {name: sum(getattr(each, name) for each in restored) for name in COUNTS}
 
     @property
@@ -113,7 +113,15 @@ class PendingRoots:
     @property
     def events(self) -> list[Json]:
         """Members of the notifications `files/didRestore`: one for each root that changed."""
-        return [did_restore(root, pending.restored) for root, pending in self._parts if pending.restored.paths]
+        return [self._told(root, pending.restored) for root, pending in self._parts if pending.restored.paths]
+
+    def _told(self, root: SessionRoot, restored: Restored) -> Json:
+        return {
+            **set_members(root=root.uri),
+            **shown_paths(restored.paths),
+            "before": self.before,
+            "after": self.after,
+        }
 
     def commit(self) -> None:
         """Keep the files as they are now."""
@@ -135,12 +143,6 @@ def roll_back(many: Sequence[PendingRestore]) -> None:
             failure = failure or error
     if failure is not None:
         raise failure
-
-
-def did_restore(root: SessionRoot, restored: Restored) -> Json:
-    """Members of the notification that files of a root were put back."""
-    about = {"before": restored.before, "after": restored.after}
-    return {**set_members(root=root.uri), **shown_paths(restored.paths), **about}
 
 
 class SessionTrees:
@@ -302,7 +304,7 @@ class SessionTrees:
     def plan(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> RootsPlan:
         """What going back to a snapshot would do. Raises no conflicts: they stand in the plan."""
         plans: list[tuple[SessionRoot, RestorePlan]] = []
-        for root, name in self._targets(target):
+        for root, name in self._targets(self.roots(), target):
             with naming(root.uri):
                 plan = root.tree.plan(
                     name,
@@ -314,9 +316,8 @@ class SessionTrees:
             plans.append((root, plan))
         return RootsPlan(target.snapshot, tuple(plans))
 
-    def _targets(self, target: TreeTarget) -> list[tuple[SessionRoot, str]]:
+    def _targets(self, roots: Sequence[SessionRoot], target: TreeTarget) -> list[tuple[SessionRoot, str]]:
         """The roots that go back, each with the id of the snapshot there."""
-        roots = self.roots()
         parts = _parts(roots, target.snapshot)
         if target.paths is None and target.root is None:
             return parts
@@ -334,21 +335,32 @@ class SessionTrees:
     def begin_restore(
         self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
     ) -> PendingRoots:
-        """Put the files back, in all roots or in none, under intents that carry `token`."""
-        targets = self._targets(target)
-        if len(targets) > 1 and on_conflict == "refuse":
+        """Put the files back, in all roots or in none, under intents that carry `token`. Roots that stay as they are get
+        the same two snapshots, so that each of the two ids names one state of everything."""
+        roots = self.roots()
+        targets = self._targets(roots, target)
+        several = len(roots) > 1
+        if several and on_conflict == "refuse":
             self.plan(target, on_conflict, log_changed_at, control).refuse_conflicts()
-        number = max(root.tree.next_number() for root, _ in targets) if len(targets) > 1 else None
+        number = max(root.tree.next_number() for root in roots) if several else None
         begun: list[tuple[SessionRoot, PendingRestore]] = []
+        ids: dict[SessionRoot, tuple[str, str]] = {}
         try:
             for root, name in targets:
                 plan = unplanned(name, target.paths, on_conflict, log_changed_at)
                 with naming(root.uri):
-                    begun.append((root, root.tree.begin_restore(plan, token, as_control(control), number=number)))
+                    pending = root.tree.begin_restore(plan, token, as_control(control), number=number)
+                begun.append((root, pending))
+                ids[root] = pending.restored.before, pending.restored.after
+            for root in roots:
+                if number is not None and root not in ids:
+                    with naming(root.uri):
+                        before, after = (root.tree.snapshot(number=each) for each in (number, number + 1))
+                    ids[root] = before.snapshot_id, after.snapshot_id
         except BaseException:
             roll_back([pending for _, pending in begun])
             raise
-        return PendingRoots(begun)
+        return PendingRoots(begun, *next(ids[root] for root in roots if root in ids))
 
     def recover(self, happened: Callable[[str], bool]) -> list[Json]:
         """Settle what a crash left of a restore; returns warnings of what could not be settled."""
