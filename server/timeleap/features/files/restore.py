@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from timeleap.errors import FilesConflictError, FilesIncompleteError, StorageFailureError
+from timeleap.errors import CancelledError, FilesConflictError, FilesIncompleteError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
@@ -97,9 +97,9 @@ class Writer:
         except BaseException as error:
             self._discard()
             raise _told(error) from error
-        failpoint("files.staged")
         done: list[Difference] = []
         try:
+            failpoint("files.staged")
             self._exchange(work.steps, done)
             self._settle_folders(work)
             self._sync(work.steps)
@@ -107,6 +107,11 @@ class Writer:
             self._discard()
             self._take_back(done)
             raise _told(error) from error
+
+    def _go_on(self, number: int, total: int) -> None:
+        if self._control.cancelled():
+            raise CancelledError("cancelled while files were being put back; all of them are as they were")
+        self._control.progress("restore", number, total)
 
     # The steps of it
 
@@ -121,7 +126,7 @@ class Writer:
         alone = len(written) <= _SYNCED_ALONE
         with self._git.blobs() as blobs:
             for number, step in enumerate(written):
-                self._control.progress("restore", number, len(written))
+                self._go_on(number, len(written))
                 entry = step.new
                 assert entry is not None
                 folder = self._disk.nearest_folder(step.path)
@@ -150,6 +155,7 @@ class Writer:
                 continue
             self._check([step])
             done.append(step)
+            self._go_on(len(done), len(steps))
             if step.kind == "mode":
                 self._disk.set_mode(step.path, step.new.mode)
             else:
@@ -200,6 +206,7 @@ class Writer:
 
     def _take_back(self, done: list[Difference]) -> None:
         """Undo steps of which some may not have happened."""
+        self._control = Control()  # whoever has cancelled wants this done
         back = [
             Difference(step.path, step.new, step.old)
             for step in done
