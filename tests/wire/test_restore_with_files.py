@@ -256,3 +256,36 @@ def test_an_attached_window_takes_files_along_through_the_owner(start: StartServ
     assert {name: done["files"][name] for name in COUNTS} == COUNTS
     assert turn.tree == turn.before
     assert done["head"] == HEAD
+
+
+# What is gone for good
+
+
+def test_a_purged_session_leaves_no_snapshot_and_a_deleted_one_keeps_them(turn: Turn) -> None:
+    session, home = turn.session, turn.session.server.home
+    secret = turn.workspace.write("secret.txt", "sk-0123456789abcdef" * 400)
+    session.call("files/snapshot")
+    secret.unlink()
+    stored = (home / "files", lambda: sum(f.stat().st_size for f in (home / "files").rglob("*") if f.is_file()))[1]
+    session.call("session/delete")
+    session.server.call("session/undelete", sessionId=session.id)
+    again = session.reopen(session.server)
+    assert len(listed(again)) == 2
+    again.call("session/delete")
+    before = stored()
+    (gone,) = session.server.call("session/purge", sessionId=session.id)["purged"]
+    assert "filesRemain" not in gone
+    assert stored() < before
+
+
+def test_a_redaction_names_the_snapshots_that_hold_the_value_and_takes_them_out(turn: Turn) -> None:
+    turn.workspace.write("config", "password=hunter2-Tq9")
+    held = turn.session.call("files/snapshot")["snapshot"]
+    root = str(turn.workspace.folder)
+    foretold = turn.session.call("session/redact", value="hunter2-Tq9", dryRun=True)
+    assert foretold["snapshots"] == [{"snapshot": held, "root": root}]
+    done = turn.session.call("session/redact", value="hunter2-Tq9")
+    assert (done["redacted"], done["snapshots"]) == (True, [{"snapshot": held, "root": root}])
+    assert held not in [snapshot["snapshot"] for snapshot in listed(turn.session)]
+    assert turn.session.refuse("files/restore", to={"snapshot": held})["code"] == 4025
+    assert turn.revert(onConflict="overwrite")["files"]["deleted"] == 2

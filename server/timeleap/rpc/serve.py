@@ -25,10 +25,11 @@ from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
 from timeleap.service import config
 from timeleap.service.service import Service
+from timeleap.sessions.working_tree import StoreFiles
 
 if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
-    from timeleap.sessions.working_tree import TreeOf
+    from timeleap.sessions.working_tree import SnapshotStore, TreeOf
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ def configure_log(level: str, file: Path | None) -> None:
 
 def make_service(home: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Service:
     """The service of a process, which other processes can reach."""
-    return Service(config.load(home, environ=environ, flags=flags or {}), _network, _trees)
+    return Service(config.load(home, environ=environ, flags=flags or {}), _network, _files)
 
 
 def _network(service: ServicePort) -> LocalNetwork:
@@ -140,8 +141,8 @@ def _network(service: ServicePort) -> LocalNetwork:
     return LocalNetwork(service)
 
 
-def _trees(home: Path) -> TreeOf:
-    """What finds the files of a session; nothing of it is loaded before a session keeps some."""
+def _files(home: Path) -> StoreFiles:
+    """What finds the files of sessions; nothing of it is loaded before a session keeps some."""
 
     @cache
     def trees() -> TreeOf:
@@ -149,7 +150,12 @@ def _trees(home: Path) -> TreeOf:
 
         return trees_below(home)
 
-    return lambda directory, meta: trees()(directory, meta) if meta.keeps_files else None
+    def snapshots() -> SnapshotStore:
+        from timeleap.features.files.stored import SnapshotsOfStore
+
+        return SnapshotsOfStore(home)
+
+    return StoreFiles(lambda directory, meta: trees()(directory, meta) if meta.keeps_files else None, snapshots)
 
 
 def make_home(home: Path | None) -> bool:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.store import OpenedSession
-    from timeleap.sessions.working_tree import TreeControl, TreeOf
+    from timeleap.sessions.working_tree import StoreFiles, TreeControl
     from timeleap.storage.engine import Progress
     from timeleap_protocol.method import Method
     from timeleap_protocol.params import LenientStruct
@@ -199,14 +199,14 @@ class Service:
     Args:
         config: Settings.
         make_network: Makes the way to other processes, for a service; without one, this process keeps to itself.
-        make_trees: Makes what finds the files of a session, for a home; without it no session keeps files.
+        make_files: Makes what finds the files of sessions, for a home; without it no session keeps files.
     """
 
     def __init__(
         self,
         config: Config,
         make_network: Callable[[Service], LocalNetwork] | None = None,
-        make_trees: Callable[[Path], TreeOf] | None = None,
+        make_files: Callable[[Path], StoreFiles] | None = None,
     ) -> None:
         self._handlers = Handlers()
         self.config = config
@@ -217,7 +217,7 @@ class Service:
         self._subscribers: dict[int, Subscribers] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
-        self._make_trees = make_trees
+        self._make_files = make_files
         self._network: LocalNetwork | None = None
         self._trash_keeper: asyncio.Task[None] | None = None
         self._opening = 0  # sessions that are on their way to be ours
@@ -234,13 +234,15 @@ class Service:
     def store(self) -> SessionStore:
         """The session store of the configured home; opened at first need."""
         if self._store is None:
+            files = self._make_files(self.config.home) if self._make_files is not None else None
             self._store = SessionStore(
                 self.config.home,
                 durability=self.config.durability,
                 shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
-                tree_of=no_tree if self._make_trees is None else self._make_trees(self.config.home),
+                tree_of=files.tree_of if files is not None else no_tree,
+                snapshots=files.snapshots if files is not None else lambda: None,
             )
         return self._store
 

@@ -29,7 +29,7 @@ from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
-from timeleap.sessions.working_tree import SnapshotStore
+from timeleap.sessions.working_tree import FindSnapshots
 from timeleap.storage.lock import SessionLock
 
 
@@ -103,7 +103,7 @@ def condemn(home: Home, trashed: Trashed) -> bool:
     return moved
 
 
-def finish(home: Home, ledger: Ledger, keys: KeyRing, snapshots: SnapshotStore | None) -> list[Trashed]:
+def finish(home: Home, ledger: Ledger, keys: KeyRing, find_snapshots: FindSnapshots) -> list[Trashed]:
     """Remove what was moved out of the trash, by this process or by one that a crash ended, and the snapshots of its files;
     says what. Blocking.
 
@@ -123,7 +123,7 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing, snapshots: SnapshotStore |
         keys.change(Register.forget, {session.name for _, session in found})
     failpoint("purge.noted")
     failed: StorageFailureError | None = None
-    gone: list[Trashed] = []
+    gone, snapshots = list[Trashed](), find_snapshots()
     for name, session in found:
         try:
             # While the directory is there: it says which snapshots are the session's.
@@ -159,7 +159,7 @@ async def purge(
     openings: Openings,
     ledger: Ledger,
     keys: KeyRing,
-    snapshots: SnapshotStore | None,
+    find_snapshots: FindSnapshots,
     *,
     request: PurgeRequest,
     guard: Mutation,
@@ -170,7 +170,7 @@ async def purge(
         return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
     late: list[Trashed] = []
     with suppress(StorageFailureError):  # raised below, when what is asked for is done
-        late = await asyncio.to_thread(finish, home, ledger, keys, snapshots)
+        late = await asyncio.to_thread(finish, home, ledger, keys, find_snapshots)
     await asyncio.to_thread(home.sweep, untouched=UNTOUCHED_SECONDS)
     found = await asyncio.to_thread(in_trash, home, request)
     if noted is not None:  # it was begun before a crash: what was deleted since then is not meant
@@ -184,7 +184,7 @@ async def purge(
     taken = {session.name: await _condemn(home, openings, session) for session in found if session not in late}
     kept = [session for session in found if taken.get(session.name) == "inUse"]
     found = [session for session in found if taken.get(session.name) != "gone"]
-    ended = await asyncio.to_thread(finish, home, ledger, keys, snapshots)
+    ended = await asyncio.to_thread(finish, home, ledger, keys, find_snapshots)
     remain = {session.name for session in (*late, *ended) if session.files_remain}
     found = [replace(session, files_remain=session.name in remain) for session in found]
     gone = tuple(session for session in found if session not in kept)

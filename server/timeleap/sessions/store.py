@@ -43,7 +43,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.working_tree import SnapshotStore, TreeOf, no_tree
+from timeleap.sessions.working_tree import FindSnapshots, SnapshotStore, TreeOf, no_tree
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 
@@ -64,7 +64,7 @@ class SessionStore:
 
     `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), `endpoint` says how
     other processes reach this one, whenever a session is opened to be written to, `tree_of` gives the files of a
-    session's workspace, and `snapshots` are those of all sessions.
+    session's workspace, and `snapshots` gives those of all sessions.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -80,12 +80,12 @@ class SessionStore:
         key_file: Path | None = None,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
         tree_of: TreeOf = no_tree,
-        snapshots: SnapshotStore | None = None,
+        snapshots: FindSnapshots = lambda: None,
     ) -> None:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
         self._keys = KeyRing(key_file, self.home.path)
-        self.snapshots = snapshots
+        self._snapshots = snapshots
         self._openings = Openings(
             self.home,
             durability=durability,
@@ -95,6 +95,11 @@ class SessionStore:
             endpoint=endpoint,
             tree_of=tree_of,
         )
+
+    @property
+    def snapshots(self) -> SnapshotStore | None:
+        """The snapshots of the files of all sessions; None where there are none."""
+        return self._snapshots()
 
     # Opening and closing
 
@@ -406,14 +411,14 @@ class SessionStore:
             SessionLockedError: Another process is using one of that id; the others are gone.
             StorageFailureError: Some of it may be done; it is finished by asking again.
         """
-        known = self.home, self._openings, self._ledger, self._keys, self.snapshots
+        known = self.home, self._openings, self._ledger, self._keys, self._snapshots
         return await purge.purge(*known, request=request, guard=guard)
 
     async def finish_purges(self) -> None:
         """Finish what a crash cut short of a purge, or of a deletion."""
         with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
             await asyncio.to_thread(self._keys.change, Register.finish_deletes, self.home.real_path)
-        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys, self.snapshots)
+        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys, self._snapshots)
 
     def home_of(self, session_id: str) -> SealLocation:
         """Where the user's key knows a session of this store to be at home."""

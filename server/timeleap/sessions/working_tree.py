@@ -176,6 +176,22 @@ TreeOf = Callable[[Path, Meta], WorkingTree | None]
 """The files of the session in a directory, as its `timeleap.json` says; None where none are kept."""
 
 
+FindSnapshots = Callable[[], SnapshotStore | None]
+"""The snapshots of the files of all sessions; None where this process knows nothing of files."""
+
+
+class StoreFiles(Struct, frozen=True):
+    """What a process knows of the files of a store.
+
+    Attributes:
+        tree_of: The files of one session.
+        snapshots: Those of all sessions.
+    """
+
+    tree_of: TreeOf
+    snapshots: FindSnapshots
+
+
 def no_tree(_directory: Path, _meta: Meta) -> WorkingTree | None:
     """Nobody keeps files."""
     return None

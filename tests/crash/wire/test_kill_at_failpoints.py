@@ -34,12 +34,17 @@ UNREACHED_BY_RUNNING = {
     "replace.declared": "only where hard links are missing: tests/unit/storage",
     "replace.set_aside": "only where hard links are missing: tests/unit/storage",
 }
+FILES = (
+    *("files.objects_written", "files.committed", "files.published", "files.intent", "files.staged", "files.moved"),
+    *("files.removed", "files.folders_settled", "files.restored", "files.before_log", "files.noted", "files.followed"),
+    *("files.after_published", "files.taken_back", "files.recovered"),
+)
 KILLED_ELSEWHERE = {
     "approval.after_requests": "wire/test_approval_ends",
     "approval.after_audit": "wire/test_approval_ends",
     "mail.arrived": "test_dmail_elsewhere",
     "redact.before_note": "wire/test_purge",
-    **dict.fromkeys(("files.before_log", "files.noted", "files.followed"), "unit/sessions/test_restoring"),
+    **dict.fromkeys(FILES, "crash/wire/test_killed_restores, and unit/features/files"),
     **dict.fromkeys(("purge.moved", "purge.noted", "purge.files_forgotten", "purge.removed"), "wire/test_purge"),
     **dict.fromkeys(
         ("revise.built", "revise.prepared", "revise.renamed", "revise.done", "revise.closed_built"),

@@ -23,7 +23,7 @@ from timeleap.sessions.session import Session
 
 @pytest.fixture
 async def world(tmp_path: Path, root: Path) -> AsyncIterator[World]:
-    made = World(tmp_path, snapshots=SnapshotsOfStore(tmp_path / "home"))
+    made = World(tmp_path, snapshots=lambda: SnapshotsOfStore(tmp_path / "home"))
     yield made
     failpoints.disarm()
     await made.close()
