@@ -371,3 +371,16 @@ def test_a_timeline_and_a_d_mail_take_the_files_along_too(cli, folder, session):
     assert tree(folder) == before
     cli.run("undo", session, "--restore", "both")
     assert tree(folder) == after
+
+
+def test_redact_names_the_snapshots_that_go_with_a_secret(cli, folder, session):
+    (folder / "secret.env").write_text("KEY=hunter2-and-more\n")
+    cli.run("files", "snapshot", session)
+    asked = cli.run("redact", session, "--value-stdin", "--dry-run", input="hunter2-and-more")
+    assert "1 snapshot of files" in asked.out
+    assert "f2-" in asked.out
+    assert str(folder) in asked.out
+    done = cli.run("redact", session, "--value-stdin", "--yes", input="hunter2-and-more")
+    assert "with 1 snapshot of files" in done.out
+    assert [each["snapshot"][:3] for each in cli.run("files", "log", session, "--json").lines()] == ["f1-"]
+    assert (folder / "secret.env").exists()

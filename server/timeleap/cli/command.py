@@ -349,6 +349,9 @@ def _files_conflict(data: Data, _name: str) -> Iterator[str]:
 
 
 def _files_incomplete(data: Data, name: str) -> Iterator[str]:
+    if data.get("session"):
+        yield "Opening the session whose restore it was brings it to its end: timeleap sessions --all, timeleap state SESSION."
+        return
     for member, meaning in (("before", "as it was"), ("target", "what was wanted")):
         if data.get(member):
             snapshot = one_line(str(data[member]))

@@ -22,6 +22,7 @@ from timeleap.cli.command import (
     parse_span,
     subcommands,
 )
+from timeleap.cli.file_changes import path_of
 from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.inspect import list_sessions
 from timeleap.cli.parameters import Argument, Commands, Option
@@ -208,6 +209,8 @@ def _purge(terminal: Terminal, entries: Sequence[Json], *, yes: bool, dry_run: b
         shown = dict.fromkeys((each["sessionId"], each["deletedAt"]) for each in goes)
         done = purged({"sessionId": session_id, "deletedAt": time} for session_id, time in shown)
     terminal.answer(done, f"{count(len(done['purged']), 'session')} removed, {size(done['bytes'])} freed")
+    if any(each.get("filesRemain") for each in done["purged"]):
+        terminal.hint("it could not be told which snapshots of files were theirs: some may be there still")
 
 
 @command(app)
@@ -433,7 +436,10 @@ def redact(
         if not terminal.consents(plan, "Take it out for good?", yes=yes, dry_run=dry_run, goes=bool(plan["redacted"])):
             return
         done = opened.call("session/redact", **wanted, expectedHead=plan["head"], saying="Redacting")
-    terminal.answer(done, f"taken out of {count(done['records'], 'record')} in {count(len(done['files']), 'file')}")
+    gone = f", and with {count(len(done['snapshots']), 'snapshot')} of files" if done.get("snapshots") else ""
+    terminal.answer(
+        done, f"taken out of {count(done['records'], 'record')} in {count(len(done['files']), 'file')}{gone}"
+    )
 
 
 def _secret(terminal: Terminal, on_stdin: bool) -> str:
@@ -460,6 +466,13 @@ def _where(plan: Json) -> Iterator[str]:
         yield f"  {one_line(file['file'])}  {count(file['occurrences'], 'place')}{trash}{linked}"
     if (more := len(plan["files"]) - _MOST_FILES) > 0:
         yield f"  ... and {count(more, 'more file')}"
+    if snapshots := plan.get("snapshots"):
+        yield f"It also stands in {count(len(snapshots), 'snapshot')} of files, which go as a whole; files on disk stay:"
+        yield from (f"  {each['snapshot']} of {one_line(path_of(each['root']))}" for each in snapshots[:_MOST_FILES])
+        if (more := len(snapshots) - _MOST_FILES) > 0:
+            yield f"  ... and {more:,} more"
+    if plan.get("snapshotsUnread"):
+        yield f"  snapshots of files were not looked through, and may hold it: {one_line(plan['snapshotsUnread'])}"
     for rule in plan.get("rules", []):
         yield f"  {one_line(rule['rule'])}: {count(rule['values'], 'value')}"
     if plan["kept"]:

@@ -100,6 +100,13 @@ def test_a_restore_that_was_cut_short_names_both_snapshots():
     assert "timeleap files restore s f2-ba9876543210" in text
 
 
+def test_another_sessions_restore_is_ended_by_opening_that_session():
+    data = {"before": "f4-0123456789ab", "target": "f2-ba9876543210", "session": "0123"}
+    text = "\n".join(explain(TimeleapRpcError(4022, "filesIncomplete", "cut short", data, retryable=False), "s"))
+    assert "timeleap state SESSION" in text
+    assert "f4-0123456789ab" not in text
+
+
 @pytest.mark.parametrize(
     ("kind", "advice"),
     [
