@@ -18,6 +18,11 @@ export class Pages<T> {
 
   constructor(private readonly ask: (cursor: string | undefined) => Promise<Page<T>>) {}
 
+  /** How many entries are loaded; undefined: none has been asked for. */
+  get size(): number | undefined {
+    return this.count === 0 ? undefined : this.loaded.length;
+  }
+
   get hasMore(): boolean {
     return !this.complete;
   }

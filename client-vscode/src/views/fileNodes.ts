@@ -3,7 +3,8 @@
 import * as vscode from "vscode";
 import type { FileChange } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
-import { bytes, exact, files, listed } from "../text/format.js";
+import type { Pages } from "../sessions/pages.js";
+import { bytes, exact, listed } from "../text/format.js";
 import { nameAndFolder, shownPath } from "../text/paths.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
@@ -43,12 +44,13 @@ export interface FileRange {
 /** The row above them; nothing is asked for until somebody opens it. */
 export class ChangedFilesNode extends TreeNode {
   readonly id: string;
+  private drawn: string | undefined;
 
   constructor(
     parent: TreeNode,
     readonly range: FileRange,
     /** How many there are, where that is known without asking. */
-    private readonly count: number | undefined,
+    private readonly known: number | undefined,
     private readonly refresh: () => void,
   ) {
     super(parent);
@@ -57,21 +59,25 @@ export class ChangedFilesNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const until = this.range.to === undefined ? vscode.l10n.t("until now") : "";
+    const count = this.count();
+    this.drawn = count;
     return treeItem(this.id, {
       label: vscode.l10n.t("Changed Files"),
-      description: listed([this.count === undefined ? "" : exact(this.count), until]),
+      description: [count, until].filter(Boolean).join(" · "),
       icon: "files",
       tooltip: vscode.l10n.t("Files of the workspace that differ between this checkpoint and the next one, or what is on the disk now"),
-      spoken: listed([vscode.l10n.t("Changed Files"), this.count === undefined ? "" : files(this.count), until]),
+      spoken: listed([vscode.l10n.t("Changed Files"), count, until]),
       context: "changedFiles",
       expands: "collapsed",
     });
   }
 
   override async children(): Promise<TreeNode[]> {
-    const { session, from, to } = this.range;
-    const pages = session.files.changes(from, to);
+    const { pages } = this;
     const changes = await pages.list();
+    if (this.drawn !== undefined && this.drawn !== this.count()) {
+      this.refresh(); // how many there are is known now
+    }
     const nodes: TreeNode[] = changes.map((change) => new FileNode(this, this.range, change));
     if (pages.hasMore) {
       const show = async (): Promise<void> => {
@@ -81,6 +87,18 @@ export class ChangedFilesNode extends TreeNode {
       nodes.push(new MoreNode(this, vscode.l10n.t("Show more files"), show));
     }
     return nodes.length === 0 ? [new NoFilesNode(this)] : nodes;
+  }
+
+  private get pages(): Pages<FileChange> {
+    const { session, from, to } = this.range;
+    return session.files.changes(from, to);
+  }
+
+  /** As far as they are loaded, else as far as it is known; "": not at all. */
+  private count(): string {
+    const { size, hasMore } = this.pages;
+    const count = hasMore ? (this.known ?? size) : size;
+    return count === undefined ? "" : exact(count) + (hasMore && this.known === undefined ? "+" : "");
   }
 }
 

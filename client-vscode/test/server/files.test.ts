@@ -191,7 +191,9 @@ test("a D-Mail takes the files along to the checkpoint it is for", async () => {
   await twoTurns();
   const { id } = running.api.shownSession!;
   const other = await agent(running);
-  onTestFinished(async () => void (await other.shutdown()));
+  onTestFinished(async () => {
+    await other.shutdown();
+  });
   await other.request("session/open", { sessionId: id, create: false });
   await other.request("context/sendDMail", { sessionId: id, checkpointId: 1, message: "Do not touch app.py." });
   await vi.waitFor(() => expect(running.api.shownSession!.state.pendingDMail).not.toBeNull(), { timeout: 20_000 });

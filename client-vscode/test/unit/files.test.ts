@@ -88,9 +88,27 @@ test("where nothing changed until the next checkpoint there is no row; the newes
   const [newest, , oldest] = await rows();
   expect((await rows(oldest!.node)).map(({ item }) => item.contextValue)).not.toContain("changedFiles");
   const [changed] = await rows(newest!.node);
-  expect(changed!.item.description).toBe("until now");
+  expect(changed!.item.description).toBe("until now"); // and how many, once somebody has asked
   expect((await rows(changed!.node)).map(({ item }) => item.label)).toEqual(["No file differs"]);
   expect(asked.at(-1)).toMatchObject({ method: "files/diff", from: { snapshot: "f3-cc" }, to: {} });
+});
+
+test("how many files changed until now stands in the row once they are loaded, and that there are more", async () => {
+  const page = { changes: CHANGES };
+  const { session } = sessionOf({ ...LISTED, "files/diff": () => page });
+  const { tree, rows } = treeOf(session);
+  const told = new Promise((resolve) => tree.onDidChangeTreeData(resolve));
+  const group = async () => (await rows((await rows())[0]!.node))[0]!;
+  await rows((await group()).node);
+  await told;
+  expect((await group()).item.description).toBe("5 · until now");
+  session.files.forgetDisk();
+  Object.assign(page, { nextCursor: "next" });
+  tree.refresh();
+  await rows((await group()).node);
+  tree.refresh();
+  expect((await group()).item.description).toBe("5+ · until now");
+  tree.dispose();
 });
 
 test("checkpoints without snapshots have no such row, and one whose snapshot failed says so unless the view does", async () => {
