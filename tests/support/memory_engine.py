@@ -120,10 +120,16 @@ class MemoryEngine(LogEngine):
         self._check_writable()
         return await self._writer.append(plan, mark=mark, first=first)
 
-    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+    async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one as one step."""
         self._check_writable()
-        return await self._writer.run(lambda: self._replace(plan))
+
+        async def work() -> Replaced:
+            if first is not None:
+                await first(self._log.state)
+            return await self._replace(plan)
+
+        return await self._writer.run(work)
 
     async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
         """Run `job` alone at its turn in the queue."""

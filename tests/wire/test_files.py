@@ -371,3 +371,33 @@ def test_settings_that_cannot_be_are_refused_and_no_session_is_made(
     error = server.refuse("session/open", sessionId="never-made", files=files)
     assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, place)
     assert server.refuse("session/open", sessionId="never-made", create=False)["code"] == 4001
+
+
+# Checkpoints that come with other changes
+
+
+def test_the_checkpoint_before_a_dmail_has_the_files_of_its_moment(session: Session, workspace: Workspace) -> None:
+    target = session.checkpoint()
+    work(session, workspace)
+    session.call("context/sendDMail", checkpointUid=target["uid"], message="do not")
+    made = session.call("context/deliverDMail")["checkpoint"]
+    read = session.call("files/read", snapshot=made["files"]["snapshot"], path="new done")
+    assert (read["bytes"], listed(session)[0]["checkpointUid"]) == (4, made["uid"])
+    assert session.call("context/listCheckpoints")["checkpoints"][0]["files"] == made["files"]
+
+
+def test_a_dmail_that_takes_the_files_along_leaves_them_as_they_were_there(
+    session: Session, workspace: Workspace
+) -> None:
+    before, target = workspace.tree, session.checkpoint()
+    work(session, workspace)
+    session.call("context/sendDMail", checkpointUid=target["uid"], message="do not")
+    made = session.call("context/deliverDMail", restore="both")["checkpoint"]
+    assert (workspace.tree, made["files"]["snapshot"]) == (before, target["files"]["snapshot"])
+
+
+def test_the_checkpoint_of_a_compaction_has_a_snapshot(session: Session) -> None:
+    session.say(*("word " * 200 for _ in range(6)))
+    session.call("context/compact", summary="short")
+    (made,) = session.call("context/listCheckpoints")["checkpoints"]
+    assert listed(session)[0]["snapshot"] == made["files"]["snapshot"]

@@ -132,3 +132,10 @@ def test_a_folder_that_is_missing_is_named(shared: Server, shop: Workspace, tmp_
     session = shop.open(shared, roots=[shop.uri, gone])
     error = session.refuse("files/snapshot")
     assert (error["code"], error["data"]["reason"], error["data"]["root"]) == (4020, "rootMissing", gone)
+
+
+def test_what_one_folder_refuses_is_kept_of_none(shared: Server, shop: Workspace, library: Workspace) -> None:
+    session = shop.open(shared, roots=[shop.uri, library.uri], maxFiles=2)
+    library.write("one too many", "x")
+    error = session.refuse("files/snapshot")
+    assert (error["code"], error["data"]["root"], listed(session)) == (4023, library.uri, [])

@@ -547,8 +547,8 @@ class Attachment:
     def _tell(self, method: str, kind: str, **members: Any) -> None:
         if self._quiet:
             return
-        params = {"sessionId": self.place.session_id, "head": self._head, "kind": kind, "cause": {}, **members}
-        self._client.notify(method, params)
+        about = {"head": self._head, "kind": kind} if method in (CONTEXT, SESSION) else {}
+        self._client.notify(method, {"sessionId": self.place.session_id, **about, "cause": {}, **members})
 
 
 class NotifiedState:

@@ -23,6 +23,8 @@ from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot
 
 if TYPE_CHECKING:
     from timeleap.sessions.request_table import Transaction
+    from timeleap.sessions.restoring import RestoreRequest
+    from timeleap.sessions.rewrite_plan import RewritePlan
     from timeleap.sessions.transaction import SessionTransactions
     from timeleap.storage.engine import LogState
 
@@ -110,6 +112,14 @@ class FileSnapshots:
                 raise CancelledError("the checkpoint was cancelled while its snapshot was taken") from error
             return {"error": problem_of(error)}
         return {"snapshot": made.snapshot, "changed": made.changed, "skipped": made.skipped_count, "ms": made.ms}
+
+    async def at_rewrite(self, planned: RewritePlan, files: RestoreRequest, cause: Cause) -> RewritePlan:
+        """The plan, the checkpoint that it writes with a snapshot: of what is there now, or the one that is gone back to."""
+        if planned.made is None or self.settings.mode == "off":
+            return planned
+        if files.restore == "both" and planned.snapshot is not None:
+            return planned.with_files({"snapshot": planned.snapshot, "changed": 0, "skipped": 0, "ms": 0})
+        return planned.with_files(await self.checkpoint_files(planned.made.uid, cause, files.control))
 
     async def turn_ended(self, cause: Cause) -> None:
         """Take the snapshot of the end of a turn; one that fails is a warning."""

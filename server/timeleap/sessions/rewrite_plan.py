@@ -42,6 +42,7 @@ from timeleap.sessions.shapes import (
     Summary,
     set_members,
 )
+from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
     DAMAGED_LINES,
@@ -59,7 +60,7 @@ from timeleap.storage.engine import (
     new_damage,
     not_restored,
 )
-from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
+from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record, with_member
 
 RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
 
@@ -102,6 +103,15 @@ class RewritePlan(Struct, frozen=True):
     compacted: Json | None = None
     reviewed: Json = field(default_factory=dict)
     snapshot: str | None = None
+
+    def with_files(self, files: Json) -> RewritePlan:
+        """The plan, the checkpoint that it writes with what it says of the files at it."""
+        records = [
+            with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
+            for record in self.replacement.records
+        ]
+        made = self.made and replace(self.made, files=files)
+        return replace(self, replacement=replace(self.replacement, records=records), made=made)
 
     def result(self, head: str, timeline_id: str | None, context: Json) -> Json:
         """What the request is answered with; in a dry run `timeline_id` is None."""

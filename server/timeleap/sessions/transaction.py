@@ -227,19 +227,28 @@ class SessionTransactions:
 
         async def attempt(transaction: Transaction) -> None:
             step: FilesStep | None = None
+            ready: RewritePlan | None = None
 
-            def on_turn(state: LogState) -> Replacement:
-                nonlocal step
+            def plan(state: LogState) -> RewritePlan:
                 transaction.admit(self.engine.head_at(state))
                 planned = work_out()
                 if planned.refused:
                     raise _NothingDoneError(planned)
+                return planned
+
+            async def with_snapshot(state: LogState) -> None:
+                nonlocal ready
+                ready = await self.snapshots.at_rewrite(plan(state), files, guard.cause)
+
+            def on_turn(state: LogState) -> Replacement:
+                nonlocal step
+                planned = ready if ready is not None else plan(state)
                 step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
                 transaction.begin()
                 return self._prepared(transaction, planned, step)
 
             try:
-                await self.engine.replace(on_turn)
+                await self.engine.replace(on_turn, first=with_snapshot if self.meta.keeps_files else None)
             finally:
                 if step is not None:
                     await restoring.uncancelled(asyncio.to_thread(step.settle))

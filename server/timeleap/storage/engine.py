@@ -290,7 +290,8 @@ DAMAGE_LIMIT: Final = 100
 
 
 First = Callable[[LogState], Awaitable[None]]
-"""Work that an append needs done at its turn before it is planned, such as a snapshot of files; takes the log's state."""
+"""Work that a change of the log needs done at its turn before it is planned, such as a snapshot of files; takes the log's
+state."""
 
 
 class LogReader(ABC):
@@ -460,8 +461,9 @@ class LogEngine(LogReader):
         """
 
     @abstractmethod
-    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+    async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one as ONE atomic step (G3); the present one becomes a timeline.
+        `first`: as in `append`.
 
         Raises:
             TimelineNotFoundError, CorruptedError, ReadOnlyError, ExternallyModifiedError, StorageFailureError:

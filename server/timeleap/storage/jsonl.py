@@ -529,14 +529,16 @@ class JsonlEngine(LogEngine):
         self._check_writable()
         return await self._locked.run(lambda: job(self._shown.log.state))
 
-    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+    async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         self._check_writable()
-        return await self._locked.run(lambda: self._replace(plan))
+        return await self._locked.run(lambda: self._replace(plan, first))
 
-    async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+    async def _replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
         self._locked.check_unmodified()
         shown = self._shown
         before = shown.log.state
+        if first is not None:
+            await first(before)
         replacement = plan(before)
         lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
         try:

@@ -207,14 +207,19 @@ class SessionTrees:
     def snapshot(
         self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
     ) -> TreeSnapshot:
-        """Keep the files as they are. Where a root fails, what was kept of those before it is the snapshot of these alone."""
+        """Keep the files as they are, in all roots or in none."""
         roots, engine_control = self.roots(), as_control(control)
         number = max(root.tree.next_number() for root in roots) if len(roots) > 1 else None
         taken: list[tuple[SessionRoot, Snapshot]] = []
-        for root in roots:
-            with naming(root.uri):
-                made = root.tree.snapshot(engine_control, label=label, checkpoint_uid=checkpoint_uid, number=number)
-            taken.append((root, made))
+        try:
+            for root in roots:
+                with naming(root.uri):
+                    made = root.tree.snapshot(engine_control, label=label, checkpoint_uid=checkpoint_uid, number=number)
+                taken.append((root, made))
+        except BaseException:
+            for root, made in taken:
+                root.tree.remove([made.snapshot_id])
+            raise
         skipped = [
             {**shown_path(*encode_path(each.path), root=root.uri), "reason": each.reason}
             for root, made in taken
