@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from timeleap.errors import CancelledError, StorageFailureError, TimeleapError
+from timeleap.sessions import past
 from timeleap.sessions.append_plan import AppendPlan, with_files
 from timeleap.sessions.restoring import not_kept
 from timeleap.sessions.session_state import StateChange
@@ -48,6 +49,7 @@ class FileSnapshots:
         self._session = session
         self._possible = possible
         self._state = NOTHING
+        self._shrinking: asyncio.Task[None] | None = None
 
     @property
     def settings(self) -> TreeSettings:
@@ -151,6 +153,7 @@ class FileSnapshots:
             made = await asyncio.to_thread(tree.snapshot, control, label=label)
             event = taken(made, self._session.head, guard.cause)
             await self._session.note(transaction.record({"head": event.head, **made.result()}, [event]))
+            self._shrink_soon()
 
         return await self._session.at_its_turn(guard, work)
 
@@ -158,7 +161,45 @@ class FileSnapshots:
         """A snapshot that is taken now; listeners are told."""
         made = await asyncio.to_thread(self._tree().snapshot, control, checkpoint_uid=checkpoint_uid)
         self._session.emit(taken(made, self._session.head, cause))
+        self._shrink_soon()
         return made
+
+    # What is too much
+
+    def _shrink_soon(self) -> None:
+        if self._shrinking is None or self._shrinking.done():
+            self._shrinking = asyncio.get_running_loop().create_task(self._shrink())
+
+    async def _shrink(self) -> None:
+        """Remove the oldest snapshots if there are too many; what is too much now is looked at again after the next one."""
+
+        async def on_turn(_: LogState) -> None:
+            # At the session's turn: no snapshot is under way whose checkpoint is not written yet.
+            live = await self._live()
+            await asyncio.to_thread(tree.shrink, live)
+
+        try:
+            tree = self._tree()
+            if await asyncio.to_thread(tree.is_over_budget):
+                await self._session.engine.run(on_turn)
+                await asyncio.to_thread(tree.sweep)
+        except (TimeleapError, OSError) as error:
+            _logger.info("the snapshots that are too much are still there: %s", error)
+
+    async def _live(self) -> set[int]:
+        """The numbers of the snapshots that checkpoints of the log refer to."""
+        engine, found = self._session.engine, set[int]()
+        for start in range(0, engine.state.checkpoints, 100):
+            for checkpoint in past.list_checkpoints(engine, start, 100, newest_first=False):
+                if checkpoint.snapshot is not None:
+                    found.add(int(checkpoint.snapshot[1:].partition("-")[0]))
+            await asyncio.sleep(0)
+        return found
+
+    async def settled(self) -> None:
+        """Return when nothing is under way in the background."""
+        if self._shrinking is not None:
+            await asyncio.wait([self._shrinking])
 
     def _tree(self) -> WorkingTree:
         tree = self._session.working_tree()

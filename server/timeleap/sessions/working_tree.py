@@ -137,6 +137,19 @@ class WorkingTree(Protocol):
         """
         ...
 
+    def is_over_budget(self) -> bool:
+        """True if there are more snapshots, of all sessions, or more bytes of them than a root may have."""
+        ...
+
+    def shrink(self, live: Collection[int]) -> None:
+        """Remove the oldest snapshots beyond the budget: none of the numbers `live`, which the session's checkpoints refer to,
+        and never the newest. Quick: what they took goes with `sweep`."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove from the disk what no snapshot refers to, where there is too much. May take long."""
+        ...
+
     def recover(self, happened: Callable[[str], bool]) -> list[Json]:
         """Settle an intent that a crash left: forward where the log has followed its token, else back. Returns
         warnings (`kind`, `message`) of what could not be settled."""

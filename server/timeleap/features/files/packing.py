@@ -43,6 +43,13 @@ def pack_in_background(root: Root) -> threading.Thread | None:
     return thread
 
 
+def wait_for_packing(repository: Path) -> None:
+    """Return when nothing that was begun for this repository by this process is under way."""
+    thread = _running.get(repository)
+    if thread is not None and thread is not threading.current_thread():
+        thread.join()
+
+
 def _pack(repository: Repository) -> None:
     try:
         pack(repository)

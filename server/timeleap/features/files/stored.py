@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from timeleap.errors import CorruptedError, FilesUnavailableError
 from timeleap.features.files.git import GitError, split
+from timeleap.features.files.packing import wait_for_packing
 from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.repository import REFS, Repository
 from timeleap.features.files.restore import read_intent, remove_intent
@@ -37,6 +38,9 @@ class Budget(Struct, frozen=True):
 
     snapshots: int = 200
     bytes: int = 2 << 30
+
+
+BUDGET: Final = Budget()
 
 
 class StoredSnapshot(Struct, frozen=True):
@@ -90,10 +94,15 @@ def snapshots_in(repository: Repository) -> list[StoredSnapshot]:
 
 def remove(repository: Repository, going: Collection[StoredSnapshot]) -> None:
     """Remove snapshots, and from the disk what only they had. The lock is held."""
+    drop(repository, going)
+    sweep(repository)
+
+
+def drop(repository: Repository, going: Collection[StoredSnapshot]) -> None:
+    """Remove snapshots; what they had stays on disk until the next `sweep`. The lock is held."""
     if going:
         commands = "".join(f"delete {snapshot.ref} {snapshot.commit}\n" for snapshot in going)
         repository.git.run("update-ref", "--stdin", stdin=commands.encode("ascii"))
-    sweep(repository)
 
 
 def sweep(repository: Repository) -> None:
@@ -106,6 +115,8 @@ def sweep(repository: Repository) -> None:
         # An index without its snapshot names contents that are about to go.
         if (index := _INDEX.fullmatch(name)) is not None and index[1] not in live:
             (repository.path / name).unlink(missing_ok=True)
+    wait_for_packing(repository.path)  # it would pack what is about to go
+    repository.git.run("prune", "--expire=now")
     repository.git.run("repack", "-a", "-d", "-l", "-q", "-n", "--window=0")
     repository.git.run("prune", "--expire=now")
 
@@ -138,11 +149,12 @@ def sessions_with(home: Path, checkpoint_uids: Collection[str]) -> set[str]:
     }
 
 
-def shrink(repository: Repository, session_uid: str, live: Collection[str], budget: Budget) -> list[StoredSnapshot]:
-    """Remove the oldest snapshots while a root has more than its budget; says which.
+def shrink(repository: Repository, session_uid: str, live: Collection[int], budget: Budget) -> list[StoredSnapshot]:
+    """Remove the oldest snapshots of a root that has more than its budget, or (of bytes) some of them; says which. Their
+    contents go with the next `sweep`: call again after it, since only then it is known what they took.
 
-    Those stay that checkpoints refer to, and each session's newest: of this session `live` are those of checkpoints, of
-    the others all that were taken for one. The lock is held.
+    Those stay that checkpoints refer to, and each session's newest: of this session `live` are the numbers of those of
+    checkpoints, of the others all that were taken for one. The lock is held.
     """
     every = snapshots_in(repository)
     newest = {snapshot.session_uid: snapshot for snapshot in sorted(every, key=lambda snapshot: snapshot.number)}
@@ -151,20 +163,20 @@ def shrink(repository: Repository, session_uid: str, live: Collection[str], budg
         if snapshot is newest[snapshot.session_uid]:
             return False
         if snapshot.session_uid == session_uid:
-            return snapshot.snapshot_id not in live
+            return snapshot.number not in live
         return snapshot.checkpoint_uid is None
 
     candidates = [snapshot for snapshot in every if may_go(snapshot)]
-    gone = candidates[: max(0, len(every) - budget.snapshots)]
-    if gone:
-        remove(repository, gone)
-    candidates = candidates[len(gone) :]
-    while candidates and repository.size() > budget.bytes:
-        # Several at once: each time what is left is packed again.
-        some = candidates[: max(1, len(candidates) // 4)]
-        remove(repository, some)
-        gone, candidates = [*gone, *some], candidates[len(some) :]
-    return gone
+    count = max(0, len(every) - budget.snapshots)
+    if repository.size() > budget.bytes:
+        count = max(count, -(-len(candidates) // 4))
+    drop(repository, candidates[:count])
+    return candidates[:count]
+
+
+def is_over(repository: Repository, budget: Budget) -> bool:
+    """True if a root has more than its budget."""
+    return len(snapshots_in(repository)) > budget.snapshots or repository.size() > budget.bytes
 
 
 def holding(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -336,6 +336,20 @@ class FileTree:
         return recovered
 
     # What is stored
+
+    def is_over_budget(self) -> bool:
+        return stored.is_over(self._repository, stored.BUDGET)
+
+    def shrink(self, live: Collection[int]) -> None:
+        """Remove the oldest snapshots beyond the budget (see `stored.shrink`). Raises FilesBusyError."""
+        with self._damage_named(), self._repository.lock():
+            stored.shrink(self._repository, self._session_uid, live, stored.BUDGET)
+
+    def sweep(self) -> None:
+        """Remove from the disk what no snapshot refers to, if there are too many bytes. Raises FilesBusyError."""
+        if self._repository.size() > stored.BUDGET.bytes:
+            with self._damage_named(), self._repository.lock():
+                stored.sweep(self._repository)
 
     def remove(self, snapshot_ids: Iterable[str]) -> None:
         """Remove snapshots, and what only they have; ones that are not there are passed over.

@@ -7,7 +7,7 @@ root which has it. What one root refuses is done in none.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -258,6 +258,20 @@ class SessionTrees:
             "snapshots": max(usage.snapshots for usage in usages),
             "bytes": sum(usage.bytes for usage in usages),
         }
+
+    def is_over_budget(self) -> bool:
+        """True if one of the roots has more snapshots or bytes than it may."""
+        return any(root.tree.is_over_budget() for root in self.roots())
+
+    def shrink(self, live: Collection[int]) -> None:
+        """Remove the oldest snapshots beyond the budget of each root."""
+        for root in self.roots():
+            root.tree.shrink(live)
+
+    def sweep(self) -> None:
+        """Remove from the disk what no snapshot refers to, where a root has too many bytes."""
+        for root in self.roots():
+            root.tree.sweep()
 
     def refuse_missing(self, snapshot: str) -> None:
         """Refuse, with SnapshotNotFoundError, what is no snapshot (any more)."""

@@ -1,0 +1,65 @@
+"""Snapshots beyond the budget go in the background, never those that checkpoints of the log refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from tests.unit.sessions.worlds import World
+
+from timeleap.errors import FilesBusyError
+from timeleap.features.files import stored
+from timeleap.features.files.trees import trees_below
+from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Mutation
+from timeleap.sessions.working_tree import NO_CONTROL, WorkingTree
+
+
+async def opened(tmp_path: Path) -> tuple[World, Session]:
+    world, root = World(tmp_path, tree_of=trees_below(tmp_path / "home")), tmp_path / "root"
+    root.mkdir()
+    session = await world.session(workspace=root.as_uri())
+    await session.transactions.snapshots.keep({"mode": "checkpoint"})
+    return world, session
+
+
+def tree_of(session: Session) -> WorkingTree:
+    tree = session.transactions.working_tree()
+    assert tree is not None
+    return tree
+
+
+async def numbers(session: Session) -> list[str]:
+    await session.transactions.snapshots.settled()
+    return [snapshot.snapshot_id.partition("-")[0] for snapshot in tree_of(session).snapshots()]  # type: ignore[attr-defined]
+
+
+async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "BUDGET", stored.Budget(snapshots=3))
+    world, session = await opened(tmp_path)
+    await session.checkpoint()
+    for _ in range(4):
+        await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
+        await session.transactions.snapshots.settled()
+    assert await numbers(session) == ["f5", "f4", "f1"]
+    await session.revert(checkpoint_id=0)
+    await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
+    assert await numbers(session) == ["f6", "f5", "f4"]
+    await world.close()
+
+
+async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "BUDGET", stored.Budget(snapshots=1))
+    world, session = await opened(tmp_path)
+
+    def busy(_tree: object, _live: Collection[int]) -> None:
+        raise FilesBusyError("another process takes a snapshot")
+
+    monkeypatch.setattr(type(tree_of(session)), "shrink", busy)
+    for _ in range(3):
+        await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
+    assert await numbers(session) == ["f3", "f2", "f1"]
+    await world.close()
