@@ -49,9 +49,9 @@ SHADOW: Final = "`git add -A` and commit in a shadow repository"
 MOST: Final[Sense] = "at most"
 
 APPEND: Final = (
-    "about 70 us in the server where all is warm: the frame and its params 5, the record 6, the engine 14 (is the log as"
-    " we left it, one write, the index entry), the transaction 14, the reply and the notification 11, the event loop and"
-    " memory that is not in the processor's cache the rest"
+    "about 55 us in the server where all is warm, some 130 calls of Python: the frame and its params 8, the record 7, the"
+    " engine 17 (is the log as we left it, one write, the index entry), the transaction 8, the reply and the notification"
+    " 9, memory that is not in the processor's cache the rest"
 )
 PIPE: Final = (
     "the pipe, the poll, two switches between processes and the client 20 us for a short request, 35 for 4.4 KB"
@@ -60,7 +60,7 @@ ALONE: Final = f"{APPEND}; {PIPE}"
 APPEND_SHORT: Final = "append, session of up to 200 messages"
 FRAMEWORKS: Final = "as in row 1; what the peers' commits take is for their file system to say"
 REQUEST: Final = (
-    f"11 us in the server, some 85 calls of Python: the frame, its params, order, the reply, the log; {PIPE}"
+    f"7.5 us in the server, some 40 calls of Python: the frame, its params, order, the reply, the log; {PIPE}"
 )
 REVERT: Final = (
     "copying the half that stays 7 ms; its sync 14 ms, in which it is compared with its checksums and the reply is made;"
@@ -96,7 +96,8 @@ ROWS: Final[tuple[Row, ...]] = (
         2.5,
         1.5,
         MOST,
-        profile="as row 1, with a sync and the way to a thread and back",
+        profile="as row 1, with a sync, and a turn of the loop in which others may join it; the way to a thread and back only"
+        " where the disk has been slow",
     ),
     Row(
         "5-openai-agents",
