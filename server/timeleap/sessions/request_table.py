@@ -136,8 +136,10 @@ class Transaction:
 
     def abandon(self) -> None:
         """It is not on its way any more; its waiters look again."""
+        if self.done is None:
+            return
         under_way, name = self._table.under_way, self.request.request_id or ""
-        if under_way.get(name) is self and self.done is not None:
+        if under_way.get(name) is self:
             del under_way[name]
             self.done.set_result(None)
 

@@ -419,7 +419,6 @@ class BatchCheck:
         return [_incomplete(self._first)]
 
 
-@lru_cache(8)
 @lru_cache(64)
 def _base36(number: int) -> str:
     digits, rest = "", abs(number)
