@@ -94,6 +94,7 @@ class Writer:
         try:
             self._check(work.steps)
             self._stage(work.steps)
+            failpoint("files.staged")
         except BaseException as error:
             self._discard()
             raise _told(error) from error
@@ -105,7 +106,7 @@ class Writer:
             self._sync(work.steps)
         except BaseException as error:
             self._discard()
-            self._take_back(done)
+            self._take_back(done, work)
             raise _told(error) from error
 
     def _go_on(self, number: int, total: int) -> None:
@@ -204,7 +205,7 @@ class Writer:
                 self._disk.remove(place)
         self._staged.clear()
 
-    def _take_back(self, done: list[Difference]) -> None:
+    def _take_back(self, done: list[Difference], work: Work) -> None:
         """Undo steps of which some may not have happened."""
         self._control = Control()  # whoever has cancelled wants this done
         back = [
@@ -215,6 +216,7 @@ class Writer:
         try:
             self._stage(back)
             self._exchange(back, [])
+            self._settle_folders(turned(work))
         except BaseException as error:
             self._discard()
             paths = [step.path for step in back]
@@ -246,6 +248,11 @@ _NOTHING: Final = Found(0, 0, 0)
 
 def _copier(copy: Callable[[str, Callable[[bytes], object]], object], oid: str) -> Callable[..., object]:
     return lambda write: copy(oid, write)
+
+
+def _made(steps: list[Difference]) -> frozenset[str]:
+    """The folders that files which were not there need."""
+    return folders_of(step.path for step in steps if step.old is None)
 
 
 def _below(path: str, folders: set[str]) -> bool:
@@ -282,13 +289,15 @@ def matches(entry: FileEntry | None, found: Found | None) -> bool:
     return not is_mode_changed(entry.mode, found)
 
 
-def turned(work: Work, before: TreeState) -> Work:
+def turned(work: Work) -> Work:
     """The work that undoes all of it."""
+    before = work.before
     usual = before.details.usual[2]
     steps = [Difference(step.path, step.new, step.old) for step in work.steps]
     modes = {path: before.details.folders.get(path, usual) for path in {*work.folder_modes, *before.details.folders}}
     return Work(
         steps=steps,
+        before=work.after,
         after=before,
         conflicts=[],
         kept=0,
@@ -321,6 +330,7 @@ def recover(
     writer.carry_out(
         Work(
             steps=left,
+            before=old,
             after=new,
             conflicts=[],
             kept=0,
@@ -328,7 +338,7 @@ def recover(
             folders_removed=sorted((path for path in gone if path not in new.details.folders), reverse=True),
             folder_modes={
                 path: new.details.folders.get(path, new.details.usual[2])
-                for path in old.details.folders.keys() | new.details.folders.keys()
+                for path in {*old.details.folders, *new.details.folders, *_made(steps)}
             },
         )
     )

@@ -40,6 +40,7 @@ class Work(Struct, frozen=True):
 
     Attributes:
         steps: The paths to be changed, from what is on disk to what is to be.
+        before: The state that the steps begin with.
         after: The state that the steps lead to.
         conflicts: Paths that somebody else changed since; with `keep` they are no steps.
         kept: How many paths that differ from the target are left alone.
@@ -48,6 +49,7 @@ class Work(Struct, frozen=True):
     """
 
     steps: list[Difference]
+    before: TreeState
     after: TreeState
     conflicts: list[str]
     kept: int
@@ -80,7 +82,7 @@ class Planner:
         folders = self._folders(now.details, goal.details, request.paths)
         after = TreeState(tree, _details(now.details, steps, folders))
         made, removed, modes = self._folder_steps(now, goal, after, steps)
-        return Work(steps, after, conflicts, len(left), made, removed, modes)
+        return Work(steps, now, after, conflicts, len(left), made, removed, modes)
 
     # What is left alone
 

@@ -277,7 +277,7 @@ class FileTree:
             )
             intent = Intent(self._session_uid, token, before.oid, after.oid, plan.target, new_prefix())
             write_intent(self._repository, intent)
-            self._carry_out(work, present.state, intent, control)
+            self._carry_out(work, intent, control)
             restored = Restored(
                 before=before.snapshot_id,
                 after=after.snapshot_id,
@@ -287,9 +287,9 @@ class FileTree:
                 paths=tuple(encode_path(step.path) for step in work.steps),
             )
             self._repository.hold()
-            return PendingRestore(self._repository, intent, work, before=present.state, after=after, restored=restored)
+            return PendingRestore(self._repository, intent, work, after=after, restored=restored)
 
-    def _carry_out(self, work: Work, before: TreeState, intent: Intent, control: Control) -> None:
+    def _carry_out(self, work: Work, intent: Intent, control: Control) -> None:
         """Do the work, or nothing: then the intent goes, unless what was done could not be taken back."""
         done = False
         try:
@@ -303,7 +303,7 @@ class FileTree:
             raise
         except BaseException:
             if done:
-                Writer(self._repository, intent.prefix, Control()).carry_out(turned(work, before))
+                Writer(self._repository, intent.prefix, Control()).carry_out(turned(work))
             remove_intent(self._repository)
             raise
 
@@ -433,14 +433,12 @@ class PendingRestore:
         intent: Intent,
         work: Work,
         *,
-        before: TreeState,
         after: Commit,
         restored: Restored,
     ) -> None:
         self._repository = repository
         self._intent = intent
         self._work = work
-        self._before = before
         self._after = after
         self.restored = restored
 
@@ -471,7 +469,7 @@ class PendingRestore:
         """
         try:
             writer = Writer(self._repository, self._intent.prefix, Control())
-            writer.carry_out(turned(self._work, self._before))
+            writer.carry_out(turned(self._work))
             failpoint("files.taken_back")
             remove_intent(self._repository)
         finally:
