@@ -401,3 +401,28 @@ def test_the_checkpoint_of_a_compaction_has_a_snapshot(session: Session) -> None
     session.call("context/compact", summary="short")
     (made,) = session.call("context/listCheckpoints")["checkpoints"]
     assert listed(session)[0]["snapshot"] == made["files"]["snapshot"]
+
+
+# Forks
+
+
+def test_a_fork_begins_with_the_snapshots_of_its_parent(session: Session, workspace: Workspace) -> None:
+    before, made = workspace.tree, session.checkpoint()
+    work(session, workspace)
+    session.call("files/snapshot")
+    fork = Session(session.server, session.call("session/fork"))
+    assert (fork.state["files"]["mode"], listed(fork)) == ("checkpoint", listed(session))
+    fork.call("context/revertTo", checkpointUid=made["uid"], restore="both")
+    assert workspace.tree == before
+    assert len(listed(fork)) == len(listed(session)) + 2
+    assert fork.checkpoint()["files"]["changed"] == 0
+
+
+def test_the_snapshots_of_a_fork_outlive_its_parent(session: Session, workspace: Workspace) -> None:
+    before, made = workspace.tree, session.checkpoint()
+    work(session, workspace)
+    fork = Session(session.server, session.call("session/fork"))
+    session.call("session/delete")
+    session.server.call("session/purge", sessionId=session.id)
+    fork.call("files/restore", to={"checkpointUid": made["uid"]})
+    assert workspace.tree == before

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from timeleap import clock
-from timeleap.sessions import files, meta, statefile
+from timeleap.sessions import files, meta, statefile, tree_settings
 from timeleap.sessions.past import find_line, read_checkpoint
 from timeleap.sessions.requests import short
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
@@ -77,6 +77,8 @@ def plan_fork(source: Session, log: LogReader, at: tuple[int | None, str | None]
         "parent": {"sessionId": source.session_id, **set_members(checkpointUid=uid)},
         "subagents": [agent.wire() for agent in facts.subagents] or None,
     }
+    if (settings := source.meta.files) is not None:
+        notes |= {tree_settings.MEMBER: settings.member(), meta.FILES_FROM: source.meta.uid}
     state = {
         "version": statefile.VERSION,
         **statefile.StateFile(source.path).fields(),

@@ -6,8 +6,8 @@ the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.fea
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
 fingerprints up to it do not count), `filesFollowed` (see `timeleap.sessions.restoring`), `removing` (see
-`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`) and `files` (see
-`timeleap.sessions.tree_settings`). All are optional; members nobody here knows are kept.
+`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`), `files` (see
+`timeleap.sessions.tree_settings`) and `filesFrom` (the uid of the session that a fork has its first snapshots of). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -54,6 +54,7 @@ OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
 REQUESTS_REDACTED: Final = "requestsRedacted"
+FILES_FROM: Final = "filesFrom"
 FILES_FOLLOWED: Final = "filesFollowed"
 """The token of the last restore of files that the log has followed; with the proof of a rewrite it counts only if that
 was done."""
@@ -131,6 +132,7 @@ MODEL: Final[Mapping[str, Check]] = {
     REQUESTS_REDACTED: whole(0, HIGHEST),
     past.MEMBER: past.CHECK,
     tree_settings.MEMBER: tree_settings.CHECK,
+    FILES_FROM: text(r"[A-Za-z0-9._-]{1,64}"),
     FILES_FOLLOWED: model(
         {"token": text(empty=False), "timelineId": text(), "length": whole(), "chain": text("[0-9a-f]{16}")},
         required=("token",),
@@ -210,6 +212,9 @@ class Meta:
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
     files = _Attribute[TreeSettings | None]("files", None, TreeSettings.of_member)  # None: never set
+    files_from = _Attribute[str | None](
+        FILES_FROM, None
+    )  # the uid of the session that a fork has its first snapshots of
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
 

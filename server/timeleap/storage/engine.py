@@ -290,8 +290,7 @@ DAMAGE_LIMIT: Final = 100
 
 
 First = Callable[[LogState], Awaitable[None]]
-"""Work that a change of the log needs done at its turn before it is planned, such as a snapshot of files; takes the log's
-state."""
+"""Work that a change of the log needs at its turn before it is planned, such as a snapshot of files; takes its state."""
 
 
 class LogReader(ABC):

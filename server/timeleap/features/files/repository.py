@@ -23,7 +23,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -331,6 +331,12 @@ class Repository:
         ref = f"{REFS}/{commit.session_uid}/{commit.number}"
         if self.git.text("for-each-ref", "--format=%(objectname)", ref) != commit.oid:
             self.publish(commit)
+
+    def publish_all(self, session_uid: str, commits: Sequence[Commit]) -> None:
+        """Make snapshots of another session snapshots of this one, too, in one step."""
+        check_uid(session_uid)
+        lines = [f"create {REFS}/{session_uid}/{commit.number} {commit.oid}\n" for commit in commits]
+        self.git.run("update-ref", "--stdin", stdin="".join(lines).encode("ascii"))
 
     def read_commit(self, oid: str) -> Commit:
         """The snapshot of a commit. Raises CorruptedError if it is none of ours, GitError if there is none."""

@@ -351,6 +351,14 @@ class FileTree:
             with self._damage_named(), self._repository.lock():
                 stored.sweep(self._repository)
 
+    def adopt(self, session_uid: str) -> None:
+        """Begin with the snapshots of another session, of which this one is a fork, under the same ids; nothing is copied,
+        and nothing happens where there are snapshots already."""
+        if self._repository.snapshots(self._session_uid):
+            return
+        with self._repository.lock(Control()):
+            self._repository.publish_all(self._session_uid, self._repository.snapshots(session_uid))
+
     def remove(self, snapshot_ids: Iterable[str]) -> None:
         """Remove snapshots, and what only they have; ones that are not there are passed over.
 

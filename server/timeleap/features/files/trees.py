@@ -187,7 +187,10 @@ class SessionTrees:
             if folder is None:
                 raise FilesUnavailableError(f"{uri} is not the URI of a folder here", reason="rootMissing", root=uri)
             with naming(uri):
-                yield SessionRoot(uri if len(uris) > 1 else None, FileTree.open(self._home, folder, uid, config))
+                tree = FileTree.open(self._home, folder, uid, config)
+                if self._meta.files_from is not None:
+                    tree.adopt(self._meta.files_from)
+                yield SessionRoot(uri if len(uris) > 1 else None, tree)
 
     def chosen(self, roots: Sequence[SessionRoot], uri: str | None) -> SessionRoot:
         """The root that a request names, or the only one.
