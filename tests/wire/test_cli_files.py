@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli, Typed
+from tests.support.holding import file_time_passes
 
 
 @pytest.fixture
@@ -115,6 +116,7 @@ def test_the_files_go_back_alone_if_asked(cli, folder, session):
 
 
 def test_what_a_person_wrote_since_is_not_overwritten_unless_it_is_said(cli, folder, session):
+    file_time_passes()
     (folder / "edited.txt").write_text("a person's\n")
     refused = cli.run("revert", session, "0", "--restore", "both", "--yes", code=1).err
     assert "1 file changed after the last change of the session" in refused
@@ -131,6 +133,7 @@ def test_what_a_person_wrote_since_is_not_overwritten_unless_it_is_said(cli, fol
 
 
 def test_what_is_overwritten_comes_back_with_the_undo(cli, folder, session):
+    file_time_passes()
     (folder / "edited.txt").write_text("a person's\n")
     before = tree(folder)
     cli.run("revert", session, "0", "--restore", "both", "--on-conflict", "overwrite", "--yes")

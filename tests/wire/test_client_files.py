@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.holding import file_time_passes
 
 from timeleap.client import AsyncTimeleap, SyncTimeleap, TimeleapRpcError
 
@@ -54,6 +55,7 @@ async def test_files_go_back_with_the_conversation_and_come_again(session, folde
 
 async def test_a_conflict_is_an_error_with_the_paths(session, folder):
     before = await turn(session, folder)
+    file_time_passes()
     (folder / "src" / "a.py").write_text("a = 3\n")
     with pytest.raises(TimeleapRpcError) as caught:
         await session.revert_to(before, restore="both")

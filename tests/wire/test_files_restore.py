@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.holding import file_time_passes
 from tests.support.matching import HEAD
 from tests.support.server import Server
 from tests.support.session import Session, assistant
@@ -134,7 +134,7 @@ def test_what_is_gone_back_to_is_one_thing(session: Session, to: dict[str, str])
 def test_what_somebody_changed_after_the_turn_is_not_overwritten(session: Session, workspace: Workspace) -> None:
     made = session.checkpoint()
     work(session, workspace)
-    time.sleep(0.05)  # the clock of a file system ticks a few times in that
+    file_time_passes()
     workspace.write("login.py", "mine\n")
     edited, kept = workspace.tree, listed(session)
     error = session.refuse("files/restore", to={"checkpointUid": made["uid"]})
@@ -150,7 +150,7 @@ def test_a_conflict_can_be_kept_or_overwritten_and_is_in_the_snapshot_before(
 ) -> None:
     before, made = workspace.tree, session.checkpoint()
     work(session, workspace)
-    time.sleep(0.05)
+    file_time_passes()
     workspace.write("login.py", "mine\n")
     edited = workspace.tree
     files = session.call("context/revertTo", checkpointUid=made["uid"], restore="both", onConflict=choice)["files"]
@@ -163,7 +163,7 @@ def test_a_conflict_can_be_kept_or_overwritten_and_is_in_the_snapshot_before(
 def test_a_dry_run_lists_conflicts_and_changes_nothing(session: Session, workspace: Workspace) -> None:
     made = session.checkpoint()
     work(session, workspace)
-    time.sleep(0.05)
+    file_time_passes()
     workspace.write("login.py", "mine\n")
     edited, kept = workspace.tree, listed(session)
     for method, params in (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 from pathlib import Path
 
 import pytest
+from tests.support.holding import file_time_passes
 from tests.support.server import Server
 from tests.support.session import Session, assistant
 from tests.support.workspace import Workspace, listed
@@ -103,7 +103,7 @@ def test_what_one_restore_undoes_is_that_restore_alone(session: Session, shop: W
 def test_a_conflict_in_one_folder_leaves_all_as_they_are(session: Session, shop: Workspace, library: Workspace) -> None:
     made = session.checkpoint()
     change_both(session, shop, library)
-    time.sleep(0.05)  # the clock of a file system ticks a few times in that
+    file_time_passes()
     library.write("new", "mine")
     edited = shop.tree, library.tree
     error = session.refuse("files/restore", to={"checkpointUid": made["uid"]})

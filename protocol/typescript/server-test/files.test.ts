@@ -1,7 +1,7 @@
 /** Files that go back with the conversation. */
 
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -28,7 +28,7 @@ test("a revert takes the files back, an undo brings them again, and a person's e
   const notes = join(folder, "notes.txt");
   writeFileSync(notes, "Ask Ada.");
   const files = { mode: "checkpoint" } as const;
-  const { sessionId } = await client.request("session/open", { workspace: pathToFileURL(folder).href, files });
+  const { sessionId, path } = await client.request("session/open", { workspace: pathToFileURL(folder).href, files });
   const { checkpoint } = await client.request("context/checkpoint", { sessionId });
   assert.ok(checkpoint.files?.snapshot);
   const at = { sessionId, checkpointUid: checkpoint.uid, restore: "both" } as const;
@@ -50,7 +50,9 @@ test("a revert takes the files back, an undo brings them again, and a person's e
 
   await client.request("context/undo", { sessionId, restore: "both" });
   assert.throws(() => readFileSync(notes));
-  writeFileSync(notes, "a person's");
+  const changed = (file: string): bigint => statSync(file, { bigint: true }).ctimeNs;
+  do writeFileSync(notes, "a person's");
+  while (changed(notes) <= changed(join(path, "context.jsonl")));
   await assert.rejects(client.request("context/revertTo", at), (error) => {
     assert.ok(error instanceof TimeleapError);
     assert.deepEqual([error.kind, error.data["paths"]], ["filesConflict", ["notes.txt"]]);

@@ -31,6 +31,8 @@ from timeleap_client.notifications import Notification
 app = Commands("Look")
 
 _PATIENCE = 10.0
+_MOMENT = 0.05
+"""Seconds until a person does something; in less the clock of a file system may stand still."""
 _IDEA = [
     {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},
     {"role": "assistant", "content": "A bold idea! I have deleted the tests, they were slowing us down."},
@@ -395,6 +397,7 @@ def _files(story: Story, screen: Screen) -> None:
         agent.call("context/undo", restore="both")
         forth = _tree(folder) == after and agent.history() == [_TIDIED]
         screen.check("and the undo brings all of it again, byte for byte", forth, _named(after))
+        time.sleep(_MOMENT)
         (folder / "shares.py").write_text("# a person's own line\n", encoding="utf-8")
         person = _tree(folder)
         screen.say("A person edits a file; then the same revert:")
