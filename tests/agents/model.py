@@ -41,7 +41,7 @@ class Model:
     def texts(self) -> list[str]:
         """The questions and answers that the last request held, in their order."""
         said = [text for message in self.requests[-1]["messages"] for text in _texts(message["content"])]
-        return [found[0] for text in said if (found := re.search(r"(question|answer) \w+", text))]
+        return [text for text in said if re.fullmatch(r"(question|answer) \w+", text)]
 
 
 def _texts(content: Any) -> list[str]:
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, b'{"input_tokens": 10}')
         if "messages" not in body:
             return self._send(404, b"{}")
-        questions = re.findall(r"question (\w+)", json.dumps(body["messages"]))
+        questions = re.findall(r'"question (\w+)"', json.dumps(body["messages"]))
         if body.get("tools") and questions:
             self.model.requests.append(body)
             self.model.asked.set()

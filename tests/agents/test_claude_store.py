@@ -187,6 +187,34 @@ async def test_odd_entries_come_back_equal(client: RawTimeleap) -> None:
     assert await store.load(KEY) == ODD
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"record": {"role": "_claude", "content": ""}},
+        {"record": {"role": "_claude", "content": "", "text": "{torn"}},
+        {"record": {"role": "_claude", "content": "", "text": 5}},
+        {"record": {"role": "_claude-part", "content": "", "number": 0, "count": 1}},
+        {"role": "user", "content": "x", "claude": {"entry": 5, "content": "message"}},
+        {"role": "user", "content": "x", "claude": {"entry": {"message": {"content": []}}, "content": "result"}},
+        {"role": "user", "content": "x", "claude": "text"},
+    ],
+)
+async def test_records_that_somebody_made_up_are_passed_over(client: RawTimeleap, window: Window, item: Any) -> None:
+    store = ClaudeSessionStore(client)
+    await store.append(KEY, turn(1))
+    await window.call("context/appendMessage", await window.only("claude-code"), messages=[item])
+    await store.append(KEY, turn(2, "a1"))
+    assert await ClaudeSessionStore(client).load(KEY) == [*turn(1), *turn(2, "a1")]
+
+
+async def test_sources_that_are_no_keys_are_not_listed(client: RawTimeleap) -> None:
+    for key in ("text", "[1]", "{}", '["p"]', '["p", 2]', '["p", "s", "sub", "more"]'):
+        await client.call("session/open", {"source": {"kind": "claude-code", "key": key}})
+    store = ClaudeSessionStore(client)
+    await store.append({"project_key": "p", "session_id": "s"}, [{"type": "x"}])
+    assert [session["session_id"] for session in await store.list_sessions("p")] == ["s"]
+
+
 async def test_deep_entries_come_back_and_those_no_parser_takes_are_refused(client: RawTimeleap) -> None:
     def nested(levels: int) -> Any:
         value: Any = "end"

@@ -137,6 +137,14 @@ async def test_a_message_of_a_window_is_an_item(client: RawTimeleap, window: Win
     assert await session.pop_item() == said("by the way")
 
 
+async def test_an_item_that_somebody_made_up_is_the_message_that_is_there(client: RawTimeleap, window: Window) -> None:
+    session = TimeleapSession("s", client)
+    await session.add_items([said("first")])
+    odd = [{**said("x"), "openaiAgents": member} for member in ({"text": "{torn"}, {"text": 5}, {}, "text")]
+    await window.call("context/appendMessage", await window.only("openai-agents"), messages=odd)
+    assert await session.get_items() == [said("first"), *[said("x")] * 4]
+
+
 async def test_the_limit_of_the_settings_counts(client: RawTimeleap) -> None:
     session = TimeleapSession("s", client, session_settings=SessionSettings(limit=1))
     await session.add_items([said("0"), said("1")])

@@ -175,6 +175,18 @@ async def test_a_fork_outlives_what_it_came_from(client: RawTimeleap) -> None:
         await store.read_entry("no entry")
 
 
+async def test_entries_in_a_circle_are_no_history(client: RawTimeleap, window: Window) -> None:
+    store = TimeleapConversationStore(client)
+    await store.save(Conversation(conversation_id="chat", messages=[asked("first")]))
+    record = await store.read_record("chat")
+    assert record is not None
+    made_up = {"id": record.head_id, "parent": record.head_id, "message": {}}
+    odd = [{"role": "user", "content": "x", "pydanticAi": member} for member in (made_up, {"id": 5}, "text")]
+    await window.call("context/appendMessage", await window.only("pydantic-ai"), messages=odd)
+    with pytest.raises(KeyError):
+        await store.load("chat")
+
+
 async def test_only_so_many_conversations_are_open(client: RawTimeleap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pydantic_ai, "MAX_OPEN", 2)
     store = TimeleapConversationStore(client)

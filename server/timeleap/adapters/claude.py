@@ -85,6 +85,7 @@ class _Transcript:
         self.removed: set[str] = set()
         self._live: set[str] = set()
         self._counted: list[str] = []
+        self._done = 0  # so many of them are in `_live`
         self._searched: dict[str, frozenset[str]] = {}
 
     @property
@@ -92,9 +93,9 @@ class _Transcript:
         """The uuids in the live log."""
         if self.log.kept is not self._counted:
             self.removed |= self._live
-            self._counted, self._live = self.log.kept, set()
-        if len(self._live) != len(self._counted):
-            self._live.update(self._counted)
+            self._counted, self._done, self._live = self.log.kept, 0, set()
+        self._live.update(self._counted[self._done :])
+        self._done = len(self._counted)
         return self._live
 
     async def was_removed(self, entry: str) -> bool:
@@ -153,6 +154,7 @@ class ClaudeSessionStore:
         async with transcript.turn:
             if not transcript.log.is_open:
                 await transcript.log.open(create=True, **_traits(entries))
+                await transcript.log.refresh()
             await self._append(transcript, entries)
         await self._close_unused()
 
@@ -165,10 +167,10 @@ class ClaudeSessionStore:
         transcript = self._transcript(_parts_of(key))
         async with transcript.turn:
             if not transcript.log.is_open and not await transcript.log.open(create=False):
+                self._transcripts.pop(transcript.key, None)
                 return None
-            await transcript.log.refresh()
             transcript.route = transcript
-            entries = list(claude_entries.entries_of(await transcript.log.read()))
+            entries = list(claude_entries.entries_of(await transcript.log.refresh_whole()))
             if transcript.log.timelines and not any(map(_says_something, entries)):
                 # Without entries the SDK would resume from its own local copy, which knows of no revert.
                 raise RevertedError(
@@ -218,11 +220,12 @@ class ClaudeSessionStore:
         marked: set[int] = set()
         while left:
             try:
-                known = transcript.live.union(*(fork.live for fork in transcript.forks))
-                named = [_uuid(entry) for entry in left]
-                if any(named) and all(name in known for name in named if name):
+                known = [transcript.live, *(fork.live for fork in transcript.forks)]
+                named = [(entry, _uuid(entry)) for entry in left]
+                new = [(entry, name) for entry, name in named if not any(name in live for live in known)]
+                if any(name for _, name in named) and not any(name for _, name in new):
                     return  # the whole batch is there: the answer to an earlier attempt got lost
-                left = [entry for entry, name in zip(left, named, strict=True) if name not in known]
+                left = [entry for entry, _ in new]
                 target, count = await self._target(transcript, left)
                 await _write(target.log, left[:count], marked)
                 transcript.route = target
@@ -278,6 +281,7 @@ class ClaudeSessionStore:
         title = f"{transcript.log.title or transcript.key[1]} (continued before revert)"
         fork = _Transcript(self._client, (transcript.key[0], new_id, *transcript.key[2:]))
         await fork.log.open(create=True, title=title)
+        await fork.log.refresh()
         timeline = await transcript.timeline_of(parent)
         if timeline is not None:
             await self._append(fork, list(claude_entries.entries_of(await transcript.log.read(timeline))))
@@ -293,6 +297,7 @@ class ClaudeSessionStore:
         transcript = self._transcript(key)
         async with transcript.turn:
             if not transcript.log.is_open and not await transcript.log.open(create=False):
+                self._transcripts.pop(transcript.key, None)
                 return []
             entries = list(claude_entries.entries_of(await transcript.log.read()))
         await self._close_unused()
@@ -305,8 +310,8 @@ class ClaudeSessionStore:
             where = {"cursor": cursor} if cursor is not None else {}
             asked = {"source": {"kind": KIND}, "limit": _PAGE, "includeArchived": True, **where}
             page = await self._client.call("session/list", asked)
-            keys = ((tuple(json.loads(info["source"]["key"])), info) for info in page["sessions"])
-            found += [(key, info) for key, info in keys if key[0] == project_key]
+            keys = ((_key_of(info["source"]["key"]), info) for info in page["sessions"])
+            found += [(key, info) for key, info in keys if key[:1] == (project_key,)]
             if (cursor := page.get("nextCursor")) is None:
                 return found
 
@@ -368,6 +373,16 @@ def _chunks(items: Sequence[tuple[Json, int]]) -> Iterator[list[Json]]:
 def _parts_of(key: Mapping[str, Any]) -> tuple[str, ...]:
     subpath = key.get("subpath")
     return (key["project_key"], key["session_id"], *([subpath] if subpath else []))
+
+
+def _key_of(text: str) -> tuple[str, ...]:
+    """The key that a session's source names; empty where it is none of ours."""
+    try:
+        parts = json.loads(text)
+    except ValueError:
+        return ()
+    is_key = isinstance(parts, list) and len(parts) in (2, 3) and all(isinstance(part, str) for part in parts)
+    return tuple(parts) if is_key else ()
 
 
 def _traits(entries: Sequence[Any]) -> Json:

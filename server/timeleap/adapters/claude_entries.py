@@ -8,13 +8,15 @@ several, which count only together.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from zlib import crc32
 
-from timeleap.adapters.json_values import first_line, is_plain, readable, text_of, value_of
+from timeleap.adapters.json_values import as_text, first_line, is_plain, readable, value_of
 
 Json = dict[str, Any]
+_log = logging.getLogger(__name__)
 
 MEMBER: Final = "claude"
 """Of a message: `entry`, the entry without its text; or `text`, the whole entry as JSON text. `content` says where the
@@ -33,8 +35,7 @@ def items_of(entry: Any) -> list[tuple[Json, int]]:
     Raises:
         ValueError: It cannot be kept: it is nested too deeply.
     """
-    plain = is_plain(entry)
-    text = text_of(entry)
+    text, plain = as_text(entry)
     if len(text) > MAX_RECORD_CHARACTERS:
         return list(_parts(text))
     message = entry.get("message") if isinstance(entry, dict) and is_message(entry) else None
@@ -56,25 +57,35 @@ def entries_of(records: Iterable[Json]) -> Iterator[Any]:
             if record.get("number") == 0:
                 texts.clear()
             texts.append(str(record.get("text")))
-            if len(texts) == record.get("count"):
-                yield value_of("".join(parts.pop(str(record.get("of")))))
-        elif record.get("role") == OPAQUE:
-            yield value_of(record["text"]) if "text" in record else record["entry"]
-        elif isinstance(kept := record.get(MEMBER), dict):
-            yield value_of(kept["text"]) if "text" in kept else _rebuilt(record, kept)
+            if len(texts) != record.get("count"):
+                continue
+            record = {"role": OPAQUE, "text": "".join(parts.pop(str(record.get("of"))))}  # noqa: PLW2901  (now whole)
+        if (found := _entry(record)) is not None:
+            yield found[0]
 
 
 def uuid_of(record: Json) -> str | None:
     """The uuid of the entry that a record completes; None where it completes none, or one without uuid."""
-    kept: Any = record if record.get("role") == OPAQUE else record.get(MEMBER)
     if record.get("role") == PART:
         uuid = record.get("uuid") if record.get("number") == record.get("count", 0) - 1 else None
-    elif not isinstance(kept, dict):
-        return None
     else:
-        entry = value_of(kept["text"]) if "text" in kept else kept.get("entry")
-        uuid = entry.get("uuid") if isinstance(entry, dict) else None
+        found = _entry(record)
+        uuid = found[0].get("uuid") if found is not None and isinstance(found[0], dict) else None
     return uuid if isinstance(uuid, str) else None
+
+
+def _entry(record: Json) -> tuple[Any] | None:
+    """The entry of a record; None where it keeps none, or something that we never wrote."""
+    kept = record if record.get("role") == OPAQUE else record.get(MEMBER)
+    if not isinstance(kept, dict):
+        return None
+    try:
+        if "text" in kept:
+            return (value_of(kept["text"]),)
+        return (kept["entry"] if kept is record else _rebuilt(record, kept),)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        _log.warning("a record of a transcript is passed over: it is not as it was written (%r)", error)
+        return None
 
 
 def is_message(entry: Json) -> bool:

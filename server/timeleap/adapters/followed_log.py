@@ -69,6 +69,7 @@ class FollowedLog(Generic[K]):
         self._lines = 0
         self._read_head = ""
         self._moved = False
+        self._whole: list[Json] | None = None  # the records as they are read, while somebody wants them
         self._own_rewrite = False
         self._stop: Callable[[], None] | None = None
 
@@ -78,7 +79,7 @@ class FollowedLog(Generic[K]):
         return self._stop is not None
 
     async def open(self, *, create: bool, **traits: Any) -> bool:
-        """Open it; returns False where there is no such session and none is to be made.
+        """Open it, without reading it yet; returns False where there is no such session and none is to be made.
 
         Args:
             create: Whether to make it.
@@ -97,7 +98,7 @@ class FollowedLog(Generic[K]):
             raise
         self._stop = self._client.on(self._note, "context/didChange", session_id=self.session_id)
         self._begin_again()
-        await self._read(state)
+        self.head, self.title = state["head"], state["title"]
         return True
 
     async def close(self) -> None:
@@ -110,6 +111,14 @@ class FollowedLog(Generic[K]):
     async def refresh(self) -> None:
         """Read what is new in the log; all of it, if it was rewritten."""
         await self._read(await self._client.call("session/getState", {"sessionId": self.session_id}))
+
+    async def refresh_whole(self) -> list[Json]:
+        """Read all of the log, as `refresh` does where it was rewritten; returns its records."""
+        self._begin_again()
+        self._whole = []
+        await self.refresh()
+        whole, self._whole = self._whole, None
+        return whole
 
     async def append(self, items: Sequence[Json]) -> None:
         """Append messages and opaque records (`{"record": ...}`) as one step.
@@ -200,9 +209,12 @@ class FollowedLog(Generic[K]):
                     if self._lines and not self.rewritten:
                         self.rewritten, self.lost = True, self.kept
                     self._begin_again()
+                    self._whole = None if self._whole is None else []
                 # Read after the head was asked for: what comes in between moves the head, and the next change finds out.
                 for line, record in await self._records(self._lines):
                     self._take(line, record)
+                    if self._whole is not None:
+                        self._whole.append(record)
             except LogMovedError:
                 self._moved = True
                 state = await self._client.call("session/getState", {"sessionId": self.session_id})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 Json = dict[str, Any]
 MAX_PLAIN_DEPTH: Final = 100
 """Deeper values are kept as text: the protocol's own limit is 128 levels, and a record adds some."""
+_LONG_NUMBER: Final = re.compile("[0-9]{19}")
 _PLAIN_INTEGERS: Final = range(-(2**63), 2**63)
 
 
@@ -35,6 +37,23 @@ def is_plain(value: Any) -> bool:
             return True
         level = following
     return False
+
+
+def as_text(value: Any) -> tuple[str, bool]:
+    """The JSON text of a value, and whether the value is plain.
+
+    Raises:
+        ValueError: It is nested so deeply that no parser takes it.
+    """
+    try:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return text_of(value), False
+    if not is_encodable(text):
+        return text_of(value), False
+    # Walking through the value takes longer than this: only where it may be deep, or hold a huge integer.
+    doubtful = text.count("{") + text.count("[") > MAX_PLAIN_DEPTH or _LONG_NUMBER.search(text) is not None
+    return text, not doubtful or is_plain(value)
 
 
 def is_encodable(text: str) -> bool:

@@ -15,6 +15,7 @@ revert and undo; the next run sees only what is kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -121,6 +122,7 @@ class TimeleapSession:
     async def _ready(self) -> None:
         if not self._log.is_open:
             await self._log.open(create=True, title=first_line(readable(self.session_id)))
+            await self._log.refresh()
             self._log.rewritten = False
 
     async def _once(self, change: Callable[[], Awaitable[T]]) -> T:
@@ -156,6 +158,7 @@ class TimeleapSession:
         self.continued_as = forked["sessionId"]
         fork = FollowedLog(self._client, forked["sessionId"], (KIND, ""), _kept)
         await fork.open(create=False)
+        await fork.refresh()
         return fork
 
     def _stale(self) -> StaleRunError:
@@ -195,8 +198,11 @@ def _kept(record: Json) -> tuple[Any, ...] | None:
     if role.startswith("_"):
         return None
     member = record.get(MEMBER)
-    if isinstance(member, dict):
-        return (value_of(member["text"]) if "text" in member else member["item"],)
+    if isinstance(member, dict) and isinstance(member.get("text"), str):
+        with contextlib.suppress(ValueError):  # else somebody edited the log: the message is what there is
+            return (value_of(member["text"]),)
+    elif isinstance(member, dict) and "item" in member:
+        return (member["item"],)
     # Of another window: a note, a summary, a message that somebody added.
     return (
         ({"role": role, "content": _shown(record.get("content"))},) if role in ("user", "assistant", "system") else ()

@@ -131,6 +131,7 @@ class TimeleapConversationStore(ConversationStore):
                     raise ConversationConflict(record.conversation_id)
                 if expected_revision is None:
                     await conversation.log.open(create=True, title=first_line(readable(record.conversation_id)))
+                await conversation.log.refresh()
             while True:
                 try:
                     return await self._write(conversation, record, new_entries, expected_revision)
@@ -253,9 +254,12 @@ class TimeleapConversationStore(ConversationStore):
 
 def _kept(record: Json) -> Json | None:
     if record.get("role") == RECORD:
-        return {"text": record["text"]}
+        return {"text": record["text"]} if isinstance(record.get("text"), str) else None
     member = record.get(MEMBER)
-    return member if isinstance(member, dict) and "id" in member else None
+    if not isinstance(member, dict) or not isinstance(member.get("id"), str):
+        return None
+    is_ours = isinstance(member.get("parent"), str | None) and ("message" in member or "text" in member)
+    return member if is_ours else None
 
 
 def _kept_of(entry: ConversationEntry) -> Json:
@@ -275,6 +279,8 @@ def _chain(entries: dict[str, Json], head_id: str, limit: int | None) -> list[Js
     found: list[Json] = []
     following: str | None = head_id
     while following is not None and (limit is None or len(found) < limit):
+        if len(found) == len(entries):  # entries that follow each other in a circle: somebody edited the log
+            raise KeyError(following)
         found.append(entries[following])
         following = found[-1]["parent"]
     return found[::-1]
