@@ -118,6 +118,11 @@ class WorkingTree(Protocol):
         """How many snapshots there are, and what they take: members `snapshots` and `bytes` of `FilesState`."""
         ...
 
+    def changed(self, before: str, after: str | None) -> list[tuple[str, str]]:
+        """How each path differs between two snapshots, the second the newest where None: kind (as `FileChange` of the contract
+        has it) and path, as it may leave the process."""
+        ...
+
     def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
         """Members of the result of a dry run of `begin_restore`; conflicts are listed, never raised."""
         ...

@@ -262,6 +262,11 @@ class SessionTrees:
             "bytes": sum(usage.bytes for usage in usages),
         }
 
+    def changed(self, before: str, after: str | None) -> list[tuple[str, str]]:
+        """How each path differs between two snapshots; kind and path."""
+        found = self.changes((before, after or self.newest()), None, None, TreeControl())
+        return [(each.change.kind, each.change.path) for each in found]
+
     def is_over_budget(self) -> bool:
         """True if one of the roots has more snapshots or bytes than it may."""
         return any(root.tree.is_over_budget() for root in self.roots())

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from msgspec import Struct, field
 
 from timeleap import clock
-from timeleap.errors import CorruptedError
+from timeleap.errors import CorruptedError, TimeleapError
 from timeleap.features.transfer.formats import ExportFormat, ExportLoss, listed
 from timeleap.sessions import files, past, session_files
 from timeleap.sessions.listing import created_at, last_change_ns
@@ -29,6 +29,7 @@ from timeleap.sessions.past import list_checkpoints, prompt_at
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
+from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.record import decode_json, without_marks
 
@@ -108,6 +109,7 @@ class Exhibit(Struct, frozen=True):
         notes: Members of its `timeleap.json` that mean something elsewhere.
         lost: What is no part of it though it should be, in words.
         losses: What the form cannot hold; a writer appends to it.
+        tree: The files of its workspace, if they are kept.
     """
 
     session_id: str
@@ -125,6 +127,38 @@ class Exhibit(Struct, frozen=True):
     notes: Mapping[str, Any]
     lost: tuple[str, ...] = ()
     losses: list[ExportLoss] = field(default_factory=list)
+    tree: WorkingTree | None = None
+
+    def with_files(self, strand: Strand, start: int = 0) -> Iterator[tuple[Checkpoint, list[tuple[str, str]]]]:
+        """The checkpoints of a log from the `start`-th on, each with the files that changed from it to the next one (of the
+        present log's last one: up to the newest snapshot): kind and path. What cannot be told is noted in `losses`."""
+        checkpoints = strand.checkpoints(start)
+        present = next(checkpoints, None)
+        compared = 0
+        while present is not None:
+            following = next(checkpoints, None)
+            files: list[tuple[str, str]] = []
+            after = following.snapshot if following is not None else None
+            known = after is not None or (following is None and strand is self.live)
+            if self.tree is not None and present.snapshot is not None and known and not _same(present.snapshot, after):
+                compared += 1
+                if compared > MOST_COMPARED:
+                    if compared == MOST_COMPARED + 1:
+                        text = f"files are shown for the first {MOST_COMPARED} checkpoints of a log only"
+                        self.losses.append(ExportLoss("files", text))
+                else:
+                    files = self._changed(self.tree, present.snapshot, after)
+            yield present, files
+            present = following
+
+    def _changed(self, tree: WorkingTree, before: str, after: str | None) -> list[tuple[str, str]]:
+        try:
+            return tree.changed(before, after)
+        except TimeleapError as error:
+            loss = ExportLoss("files", f"the files that changed are not all shown: {error.message}")
+            if loss not in self.losses:
+                self.losses.append(loss)
+            return []
 
     def all_losses(self) -> list[ExportLoss]:
         """All losses of an export, when it is done."""
@@ -132,6 +166,13 @@ class Exhibit(Struct, frozen=True):
         return [*(ExportLoss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
 
 
+def _same(snapshot: str, other: str | None) -> bool:
+    """True if two snapshots have the very same tree, as their ids say."""
+    return other is not None and snapshot.partition("-")[2] == other.partition("-")[2]
+
+
+MOST_COMPARED: Final = 500
+"""Checkpoints of a log whose files are compared: each takes git some time."""
 CARRIED: Final = (
     *("createdAt", "workspace", "parent", "autoCheckpoint", "subagents", "pendingDMail", "pins"),
     *("timelines", "rotation", "importedFrom"),
@@ -172,6 +213,7 @@ def _look(session: Session) -> Exhibit:
         state={name: value for name, value in state.members.items() if name != "approval"},
         notes={**carried, past.MEMBER: session.transactions.stacks().members()},
         lost=(state.problem,) if state.problem is not None else (),
+        tree=session.transactions.working_tree(),
     )
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from timeleap.features.transfer.exhibit import Exhibit, Said, Strand
+from timeleap.features.transfer.exhibit import Exhibit, Said
 from timeleap.features.transfer.formats import ExportLoss, LossTally
 from timeleap.sessions.shapes import Checkpoint
 
@@ -144,6 +144,8 @@ class _Inline:
         return closing.end() if self._certain and closing else start
 
 
+MOST_FILES: Final = 100
+"""That are named for one checkpoint."""
 SUMMARY_LENGTH: Final = 80
 
 _LINES = re.compile(r"\r\n?|\n")
@@ -160,7 +162,7 @@ def write_markdown(exhibit: Exhibit) -> Iterator[str]:
     yield from _facts(exhibit)
     if prompt := exhibit.live.system_prompt:
         yield _folded("System prompt", fenced(prompt))
-    yield from _conversation(exhibit.live, left_out)
+    yield from _conversation(exhibit, left_out)
     yield from _timelines(exhibit)
     exhibit.losses.extend(left_out.losses())
     if exhibit.timelines:
@@ -188,13 +190,13 @@ def _facts(exhibit: Exhibit) -> Iterator[str]:
     yield "\n"
 
 
-def _conversation(strand: Strand, left_out: LossTally) -> Iterator[str]:
-    checkpoints = strand.checkpoints()
+def _conversation(exhibit: Exhibit, left_out: LossTally) -> Iterator[str]:
+    checkpoints = exhibit.with_files(exhibit.live)
     following = next(checkpoints, None)
     role = None
-    for said in strand.messages():
-        while following is not None and following.message_count <= said.index:
-            yield _marked(following)
+    for said in exhibit.live.messages():
+        while following is not None and following[0].message_count <= said.index:
+            yield _marked(*following)
             following, role = next(checkpoints, None), None
         speaker = str(said.record.get("role"))
         if speaker not in (role, "tool"):
@@ -202,18 +204,24 @@ def _conversation(strand: Strand, left_out: LossTally) -> Iterator[str]:
         role = "assistant" if speaker == "tool" else speaker
         yield from _message(said, left_out)
     while following is not None:
-        yield _marked(following)
+        yield _marked(*following)
         following = next(checkpoints, None)
 
 
-def _marked(checkpoint: Checkpoint) -> str:
+def _marked(checkpoint: Checkpoint, files: Sequence[tuple[str, str]]) -> str:
     facts = [
         f"checkpoint {checkpoint.id}",
         checkpoint.label,
         checkpoint.created_at,
         f"{checkpoint.token_count:,} tokens",
     ]
-    return "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"
+    shown = "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"
+    if not files:
+        return shown
+    listed = "".join(f"- {kind}: {_plain(path)}\n" for kind, path in files[:MOST_FILES])
+    more = f"- and {len(files) - MOST_FILES:,} more\n" if len(files) > MOST_FILES else ""
+    summary = f"{len(files):,} {'file' if len(files) == 1 else 'files'} changed"
+    return shown + _folded(summary, listed + more)
 
 
 def _message(said: Said, left_out: LossTally) -> Iterator[str]:

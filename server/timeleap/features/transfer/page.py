@@ -35,6 +35,7 @@ from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import encode_quickly
 
+MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages
 MANY_CHARACTERS: Final = 100 << 20
 MOST_CHARACTERS: Final = 512 << 20
@@ -188,7 +189,7 @@ class _Pool:
 
 def _facts(exhibit: Exhibit, branches: Sequence[_Branch], runs: Sequence[list[list[int]]]) -> dict[str, Any]:
     prompts: dict[str, int] = {}
-    logs = [_log(branch, own, prompts) for branch, own in zip(branches, runs, strict=True)]
+    logs = [_log(exhibit, branch, own, prompts) for branch, own in zip(branches, runs, strict=True)]
     session = {
         "id": exhibit.session_id,
         "title": exhibit.title,
@@ -200,7 +201,7 @@ def _facts(exhibit: Exhibit, branches: Sequence[_Branch], runs: Sequence[list[li
     return {"session": session, "block": BLOCK, "prompts": list(prompts), "logs": logs, "losses": lost}
 
 
-def _log(branch: _Branch, runs: list[list[int]], prompts: dict[str, int]) -> dict[str, Any]:
+def _log(exhibit: Exhibit, branch: _Branch, runs: list[list[int]], prompts: dict[str, int]) -> dict[str, Any]:
     strand = branch.strand
     prompt = strand.system_prompt
     begun = branch.shared
@@ -211,15 +212,17 @@ def _log(branch: _Branch, runs: list[list[int]], prompts: dict[str, int]) -> dic
         "createdAt": strand.created_at,
         "from": None if branch.parent is None else {"log": branch.parent, **shared},
         "runs": runs,
-        "checkpoints": [_checkpoint(checkpoint) for checkpoint in strand.checkpoints(begun.checkpoints)],
+        "checkpoints": [_checkpoint(*marked) for marked in exhibit.with_files(strand, begun.checkpoints)],
         "usages": _usages(strand.log, begun.usages),
         "tokens": strand.log.state.token_count,
         "systemPrompt": None if prompt is None else prompts.setdefault(prompt, len(prompts)),
     }
 
 
-def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+def _checkpoint(checkpoint: Checkpoint, files: Sequence[tuple[str, str]]) -> dict[str, Any]:
     more = set_members(label=checkpoint.label, createdAt=checkpoint.created_at)
+    if files:
+        more |= {"files": [f"{kind}: {path}" for kind, path in files[:MOST_FILES]], "changed": len(files)}
     return {"id": checkpoint.id, **more, "messages": checkpoint.message_count, "tokens": checkpoint.token_count}
 
 
