@@ -67,10 +67,10 @@ def check_version(path: str | None) -> None:
 
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("GIT_")}
-    who = {"NAME": "timeleap", "EMAIL": "timeleap@localhost"}
     return {
         **kept,
-        **{f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in who.items()},
+        **{f"GIT_{role}_NAME": "timeleap" for role in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{role}_EMAIL": "timeleap@localhost" for role in ("AUTHOR", "COMMITTER")},
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_SYSTEM": os.devnull,
         "GIT_CONFIG_GLOBAL": os.devnull,

@@ -21,7 +21,7 @@ from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
 from timeleap.features.files.git import GitError
-from timeleap.features.files.records import LISTED, Control, Recovered, encode_paths
+from timeleap.features.files.records import LISTED, Control, Recovered, encode_paths, is_below
 from timeleap.features.files.repository import INTENT, Commit, Repository
 from timeleap.features.files.restore_plan import Work
 from timeleap.features.files.scanner import TEMPORARY, folders_of
@@ -101,7 +101,7 @@ class Writer:
         done: list[Difference] = []
         try:
             failpoint("files.staged")
-            self._exchange(work.steps, done)
+            self._exchange(work.steps, work.folders_removed, done)
             self._settle_folders(work)
             self._sync(work.steps)
         except BaseException as error:
@@ -142,7 +142,7 @@ class Writer:
         if not alone:
             _sync_all()
 
-    def _exchange(self, steps: list[Difference], done: list[Difference]) -> None:
+    def _exchange(self, steps: list[Difference], empty: list[str], done: list[Difference]) -> None:
         paths = {step.path for step in steps if step.new is not None}
         above = folders_of(paths)
         blocking = [step for step in steps if step.new is None and (step.path in above or _below(step.path, paths))]
@@ -164,7 +164,8 @@ class Writer:
                 if folder:
                     self._disk.make_folder(folder)
                 if stat.S_ISDIR((self._disk.look(step.path) or _NOTHING).mode):
-                    self._disk.remove_folder(step.path)
+                    for below in (*(each for each in empty if is_below(each, step.path)), step.path):
+                        self._disk.remove_folder(below)
                 self._disk.move(self._staged.pop(step.path), step.path)
             failpoint("files.moved")
         removed = {step.path for step in blocking}
@@ -215,8 +216,9 @@ class Writer:
         ]
         try:
             self._stage(back)
-            self._exchange(back, [])
-            self._settle_folders(turned(work))
+            undone = turned(work)
+            self._exchange(back, undone.folders_removed, [])
+            self._settle_folders(undone)
         except BaseException as error:
             self._discard()
             paths = [step.path for step in back]

@@ -21,7 +21,7 @@ from timeleap.features.files.scanner import folders_of, ignored_paths
 _IGNORE: Final = ".gitignore"
 
 
-class RestoreRequest(Struct, frozen=True):
+class RestoreGoal(Struct, frozen=True):
     """What is to go back.
 
     Attributes:
@@ -68,7 +68,7 @@ class Planner:
         self._disk = Disk(self._root)
 
     def work_out(
-        self, now: TreeState, index: Path, newest: TreeState | None, request: RestoreRequest, goal: TreeState
+        self, now: TreeState, index: Path, newest: TreeState | None, request: RestoreGoal, goal: TreeState
     ) -> Work:
         """The steps from `now`, whose `index` is given, to `goal`; `newest` is the session's newest snapshot."""
         found = differences(self._git, now, goal)
@@ -151,7 +151,7 @@ class Planner:
         return set(map(to_text, ignored_paths(self._git, map(to_bytes, paths), root=root)))
 
     def _conflicts(
-        self, found: list[Difference], now: TreeState, newest: TreeState | None, request: RestoreRequest
+        self, found: list[Difference], now: TreeState, newest: TreeState | None, request: RestoreGoal
     ) -> list[str]:
         if newest is None:
             suspects = {step.path for step in found}
@@ -203,6 +203,7 @@ class Planner:
         made = sorted(path for path in wanted if path not in held and path not in before)
         new = folders_of(step.path for step in steps if step.old is None)
         usual = now.details.usual[2]
+        new |= frozenset(made)
         modes = {path: mode for path, mode in wanted.items() if path in new or before.get(path, usual) != mode}
         modes |= {path: usual for path in before if path not in wanted and path in held}
         modes |= {path: usual for path in new if path not in wanted}

@@ -45,7 +45,7 @@ from timeleap.features.files.restore import (
     turned,
     write_intent,
 )
-from timeleap.features.files.restore_plan import Planner, RestoreRequest, Work
+from timeleap.features.files.restore_plan import Planner, RestoreGoal, Work
 from timeleap.features.files.roots import find_root
 from timeleap.features.files.seed import UnseededError
 from timeleap.features.files.snapshot import Present, Snapshots
@@ -241,7 +241,7 @@ class FileTree:
 
     def begin_restore(
         self, plan: RestorePlan, token: str | None, control: Control | None = None, *, number: int | None = None
-    ) -> PendingRestore:
+    ) -> RestoreInProgress:
         """Put the files back, for a change of the log that is still to come: the lock is held until that is known.
 
         Args:
@@ -287,7 +287,7 @@ class FileTree:
                 paths=tuple(encode_path(step.path) for step in work.steps),
             )
             self._repository.hold()
-            return PendingRestore(self._repository, intent, work, after=after, restored=restored)
+            return RestoreInProgress(self._repository, intent, work, after=after, restored=restored)
 
     def _carry_out(self, work: Work, intent: Intent, control: Control) -> None:
         """Do the work, or nothing: then the intent goes, unless what was done could not be taken back."""
@@ -383,12 +383,12 @@ class FileTree:
 
     def _request(
         self, target: str, paths: tuple[bytes, ...] | None, on_conflict: OnConflict, log_changed_ns: int
-    ) -> RestoreRequest:
+    ) -> RestoreGoal:
         commit = self._repository.find(self._session_uid, target)
         chosen = None if paths is None else tuple(_checked(path) for path in paths)
-        return RestoreRequest(commit, chosen, on_conflict, log_changed_ns)
+        return RestoreGoal(commit, chosen, on_conflict, log_changed_ns)
 
-    def _worked_out(self, request: RestoreRequest, control: Control) -> tuple[Present, Work]:
+    def _worked_out(self, request: RestoreGoal, control: Control) -> tuple[Present, Work]:
         goal = self._snapshots.state(request.target)
         present = self._snapshots.look(control)
         present = self._snapshots.with_overlooked(present, goal, control)
@@ -432,7 +432,7 @@ class FileTree:
             raise error.as_damage(self._repository.path) from error
 
 
-class PendingRestore:
+class RestoreInProgress:
     """Files that are at their target while the log is not yet: to be made final, or taken back. Holds the lock."""
 
     def __init__(

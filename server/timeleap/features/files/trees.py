@@ -35,7 +35,7 @@ from timeleap.features.files.records import (
     Snapshot,
     encode_path,
 )
-from timeleap.features.files.tree import FileTree, PendingRestore, RestorePlan
+from timeleap.features.files.tree import FileTree, RestoreInProgress, RestorePlan
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.tree_settings import folder_of
@@ -99,7 +99,7 @@ class RootsPlan(Struct, frozen=True):
 class PendingRoots:
     """Files that were put back in all roots, each under an intent of its own (see `PendingRestore` of the port)."""
 
-    def __init__(self, parts: Sequence[tuple[SessionRoot, PendingRestore]], before: str, after: str) -> None:
+    def __init__(self, parts: Sequence[tuple[SessionRoot, RestoreInProgress]], before: str, after: str) -> None:
         self._parts = parts
         self.before, self.after = before, after
         restored = [pending.restored for _, pending in parts]
@@ -133,7 +133,7 @@ class PendingRoots:
         roll_back([pending for _, pending in self._parts])
 
 
-def roll_back(many: Sequence[PendingRestore]) -> None:
+def roll_back(many: Sequence[RestoreInProgress]) -> None:
     """Roll back several restores, the last one first; the first failure is raised when all were tried."""
     failure: TimeleapError | None = None
     for pending in reversed(many):
@@ -370,7 +370,7 @@ class SessionTrees:
         if several and on_conflict == "refuse":
             self.plan(target, on_conflict, log_changed_at, control).refuse_conflicts()
         number = max(root.tree.next_number() for root in roots) if several else None
-        begun: list[tuple[SessionRoot, PendingRestore]] = []
+        begun: list[tuple[SessionRoot, RestoreInProgress]] = []
         ids: dict[SessionRoot, tuple[str, str]] = {}
         try:
             for root, name in targets:

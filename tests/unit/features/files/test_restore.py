@@ -344,3 +344,30 @@ def test_a_pending_restore_can_be_taken_back(tree: FileTree, root: Path):
     assert whole_tree(root) == after
     assert tree.snapshots()[0].snapshot_id == pending.restored.before
     assert tree.recover(lambda _: True) is None
+
+
+def test_a_folder_of_empty_folders_gives_way_to_a_link_and_comes_back(tree: FileTree, root: Path):
+    (root / "b").symlink_to("nowhere")
+    taken = tree.snapshot().snapshot_id
+    (root / "b").unlink()
+    (root / "b/c/d").mkdir(parents=True, mode=0o700)
+    after = whole_tree(root)
+    restored = go_back(tree, taken)
+    assert (root / "b").is_symlink()
+    go_back(tree, restored.before)
+    assert whole_tree(root) == after
+
+
+def test_a_fork_has_the_snapshots_of_its_parent_under_their_ids(open_tree: Opener, root: Path):
+    parent, fork = open_tree("s1"), open_tree("s2")
+    put(root, a="1")
+    first = parent.snapshot().snapshot_id
+    put(root, a="2")
+    second = parent.snapshot().snapshot_id
+    fork.adopt("s1")
+    assert [found.snapshot_id for found in fork.snapshots()] == [second, first]
+    parent.remove([first, second])
+    put(root, a="3")
+    go_back(fork, second)
+    assert (root / "a").read_text() == "2"
+    assert fork.next_number() == 5
