@@ -132,7 +132,7 @@ examples: setup $(TYPESCRIPT)/dist/.built  ## Run the examples and everything th
 	$(PYTEST) tests/wire/test_examples.py tests/architecture/test_readme.py
 
 .PHONY: torture
-torture: setup  ## The long programmes: faults, crash states, soak; undo of files beside other agents, into docs/undo-torture.md
+torture: setup $(AGENTS)/.installed $(AGENTS)/node_modules/.installed  ## The long programmes: faults, crash states, soak; undo of files beside other agents, into docs/undo-torture.md
 	@$(PYTEST) -m torture --timeout=3600 $(TESTS); failed=$$?; $(RUN) -m tests.torture.page; exit $$failed
 
 .PHONY: bench
@@ -231,6 +231,13 @@ $(AGENTS)/.installed: $(VENV)/.installed tests/agents/requirements.txt
 	@echo "Installing the agents that the tests run ..."
 	@test -x $(AGENTS)/python/bin/python || $(RUN) -m venv $(AGENTS)/python
 	@$(AGENTS)/python/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --requirement tests/agents/requirements.txt
+	@touch $@
+
+# opencode, whose undo `make torture` tries beside ours and Claude Code's.
+$(AGENTS)/node_modules/.installed: .ci/require
+	@.ci/require node 20 >/dev/null
+	@echo "Installing opencode ..."
+	@npm install --prefix $(AGENTS) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error opencode-ai@1.18.33 >/dev/null
 	@touch $@
 
 # Without them the tests of that page are left out; in CI that is an error.

@@ -39,9 +39,9 @@ user answers: keep mine. What the others get wrong is noted here; ours has to be
 """
 
 LEFT_OUT: Final = """\
-Not run: Gemini CLI 0.61.0 and cline 3.0.65. Both follow the recipe of the last column (cline renames nested repositories
-meanwhile), and neither has a way to restore without a terminal's user interface or an editor; a column of guesses would
-help nobody.
+Not run: Gemini CLI 0.61.0, which follows the recipe of the last column, makes its checkpoints only in the interactive
+terminal, while an edit waits for approval; its mode for editors (ACP) restores them, but makes none. cline 3.0.65 goes back
+through its terminal or its SDK, and nothing here drives those yet.
 """
 
 
