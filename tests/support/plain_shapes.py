@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
     found.pop("should_compact", None)
     unset: tuple[str, ...] = ()
     if {"uid", "message_count"} <= found.keys():
-        unset = ("label", "created_at", "preview")
+        unset = ("label", "created_at", "preview", "files")
     elif isinstance(found.get("removed"), dict):
         unset = ("timeline_id", "exchange", "checkpoint", "steps")
     elif "compacted" in found:
