@@ -199,9 +199,11 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.opened(call).get(params.session_id):
-        await held.session.catch_its_turn()
-        await held.session.snapshots.look()
-        return await held.session.at_turn(lambda: held.session.wire(held.access))
+        state = await held.session.at_turn(lambda: held.session.wire(held.access))
+        if not held.session.meta.keeps_files:
+            return state
+        await held.session.snapshots.look()  # behind the turn: it may take a while
+        return {**state, "files": held.session.snapshots.wire()}
     async with service.borrowed(call, params) as session:
         await session.snapshots.look()
         return session.wire("readOnly")
