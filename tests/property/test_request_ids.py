@@ -194,6 +194,7 @@ class History:
         assert session.head == head
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(HISTORIES))
 async def test_ids_are_known_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     for module in (request_table, requests):

@@ -219,6 +219,7 @@ def test_any_value_in_a_line(fuzzed: Fuzzed, data: st.DataObject) -> None:
     fuzzed.drive(fuzzed.copied(name, b"".join(json.dumps(line).encode() + b"\n" for line in lines)))
 
 
+@pytest.mark.long
 @slow
 @given(data=st.data())
 def test_any_value_in_the_store_s_requests_and_odd_names_in_its_trash(fuzzed: Fuzzed, data: st.DataObject) -> None:

@@ -43,6 +43,7 @@ def test_the_story_shows_what_crosses_the_wire_and_draws_the_graph(cli):
     assert "✗" not in told
 
 
+@pytest.mark.long
 def test_a_promise_that_is_not_kept_fails_the_demo(cli, tmp_path):
     """A server whose histories lack their last message is found out, and the exit code says so."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -93,6 +93,7 @@ print(json.dumps([code, seen, wrong]), file=sys.stderr)
 """Runs a command, and at every import a copy of it that gets Ctrl-C there."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 @pytest.mark.parametrize(
     ("argument", "loaded"), [("--version", {"timeleap.version"}), ("--help", {"typer", "timeleap.cli.app"})]

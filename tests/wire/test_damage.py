@@ -66,6 +66,7 @@ def test_a_whole_last_record_without_its_line_feed_is_kept(store: Server) -> Non
     assert session.log.read_bytes().count(b"\n") == 3
 
 
+@pytest.mark.long
 def test_every_cut_of_the_log_opens_with_the_whole_records_before_it(store: Server) -> None:
     session = closed(store, "a", "b")
     whole = session.log.read_bytes()
@@ -390,6 +391,7 @@ def test_the_index_is_never_believed_over_the_log(start: StartServer, damage: st
     assert again.texts()[-1] == "next"
 
 
+@pytest.mark.long
 def test_every_flipped_bit_of_the_last_index_entries_is_seen(start: StartServer) -> None:
     first = start()
     session = Session.open(first, "s")

@@ -287,6 +287,7 @@ def test_both_attached_in_one_window(servers: list[Server]) -> None:
     assert kinds == ["checkpointCreated", "messagesAppended"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failpoint", ["mail.arrived", "state.after_meta"])
 @pytest.mark.parametrize("checkpoint", [{}, {"checkpointId": 0}], ids=["note", "to a checkpoint"])
 def test_a_crash_between_the_two_sessions(start: StartServer, failpoint: str, checkpoint: dict[str, Any]) -> None:

@@ -368,6 +368,7 @@ def test_temporaries_of_the_store_go_too(store: Server, home: Path) -> None:
     assert TEXT.encode() not in left and b"delete-1" not in left
 
 
+@pytest.mark.long
 def test_a_repeat_names_the_first_thousand_of_many(start: StartServer, home: Path) -> None:
     server = start()
     server.call("session/list")

@@ -38,6 +38,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("crash", [False, True])
 def test_a_thousand_appends_make_no_younger_request_forgotten(start: StartServer, crash: bool) -> None:
     server = start(options={"durability": "os"})

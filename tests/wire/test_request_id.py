@@ -108,7 +108,7 @@ def test_pipelined_repeats_take_effect_once(session: Session) -> None:
     assert session.texts() == ["x"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_last_thousand_survive_a_restart(start: StartServer) -> None:
     first = start()
     session = Session.open(first, "s")

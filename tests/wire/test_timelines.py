@@ -225,6 +225,7 @@ def test_the_newest_timelines_stay_and_pruning_is_reported(start: StartServer) -
     assert len(warnings) == 2 and all("context_" in warning["message"] for warning in warnings)
 
 
+@pytest.mark.long
 def test_of_more_than_fifty_timelines_the_oldest_go_where_nothing_else_is_set(start: StartServer) -> None:
     server = start()
     session = Session.open(server, "s")
