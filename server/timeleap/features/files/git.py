@@ -26,7 +26,7 @@ _POLL_SECONDS: Final = 0.1
 _BLOCK: Final = 1 << 20
 _POSIX: Final = os.name == "posix"
 _SETTINGS: Final = (
-    "core.fsync=all", "core.fsyncMethod=batch", "gc.auto=0", "maintenance.auto=false", "core.fsmonitor=false",
+    "core.fsync=all,-index", "core.fsyncMethod=batch", "gc.auto=0", "maintenance.auto=false", "core.fsmonitor=false",
     "core.untrackedCache=false", "core.splitIndex=false", f"core.hooksPath={os.devnull}", "core.autocrlf=false",
     "core.safecrlf=false", "core.quotePath=false", "core.ignoreCase=false", "core.precomposeUnicode=false",
     f"core.fileMode={str(_POSIX).lower()}", f"core.symlinks={str(_POSIX).lower()}", "core.protectHFS=false",

@@ -103,7 +103,8 @@ class FileTree:
 
     def next_number(self) -> int:
         """The number that the next snapshot gets unless it is told another."""
-        found = self._repository.snapshots(self._session_uid)
+        with self._damage_named():
+            found = self._repository.snapshots(self._session_uid)
         return found[0].number + 1 if found else 1
 
     def snapshot(
@@ -127,7 +128,7 @@ class FileTree:
             CancelledError: There is no new snapshot.
         """
         control = control or Control()
-        with self._repository.lock(control):
+        with self._damage_named(), self._repository.lock(control):
             self._refuse_unfinished()
             commit, present = self._snapshots.take(
                 control, self._session_uid, number=number, label=label, checkpoint_uid=checkpoint_uid
@@ -138,12 +139,14 @@ class FileTree:
 
     def snapshots(self) -> list[Snapshot]:
         """The session's snapshots, newest first; what was skipped stands only in the result of `snapshot`."""
-        return [as_snapshot(commit) for commit in self._repository.snapshots(self._session_uid)]
+        with self._damage_named():
+            return [as_snapshot(commit) for commit in self._repository.snapshots(self._session_uid)]
 
     def skipped(self, snapshot_id: str) -> Snapshot:
         """A snapshot with what it skipped. Raises SnapshotNotFoundError."""
-        commit = self._repository.find(self._session_uid, snapshot_id)
-        return as_snapshot(commit, self._repository.read_details(commit))
+        with self._damage_named():
+            commit = self._repository.find(self._session_uid, snapshot_id)
+            return as_snapshot(commit, self._repository.read_details(commit))
 
     # Looking at them
 
@@ -171,9 +174,9 @@ class FileTree:
             InvalidInputError: It has no file of that path.
         """
         text = _checked(path)
-        commit = self._repository.find(self._session_uid, snapshot_id)
-        state = self._snapshots.state(commit)
         with self._damage_named():
+            commit = self._repository.find(self._session_uid, snapshot_id)
+            state = self._snapshots.state(commit)
             listed = split(
                 self._git.run("--literal-pathspecs", "ls-tree", "--full-tree", "-z", commit.tree, "--", text)
             )
@@ -354,9 +357,9 @@ class FileTree:
     def adopt(self, session_uid: str) -> None:
         """Begin with the snapshots of another session, of which this one is a fork, under the same ids; nothing is copied,
         and nothing happens where there are snapshots already."""
-        if self._repository.snapshots(self._session_uid):
+        if self.snapshots():
             return
-        with self._repository.lock(Control()):
+        with self._damage_named(), self._repository.lock(Control()):
             self._repository.publish_all(self._session_uid, self._repository.snapshots(session_uid))
 
     def remove(self, snapshot_ids: Iterable[str]) -> None:
@@ -377,7 +380,7 @@ class FileTree:
         self.remove(snapshot.snapshot_id for snapshot in self.snapshots())
 
     def usage(self) -> Usage:
-        return Usage(len(self._repository.snapshots(self._session_uid)), self._repository.size())
+        return Usage(len(self.snapshots()), self._repository.size())
 
     # Parts
 
