@@ -11,6 +11,7 @@ from tests.support.fixtures import StartServer
 from tests.support.scene import Two
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session
+from tests.support.workspace import Workspace
 from tests.wire.operations import OPERATIONS, Operation, prepare
 from tests.wire.test_goldens import BEFORE, ID, OPTIONS, adapted, members, numbers, renamed, replayable, world
 
@@ -18,8 +19,8 @@ from timeleap_protocol.generate.schema import definitions
 from timeleap_protocol.methods import ANSWERED
 
 LIFECYCLE = {"initialize", "shutdown", "rpc.discover"}
-ELSEWHERE = {"approval/respond"}
-"""What needs a second client to be answered; its params are tried in tests/unit/protocol."""
+ELSEWHERE = {"approval/respond", "files/read"}
+"""What needs a second client to be answered (its params are tried in tests/unit/protocol), or a file (below)."""
 
 
 def nulls(method: str) -> dict[str, None]:
@@ -65,6 +66,12 @@ def test_every_method_takes_null_for_what_it_can_do_without(
     params = {**nulls(method), **adapted(name, golden, server, session, tmp_path)}
     result = server.call(method, **params)
     assert members(golden["result"]) <= members(result)
+
+
+def test_a_file_is_read_with_null_for_what_it_can_do_without(shared: Server, tmp_path: Path) -> None:
+    session = Workspace(tmp_path / "shop").open(shared)
+    read = {"snapshot": session.checkpoint()["files"]["snapshot"], "path": "login.py"}
+    assert session.call("files/read", **{**nulls("files/read"), **read}) == session.call("files/read", **read)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

@@ -63,6 +63,7 @@ def test_a_new_session_is_empty_and_ours(server: Server) -> None:
         "approval": {"yolo": False, "afk": False, "autoApproveActions": [], "sealed": A_BOOL},
         "dynamicSubagents": [],
         "pendingDMail": None,
+        "files": {"mode": "off", "roots": [], "snapshots": 0, "bytes": 0},
         "warnings": [],
     }
     assert server.call("session/getState", sessionId="fresh-1") == state
@@ -214,6 +215,7 @@ def test_a_session_of_the_original_opens_by_path_to_be_read(server: Server, tmp_
         "approval": {"yolo": False, "afk": False, "autoApproveActions": [], "sealed": A_BOOL},
         "dynamicSubagents": [],
         "pendingDMail": None,
+        "files": {"mode": "off", "roots": [], "snapshots": 0, "bytes": 0},
         "warnings": [],
     }
     assert sorted((path.name, path.read_bytes()) for path in directory.iterdir()) == before
