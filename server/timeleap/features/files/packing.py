@@ -65,7 +65,8 @@ def pack(repository: Repository) -> None:
     """
     own_everything(repository)
     if _many_loose(repository.path):
-        repository.git.run("repack", "--geometric=2", "-d", "-q", "-n", "--window-memory=64m")
+        with repository.lock():  # else what is being removed for good meanwhile could get into the new pack
+            repository.git.run("repack", "--geometric=2", "-d", "-q", "-n", "--window-memory=64m")
 
 
 def _many_loose(repository: Path) -> bool:

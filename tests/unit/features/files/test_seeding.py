@@ -11,10 +11,12 @@ import pytest
 from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
+from timeleap.errors import FilesBusyError
 from timeleap.features.files import packing, seed
 from timeleap.features.files.git import Git
 from timeleap.features.files.roots import Root
 from timeleap.features.files.seed import UnseededError, read_index
+from timeleap.features.files.stored import repositories
 from timeleap.features.files.tree import FileTree
 
 
@@ -278,3 +280,20 @@ def test_snapshots_that_are_removed_take_no_room(tree: FileTree, root: Path):
     tree.remove_all()
     assert tree.usage().snapshots == 0
     assert tree.snapshot().changed == 0
+
+
+def test_nothing_is_packed_while_something_is_removed_for_good(
+    tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("timeleap.features.files.repository.WAIT_SECONDS", 0.05)
+    put(root, a=os.urandom(packing.MOST_LOOSE_BYTES + 1))
+    tree.snapshot()
+    for thread in list(packing._running.values()):
+        thread.join(60)
+    put(root, a=os.urandom(packing.MOST_LOOSE_BYTES + 1))
+    monkeypatch.setattr("timeleap.features.files.tree.pack_in_background", lambda root: None)
+    tree.snapshot()
+    (repository,) = repositories(home)
+    (other,) = repositories(home)
+    with repository.lock(), pytest.raises(FilesBusyError):
+        packing.pack(other)
