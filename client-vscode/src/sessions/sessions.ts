@@ -233,7 +233,7 @@ export class Sessions extends Disposables {
     const { choices } = this;
     const remembered = this.memory.get<SessionOpenParams>(REMEMBERED);
     if (remembered !== undefined) {
-      await this.open(remembered).catch(() => undefined);
+      await this.openUnlessChosen(remembered, choices);
       return;
     }
     const folders = workspaces();
@@ -246,9 +246,26 @@ export class Sessions extends Disposables {
       return;
     }
     if (found) {
-      await this.open({ sessionId: found.sessionId, create: false }).catch(() => undefined);
+      await this.openUnlessChosen({ sessionId: found.sessionId, create: false }, choices);
     } else {
       this.first = undefined;
+    }
+  }
+
+  /** Shows a session, or why it cannot be, unless a person has shown or closed something while it was opened. */
+  private async openUnlessChosen(how: SessionOpenParams, choices: number): Promise<void> {
+    const before = this.all;
+    try {
+      const session = await this.attach(how);
+      if (choices === this.choices) {
+        this.show(session);
+      } else if (session !== this.current && !before.includes(session)) {
+        void this.close(session.id).catch(() => undefined);
+      }
+    } catch (error) {
+      if (choices === this.choices) {
+        this.fail({ ...problemOf(error), how });
+      }
     }
   }
 

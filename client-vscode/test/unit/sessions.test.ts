@@ -99,3 +99,18 @@ test("the first page of checkpoints is asked for together with the session, not 
   server.answer({ sessionId: "s" });
   await opening;
 });
+
+test("what a person closed while the first session was being opened stays closed", async () => {
+  workspace.isTrusted = true;
+  workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+  const server = new Slow();
+  const sessions = sessionsOf(server);
+  const first = sessions.openFirst(true);
+  server.answer({ sessions: [{ sessionId: "found", updatedAt: "2026", path: "/store/sessions/found" }] } as never);
+  await vi.waitFor(() => expect(server.asked).toBe(2)); // it is being opened
+  sessions.show(undefined);
+  server.answer({ sessionId: "found" });
+  await first;
+  expect(sessions.shown).toBeUndefined();
+  expect(sessions.isOpen("found")).toBe(false);
+});
