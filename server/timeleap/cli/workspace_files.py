@@ -60,7 +60,7 @@ def status(terminal: Terminal, session: Session) -> None:
         timeleap files status --json | jq -r '.changes[].path'
     """
     with reading(terminal, session) as opened:
-        present = opened.call("session/getState").get("files") or {"mode": "off", "roots": [], "snapshots": 0}
+        present: Json = opened.call("session/getState").get("files") or {"mode": "off", "roots": [], "snapshots": 0}
         newest = next(opened.pages("files/list", "snapshots", limit=1), None) if present["snapshots"] else None
         changes = [] if newest is None else list(_changes(opened, {"snapshot": newest["snapshot"]}, {}))
     since = None if newest is None else newest["snapshot"]
