@@ -56,8 +56,19 @@ class NewFile:
 
     async def __aenter__(self) -> Self:
         with storage_errors(f"write {self._path.name}", self._path):
-            self._file = await aiofiles.open(self._temporary, "xb", opener=_private)
+            opening = asyncio.ensure_future(self._open())
+            try:
+                self._file = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                # A thread makes the file meanwhile, whoever waits for it.
+                with contextlib.suppress(OSError):
+                    await (await opening).close()
+                    durable.remove_file(self._temporary)
+                raise
         return self
+
+    async def _open(self) -> Any:
+        return await aiofiles.open(self._temporary, "xb", opener=_private)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import shutil
@@ -162,6 +163,19 @@ async def test_a_new_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
             os.umask(before)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(list(tmp_path.iterdir())) == 2
+
+
+async def test_a_file_whose_opening_is_cancelled_is_not_left_behind(tmp_path: Path) -> None:
+    async def begin() -> None:
+        async with NewFile(tmp_path / "file", overwrite=False):
+            pass
+
+    begun = asyncio.create_task(begin())
+    await asyncio.sleep(0)  # the opening is on its way to a thread
+    begun.cancel()
+    await asyncio.wait([begun])
+    assert begun.cancelled()
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
