@@ -44,9 +44,9 @@ JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) '*' 3 /
 TESTS ?= tests
 BENCH ?= benchmarks
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without.
-MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/property
+MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/property tests/crash/files
 # Driven by the tests over the wire, in processes that are not measured.
-NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*
+NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/trees.py,*/files/pages.py,*/files/paths.py
 PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 ##@ Use
