@@ -101,9 +101,10 @@ async def made(home: Path, requests: list[Message]) -> list[Any]:
 
 
 def _portable(answer: Message, home: Path, cut_short: bool) -> Any:
-    """An answer without what differs from place to place; of a request that is only done now, that it is."""
+    """An answer without what differs from place to place, and came later; of a request that is only done now, that it is."""
     if cut_short and not answer.get("duplicate"):
         return "done now"
+    answer = {name: value for name, value in answer.items() if name != "files"}  # a session's state has it since
     return json.loads(json.dumps(answer).replace(json.dumps(str(home))[1:-1], "HOME"))
 
 
