@@ -294,6 +294,23 @@ def parsed_sizes(output: bytes) -> dict[str, int]:
     return {name: int(size) for name, _, size in lines if size != "missing"}
 
 
+def parsed_objects(output: bytes) -> list[tuple[str, str, bytes] | None]:
+    """Names, kinds and contents of what `cat-file --batch` was asked for, in its order; None for what there is not."""
+    found: list[tuple[str, str, bytes] | None] = []
+    offset = 0
+    while offset < len(output):
+        end = output.index(b"\n", offset)
+        header = output[offset:end].decode("ascii").split(" ")
+        if len(header) != 3:
+            found.append(None)
+            offset = end + 1
+        else:
+            offset = end + 1 + int(header[2])
+            found.append((header[0], header[1], output[end + 1 : offset]))
+            offset += 1
+    return found
+
+
 def joined(paths: Iterable[bytes]) -> bytes:
     """Paths as git reads them with `-z`."""
     return b"".join(path + b"\0" for path in paths)

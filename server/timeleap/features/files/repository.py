@@ -32,7 +32,7 @@ from msgspec import Struct, field
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, FilesBusyError, SnapshotNotFoundError, StorageFailureError
-from timeleap.features.files.git import Git, GitError
+from timeleap.features.files.git import Git, GitError, parsed_objects
 from timeleap.features.files.records import Control, FilesConfig, Skipped, SkipReason, Snapshot, to_text
 from timeleap.features.files.roots import Root
 from timeleap.storage.durable import atomic_write, list_directory, make_directory, replace_file, storage_errors
@@ -52,6 +52,7 @@ _FORMAT: Final = "%(refname) %(objectname) %(contents:subject)"
 _UNUSABLE: Final = re.compile(
     r"(?:^|/)(?:\.\.?|\.git)?(?:/|\Z)|\0" + (r"|[\\:]" if os.name == "nt" else ""), re.IGNORECASE
 )
+_OID: Final = re.compile(r"[0-9a-f]{40}")
 _NO_OBJECT: Final = "0" * 40
 
 
@@ -166,6 +167,7 @@ class Repository:
         self._held = 0
         self._known_commits: dict[str, Commit] = {}
         self._known_details: dict[str, Details] = {}
+        self._known_outer: dict[tuple[str, str], str] = {}  # trees of commits that were read, by files and details
         self._create()
         origin = self.origin()
         self.git.alternate = origin.get("alternate")
@@ -310,7 +312,10 @@ class Repository:
         }  # fmt: skip
         members |= {"label": label} if label is not None else {}
         members |= {"checkpoint": checkpoint_uid} if checkpoint_uid is not None else {}
-        outer = self.git.text("mktree", stdin=f"100644 blob {details}\tdetails\n040000 tree {tree}\tfiles\n".encode())
+        outer = self._known_outer.get((tree, details))
+        if outer is None:
+            listed = f"100644 blob {details}\tdetails\n040000 tree {tree}\tfiles\n"
+            outer = self.git.text("mktree", stdin=listed.encode("ascii"))
         oid = self.git.text("commit-tree", outer, "-F", "-", stdin=json.dumps(members).encode("ascii"))
         commit = Commit(oid, tree, details, session_uid, number, created, label, checkpoint_uid, changed, ms)
         return self._remembered(commit)
@@ -342,15 +347,16 @@ class Repository:
         """The snapshot of a commit. Raises CorruptedError if it is none of ours, GitError if there is none."""
         if (known := self._known_commits.get(oid)) is not None:
             return known
-        message = self.git.run("cat-file", "commit", oid).partition(b"\n\n")[2]
-        return self._remembered(self._parsed(oid, message))
-
-    def _parsed(self, oid: str, message: bytes) -> Commit:
-        listed = self.git.run("ls-tree", "-z", oid)
-        entries = {line.partition(b"\t")[2]: line.split(b"\t")[0].split(b" ")[2] for line in listed.split(b"\0")[:-1]}
-        if entries.keys() != {b"files", b"details"}:
+        asked = (oid, f"{oid}^{{tree}}", f"{oid}:files", f"{oid}:details")
+        answers = parsed_objects(self.git.run("cat-file", "--batch", stdin="\n".join(asked).encode("ascii")))
+        if not answers or answers[0] is None or answers[0][1] != "commit":
+            raise GitError("cat-file", 0, f"there is no commit {oid}".encode("ascii"))
+        commit, outer, files, details = answers
+        if outer is None or files is None or details is None or outer[2] != _outer_tree(files[0], details[0]):
             raise CorruptedError(f"the repository of snapshots {self.path} is damaged", path=str(self.path))
-        return _commit(oid, entries[b"files"].decode(), entries[b"details"].decode(), _members(message))
+        self._known_outer[files[0], details[0]] = outer[0]
+        self._known_details = {details[0]: Details.decode(details[2])}
+        return self._remembered(_commit(oid, files[0], details[0], _members(commit[2].partition(b"\n\n")[2])))
 
     def read_details(self, commit: Commit) -> Details:
         known = self._known_details.get(commit.details)
@@ -373,6 +379,16 @@ class Repository:
                 members = {**_members(message), "number": int(number), "session": session_uid}
                 found.append(_commit(oid.decode(), str(members.get("tree")), "", members))
         return sorted(found, key=lambda commit: commit.number, reverse=True)
+
+    def numbers(self, session_uid: str) -> dict[int, str]:
+        """The commits of a session's snapshots by number, as `snapshots`, but without reading them; the lock is held."""
+        if not (self.path / "packed-refs").exists():  # we never pack refs, but somebody's git may have
+            folder = self.path / REFS / check_uid(session_uid)
+            names = [name for name in list_directory(folder) if name.isdecimal()]
+            read = {int(name): to_text(_read(folder / name) or b"").strip() for name in names}
+            if all(_OID.fullmatch(oid) for oid in read.values()):
+                return read
+        return {commit.number: commit.oid for commit in self.snapshots(session_uid)}
 
     def find(self, session_uid: str, snapshot_id: str) -> Commit:
         """The snapshot of that id.
@@ -472,6 +488,11 @@ def _commit(oid: str, tree: str, details: str, members: dict[str, Any]) -> Commi
         changed=number("changed"),
         ms=number("ms"),
     )
+
+
+def _outer_tree(files: str, details: str) -> bytes:
+    """The content of a commit's tree, as git stores it."""
+    return b"100644 details\0" + bytes.fromhex(details) + b"40000 files\0" + bytes.fromhex(files)
 
 
 def _read(path: Path) -> bytes | None:

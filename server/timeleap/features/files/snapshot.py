@@ -39,6 +39,9 @@ _REFUSALS: Final = 20
 _PORTION: Final = 2000  # files that are read between two reports of progress
 _REFUSED: Final = re.compile(rb"(?:Unable to process path |Invalid path ')(.+?)'?$", re.MULTILINE)
 _WORK: Final = "work-"
+_REMEMBERED_TREES: Final = 4
+_folders_of_trees: Final[dict[str, frozenset[str]]] = {}
+"""The folders in the trees that were looked at last: a tree's name says what is in it, in whichever repository."""
 
 
 class Present(Struct, frozen=True):
@@ -68,7 +71,6 @@ class Snapshots:
         self._git = repository.git
         self._config = config
         self._disk = Disk(repository.root.path)
-        self._folders: tuple[str, frozenset[str]] = ("", frozenset())
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
 
     # The present state
@@ -237,10 +239,14 @@ class Snapshots:
         )
 
     def _folders_in(self, tree: str) -> frozenset[str]:
-        if self._folders[0] != tree:
+        known = _folders_of_trees.get(tree)
+        if known is None:
             listed = split(self._git.run("ls-tree", "-d", "-r", "-z", "--name-only", tree))
-            self._folders = (tree, frozenset(map(to_text, listed)))
-        return self._folders[1]
+            while len(_folders_of_trees) >= _REMEMBERED_TREES:
+                with suppress(KeyError, StopIteration, RuntimeError):  # another thread may do the same
+                    del _folders_of_trees[next(iter(_folders_of_trees))]
+            _folders_of_trees[tree] = known = frozenset(map(to_text, listed))
+        return known
 
     def _user_repository(self) -> UserRepository | None:
         """The user's repository at the root; looked for again where a `.git` came, went, or is another one."""
@@ -353,13 +359,13 @@ class Snapshots:
         checkpoint_uid: str | None = None,
     ) -> Commit:
         """Store a snapshot of `present`, without publishing it; `started` by the monotonic clock."""
-        earlier = self._repository.snapshots(session_uid)
-        newest = earlier[0].number if earlier else 0
-        if number is not None and any(commit.number == number for commit in earlier):
+        earlier = self._repository.numbers(session_uid)
+        newest = max(earlier, default=0)
+        if number is not None and number in earlier:
             raise InvalidInputError.of("number", f"there is a snapshot {number} already")
         changed = 0
         if earlier:
-            before = self._repository.read_commit(earlier[0].oid)
+            before = self._repository.read_commit(earlier[newest])
             if (before.tree, before.details) != (present.state.tree, present.details_oid):
                 changed = len(differences(self._git, self.state(before), present.state))
         return self._repository.write_commit(
