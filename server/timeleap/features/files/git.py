@@ -279,6 +279,11 @@ class Parallel:
         except BaseException as error:
             self._results[number] = error
 
+    def wait(self) -> None:
+        """Return when all have ended, however they did."""
+        for thread in self._threads:
+            thread.join()
+
     def result(self, number: int) -> bytes:
         self._threads[number].join()
         result = self._results[number]

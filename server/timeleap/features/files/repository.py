@@ -349,9 +349,9 @@ class Repository:
             return known
         asked = (oid, f"{oid}^{{tree}}", f"{oid}:files", f"{oid}:details")
         answers = parsed_objects(self.git.run("cat-file", "--batch", stdin="\n".join(asked).encode("ascii")))
-        if not answers or answers[0] is None or answers[0][1] != "commit":
-            raise GitError("cat-file", 0, f"there is no commit {oid}".encode("ascii"))
         commit, outer, files, details = answers
+        if commit is None or commit[1] != "commit":
+            raise GitError("cat-file", 0, f"there is no commit {oid}".encode("ascii"))
         if outer is None or files is None or details is None or outer[2] != _outer_tree(files[0], details[0]):
             raise CorruptedError(f"the repository of snapshots {self.path} is damaged", path=str(self.path))
         self._known_outer[files[0], details[0]] = outer[0]

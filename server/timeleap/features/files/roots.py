@@ -83,6 +83,7 @@ class UserRepository(Struct, frozen=True):
     objects: Path
     index: Path
     exclude: Path
+    attributes: Path
     at_root: bool
     sha1: bool
 
@@ -91,20 +92,22 @@ def find_user_repository(root: Path) -> UserRepository | None:
     """None where there is none, or none that can be read."""
     if not any(os.path.lexists(place / ".git") for place in (root, *root.parents)):
         return None
-    paths = ("--git-path", "objects", "--git-path", "index", "--git-path", "info/exclude")
+    names = ("objects", "index", "info/exclude", "info/attributes")
+    paths = [part for name in names for part in ("--git-path", name)]
     try:
         found = quiet_query(root, "rev-parse", "--absolute-git-dir", "--show-object-format", "--show-prefix", *paths)
     except (GitError, OSError, subprocess.SubprocessError):
         return None
     lines = found.decode("utf-8", "surrogateescape").split("\n")
-    if len(lines) < 6:
+    if len(lines) < 7:
         return None
-    folder, object_format, prefix, objects, index, exclude = lines[:6]
+    folder, object_format, prefix, objects, index, exclude, attributes = lines[:7]
     return UserRepository(
         folder=Path(folder),
         objects=Path(os.path.realpath(root / objects)),
         index=Path(os.path.realpath(root / index)),
         exclude=Path(os.path.realpath(root / exclude)),
+        attributes=Path(os.path.realpath(root / attributes)),
         at_root=not prefix,
         sha1=object_format == "sha1",
     )

@@ -46,8 +46,16 @@ class Scanner:
         self._config = config
         self._control = control
 
-    def scan(self, index: Path, known: frozenset[str]) -> Scan:
-        """Compare; `known` are folders that certainly are not ignored.
+    def begin(self, index: Path) -> Parallel:
+        """Have git compare an index that nobody changes meanwhile: new files, and changed ones."""
+        changed = ("diff-files", "-z", "--name-status", "--ignore-submodules=all")
+        return Parallel(
+            lambda: self._git.run("ls-files", "-z", "-o", "--exclude-standard", index=index, control=self._control),
+            lambda: self._git.run(*changed, index=index, control=self._control),
+        )
+
+    def scan(self, index: Path, known: frozenset[str], begun: Parallel | None = None) -> Scan:
+        """Compare; `known` are folders that certainly are not ignored, `begun` what `begin` gave for the same index.
 
         Raises:
             FilesTooLargeError: There are more files than the settings allow.
@@ -56,11 +64,7 @@ class Scanner:
         if not self._root.is_dir():
             message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
             raise FilesUnavailableError(message, reason="rootMissing")
-        changed = ("diff-files", "-z", "--name-status", "--ignore-submodules=all")
-        running = Parallel(
-            lambda: self._git.run("ls-files", "-z", "-o", "--exclude-standard", index=index, control=self._control),
-            lambda: self._git.run(*changed, index=index, control=self._control),
-        )
+        running = begun or self.begin(index)
         walk = _Walk(self._root, known)
         walk.visit([""])
         untracked = split(running.result(0))

@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -30,12 +30,14 @@ LOOSE: Final = 2000
 """From so many loose objects on, owning them takes longer than a caller should wait."""
 
 _LARGEST_INDEX: Final = 1 << 30
+_LARGEST_ATTRIBUTES: Final = 1 << 20
 _GITLINK: Final = 0o160000
-_ENTRY: Final = struct.Struct(">10L20sH")
+_ENTRY: Final = struct.Struct(">24xL8xL20sH")  # mode, size, name, flags
 _HIDDEN: Final = 0x8000  # assume-valid
 _EXTENDED: Final = 0x4000
 _STAGE: Final = 0x3000
 _UNSEEDED: Final = 0x4000 | 0x2000  # skip-worktree, intent-to-add
+_CONVERTING: Final = (b"filter", b"ident", b"working-tree-encoding")  # attributes
 _REFUSED: Final = (b"link", b"sdir")  # split and sparse indexes
 
 
@@ -77,9 +79,9 @@ def read_index(data: bytes) -> list[IndexEntry]:
 def _entries(data: bytes, version: int, count: int) -> tuple[list[IndexEntry], int]:
     found: list[IndexEntry] = []
     offset, previous = 12, b""
+    unpack, find = _ENTRY.unpack_from, data.index
     for _ in range(count):
-        facts = _ENTRY.unpack_from(data, offset)
-        mode, size, oid, flags = facts[6], facts[9], facts[10], facts[11]
+        mode, size, oid, flags = unpack(data, offset)
         at = offset + 62
         if flags & (_HIDDEN | _STAGE):
             raise UnseededError
@@ -87,13 +89,15 @@ def _entries(data: bytes, version: int, count: int) -> tuple[list[IndexEntry], i
             if int.from_bytes(data[at : at + 2], "big") & _UNSEEDED:
                 raise UnseededError
             at += 2
-        kept = 0
         if version == 4:
             cut, at = _varint(data, at)
-            kept = len(previous) - cut
-        end = data.index(b"\0", at)
-        path = previous[:kept] + data[at:end]
-        offset = end + 1 if version == 4 else offset + ((end - offset + 8) & ~7)
+            end = find(b"\0", at)
+            path = previous[: len(previous) - cut] + data[at:end]
+            offset = end + 1
+        else:
+            end = find(b"\0", at)
+            path = data[at:end]
+            offset += (end - offset + 8) & ~7
         found.append(IndexEntry(path, mode, size, oid.hex()))
         previous = path
     return found, offset
@@ -118,8 +122,10 @@ class Seed(Struct, frozen=True):
     rehashed: list[bytes]
 
 
-def seed_index(repository: Repository, user: UserRepository, config: FilesConfig, target: Path) -> Seed:
-    """Copy the user's index to `target` and borrow the objects it speaks of.
+def seed_index(
+    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Callable[[], object]
+) -> Seed:
+    """Copy the user's index to `target`, call `begin`, and borrow the objects it speaks of.
 
     Raises:
         UnseededError: It cannot be used; nothing is borrowed.
@@ -135,14 +141,15 @@ def seed_index(repository: Repository, user: UserRepository, config: FilesConfig
     except OSError as error:
         raise UnseededError from error
     entries = read_index(data)
+    target.write_bytes(data)
+    os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # what changed since is told by comparison with it
     repository.borrow(user.objects)
+    begin()
     try:
         dropped, rehashed, facts_now = _judged(repository.git, user, config, entries)
     except GitError as error:
         repository.borrow(None)
         raise UnseededError from error
-    target.write_bytes(data)
-    os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # what changed since is told by comparison with it
     for path in dropped:
         facts_now.pop(to_text(path), None)
     return Seed(facts_now, dropped, rehashed)
@@ -152,11 +159,7 @@ def _judged(
     git: Git, user: UserRepository, config: FilesConfig, entries: list[IndexEntry]
 ) -> tuple[list[bytes], list[bytes], dict[str, os.stat_result]]:
     names = [entry.oid for entry in entries if entry.mode != _GITLINK]
-    attributes = ("check-attr", "-z", "--stdin", "filter", "ident", "working-tree-encoding")
-    paths = joined(entry.path for entry in entries)
-    running = Parallel(
-        lambda: git.batch_sizes(names), lambda: git.run(*attributes, stdin=paths, repository=user.folder)
-    )
+    running = Parallel(lambda: git.batch_sizes(names), lambda: _attributes(git, user, entries))
     facts = _facts(git.root, entries)
     excluded = _excluded(git, user, config)
     sizes = parsed_sizes(running.result(0))
@@ -174,6 +177,50 @@ def _judged(
             # Another size: line ends, an encoding or keywords were converted, or the entry is not up to date.
             rehashed.append(path)
     return dropped, rehashed, facts
+
+
+def _attributes(git: Git, user: UserRepository, entries: list[IndexEntry]) -> bytes:
+    """What `check-attr` says of all files, or nothing if no attributes that convert contents are set anywhere."""
+    if not _may_convert(git, user, entries):
+        return b""
+    command = ("check-attr", "-z", "--stdin", *(name.decode("ascii") for name in _CONVERTING))
+    return git.run(*command, stdin=joined(entry.path for entry in entries), repository=user.folder)
+
+
+def _may_convert(git: Git, user: UserRepository, entries: list[IndexEntry]) -> bool:
+    """True unless each file that can set attributes was read, and none names one that converts contents."""
+    settings = ("config", "--get-regexp", r"^(core\.attributesfile|attr\..*)$")
+    if git.run(*settings, repository=user.folder, accepted=(0, 1)):
+        return True  # attributes may come from elsewhere
+    folders = {entry.path.rpartition(b"/")[0] for entry in entries}
+    for folder in list(folders):
+        while folder := folder.rpartition(b"/")[0]:
+            folders.add(folder)
+    names = {(folder + b"/" if folder else b"") + b".gitattributes" for folder in (b"", *folders)}
+    found = {name: _names_converting(git.root / to_text(name)) for name in names}
+    if any(found.values()) or any(found[entry.path] is None for entry in entries if entry.path in found):
+        return True  # of a file that is not there git takes what the index has
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
+    return any(_names_converting(path) for path in (own, user.attributes))
+
+
+def _names_converting(path: Path) -> bool | None:
+    """True if a file of attributes may set one that converts contents; None if it is not there."""
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_ATTRIBUTES:
+                return True
+            content = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return True
+    return any(name in content for name in _CONVERTING)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a FIFO would wait for a writer
 
 
 def _facts(root: Path, entries: list[IndexEntry]) -> dict[str, os.stat_result]:
@@ -227,11 +274,14 @@ def own_objects(repository: Repository, roots: list[str]) -> None:
         GitError: Some of them cannot be read.
     """
     git = repository.git
+    pack = str(repository.path / "objects" / "pack" / "pack")
+    if roots and not any((repository.path / "objects" / "pack").iterdir()):  # hardly anything is ours yet
+        git.run("pack-objects", "-q", "--window=0", "--revs", pack, stdin="\n".join(roots).encode() + b"\n")
+        return
     listed = git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin="\n".join(roots).encode())
     own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
     missing = set(listed.split()).difference(git.run(*own, borrowing=False).split())
     if missing:
-        pack = str(repository.path / "objects" / "pack" / "pack")
         git.run("pack-objects", "-q", "--window=0", pack, stdin=b"\n".join(missing) + b"\n")
 
 

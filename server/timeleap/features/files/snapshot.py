@@ -25,7 +25,7 @@ from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import TreeState, differences
 from timeleap.features.files.disk import Disk
-from timeleap.features.files.git import GitError, joined, split
+from timeleap.features.files.git import GitError, Parallel, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
@@ -126,19 +126,26 @@ class Snapshots:
         user = self._user_repository() if seeding else None
         facts: dict[str, os.stat_result] = {}
         seeded = False
+        scanner = Scanner(self._git, self._config, control)
+        begun: list[Parallel] = []
         if user is not None:
             try:
-                seed = seed_index(self._repository, user, self._config, index)
+                seed = seed_index(
+                    self._repository, user, self._config, index, lambda: begun.append(scanner.begin(index))
+                )
             except UnseededError:
+                _abandon(begun)
                 index.unlink(missing_ok=True)
             else:
                 seeded = True
                 facts = seed.facts
-                self._forget(index, [*seed.dropped, *seed.rehashed])
+                if seed.dropped or seed.rehashed:
+                    _abandon(begun)
+                    self._forget(index, [*seed.dropped, *seed.rehashed])
         if not seeded:
             self._git.run("read-tree", "--empty", index=index)
         control.progress("snapshot", 0, None)
-        scan = Scanner(self._git, self._config, control).scan(index, folders_of(facts))
+        scan = scanner.scan(index, folders_of(facts), begun.pop() if begun else None)
         details = Details(usual=_usual({**facts, **scan.present}, scan.folders))
         modes = _unusual(details, facts)
         present = self._updated(index, None, replace(details, modes=modes), scan, started=started, control=control)
@@ -410,6 +417,12 @@ class Snapshots:
         """Remove what a killed process left; the lock is held, so nobody uses it."""
         for path in self._repository.path.glob(f"{_WORK}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _abandon(begun: list[Parallel]) -> None:
+    """Wait for comparisons with an index that is to be another one, and forget them."""
+    while begun:
+        begun.pop().wait()
 
 
 def _lstat(path: str | Path) -> os.stat_result | None:

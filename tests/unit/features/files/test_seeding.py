@@ -297,3 +297,38 @@ def test_nothing_is_packed_while_something_is_removed_for_good(
     (other,) = repositories(home)
     with repository.lock(), pytest.raises(FilesBusyError):
         packing.pack(other)
+
+
+@pytest.mark.parametrize("place", [".git/info/attributes", "d/.gitattributes", "d/e/.gitattributes"])
+def test_attributes_from_any_place_have_the_file_read_again(tree: FileTree, root: Path, place: str, hashed: list[int]):
+    """The filter keeps the length, so that only the attribute says that git's content is another one."""
+    put(root, d__e__x="1", g="1")
+    git(root, "init", "-q")
+    git(root, "config", "filter.upper.clean", "tr a-z A-Z")
+    (root / place).write_text("*.f filter=upper\n")
+    (root / "d/e/x.f").write_text("abc")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "all")
+    taken = tree.snapshot()
+    assert tree.read(taken.snapshot_id, b"d/e/x.f").content == b"abc"
+    assert hashed
+
+
+def test_attributes_that_only_the_index_has_count(tree: FileTree, root: Path):
+    put(root, f="abc", _gitattributes="f filter=upper\n")
+    git(root, "init", "-q")
+    git(root, "config", "filter.upper.clean", "tr a-z A-Z")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "all")
+    (root / ".gitattributes").unlink()
+    assert tree.read(tree.snapshot().snapshot_id, b"f").content == b"abc"
+
+
+def test_an_attributes_file_elsewhere_counts(tree: FileTree, root: Path, tmp_path: Path):
+    put(root, f="abc")
+    (tmp_path / "mine").write_text("f filter=upper\n")
+    git(root, "init", "-q")
+    git(root, "config", "filter.upper.clean", "tr a-z A-Z")
+    git(root, "config", "core.attributesFile", str(tmp_path / "mine"))
+    git(root, "add", "-A")
+    assert tree.read(tree.snapshot().snapshot_id, b"f").content == b"abc"

@@ -195,3 +195,22 @@ def test_the_variables_of_the_callers_git_change_nothing(
     taken = tree.snapshot()
     assert tree.read(taken.snapshot_id, b"a").content == b"1"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_refs_that_somebody_packed_still_count(open_tree: Opener, root: Path, home: Path):
+    put(root, a="1")
+    first = open_tree().snapshot().snapshot_id
+    (repository,) = (home / "files").iterdir()
+    git(repository, "pack-refs", "--all")
+    second = open_tree().snapshot().snapshot_id
+    assert (first[:3], second[:3]) == ("f1-", "f2-")
+    assert [found.snapshot_id for found in open_tree().snapshots()] == [second, first]
+
+
+def test_an_unchanged_state_is_stored_with_the_tree_that_is_there(open_tree: Opener, root: Path, home: Path):
+    put(root, a="1", d__b="2")
+    open_tree().snapshot()
+    (repository,) = (home / "files").iterdir()
+    open_tree().snapshot()
+    trees = git(repository, "for-each-ref", "--format=%(tree)").split()
+    assert len(trees) == 2 and len(set(trees)) == 1
