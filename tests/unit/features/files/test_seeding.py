@@ -307,6 +307,7 @@ def test_attributes_from_any_place_have_the_file_read_again(tree: FileTree, root
     git(root, "config", "filter.upper.clean", "tr a-z A-Z")
     (root / place).write_text("*.f filter=upper\n")
     (root / "d/e/x.f").write_text("abc")
+    os.utime(root / "d/e/x.f", (1_600_000_000, 1_600_000_000))  # else git compares its content anyway
     git(root, "add", "-A")
     git(root, "commit", "-qm", "all")
     taken = tree.snapshot()
@@ -316,6 +317,7 @@ def test_attributes_from_any_place_have_the_file_read_again(tree: FileTree, root
 
 def test_attributes_that_only_the_index_has_count(tree: FileTree, root: Path):
     put(root, f="abc", _gitattributes="f filter=upper\n")
+    os.utime(root / "f", (1_600_000_000, 1_600_000_000))
     git(root, "init", "-q")
     git(root, "config", "filter.upper.clean", "tr a-z A-Z")
     git(root, "add", "-A")
@@ -326,9 +328,21 @@ def test_attributes_that_only_the_index_has_count(tree: FileTree, root: Path):
 
 def test_an_attributes_file_elsewhere_counts(tree: FileTree, root: Path, tmp_path: Path):
     put(root, f="abc")
+    os.utime(root / "f", (1_600_000_000, 1_600_000_000))
     (tmp_path / "mine").write_text("f filter=upper\n")
     git(root, "init", "-q")
     git(root, "config", "filter.upper.clean", "tr a-z A-Z")
     git(root, "config", "core.attributesFile", str(tmp_path / "mine"))
+    git(root, "add", "-A")
+    assert tree.read(tree.snapshot().snapshot_id, b"f").content == b"abc"
+
+
+def test_the_users_own_attributes_count(tree: FileTree, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    put(root, f="abc")
+    put(tmp_path, git__attributes="f filter=upper\n")
+    os.utime(root / "f", (1_600_000_000, 1_600_000_000))
+    git(root, "init", "-q")
+    git(root, "config", "filter.upper.clean", "tr a-z A-Z")
     git(root, "add", "-A")
     assert tree.read(tree.snapshot().snapshot_id, b"f").content == b"abc"
