@@ -37,6 +37,8 @@ _HIDDEN: Final = 0x8000  # assume-valid
 _EXTENDED: Final = 0x4000
 _STAGE: Final = 0x3000
 _UNSEEDED: Final = 0x4000 | 0x2000  # skip-worktree, intent-to-add
+_SYSTEM_ATTRIBUTES: Final = tuple(Path(prefix, "etc/gitattributes") for prefix in ("/", "/usr/local", "/opt/homebrew"))
+"""Where usual builds of git look; git tells of the place itself only from 2.41 on."""
 _CONVERTING: Final = (b"filter", b"ident", b"working-tree-encoding")  # attributes
 _REFUSED: Final = (b"link", b"sdir")  # split and sparse indexes
 
@@ -201,7 +203,7 @@ def _may_convert(git: Git, user: UserRepository, entries: list[IndexEntry]) -> b
     if any(found.values()) or any(found[entry.path] is None for entry in entries if entry.path in found):
         return True  # of a file that is not there git takes what the index has
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
-    return any(_names_converting(path) for path in (own, user.attributes))
+    return any(_names_converting(path) for path in (own, user.attributes, *_SYSTEM_ATTRIBUTES))
 
 
 def _names_converting(path: Path) -> bool | None:
