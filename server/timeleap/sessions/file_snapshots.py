@@ -196,7 +196,7 @@ class FileSnapshots:
             await asyncio.sleep(0)
         return found
 
-    async def settled(self) -> None:
+    async def wait_for_background(self) -> None:
         """Return when nothing is under way in the background."""
         if self._shrinking is not None:
             await asyncio.wait([self._shrinking])

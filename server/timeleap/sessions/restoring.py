@@ -242,7 +242,7 @@ async def _carried_out(
 
 
 async def uncancelled(work: Awaitable[T]) -> T:
-    """The result of work that is finished, whoever cancels the one that waits for it."""
+    """The result of work that is finished even where its waiter is cancelled."""
     task = asyncio.ensure_future(work)
     while not task.done():
         try:

@@ -515,7 +515,7 @@ class SessionTransactions:
         self._stop_watching()
         if self.access == "owner":
             await self.at_turn(lambda: None)
-        await self.snapshots.settled()
+        await self.snapshots.wait_for_background()
 
 
 class _NothingDoneError(Exception):

@@ -33,14 +33,14 @@ _INDEX: Final = re.compile(r"index-[0-9a-f]+-([0-9a-f]{40})(\.recent)?")
 _FORMAT: Final = "%(refname) %(objectname) %(contents:subject)"
 
 
-class Budget(Struct, frozen=True):
+class SnapshotBudget(Struct, frozen=True):
     """How much one root may have: snapshots of all sessions together, and bytes on disk."""
 
     snapshots: int = 200
     bytes: int = 2 << 30
 
 
-BUDGET: Final = Budget()
+BUDGET: Final = SnapshotBudget()
 
 
 class StoredSnapshot(Struct, frozen=True):
@@ -149,7 +149,9 @@ def sessions_with(home: Path, checkpoint_uids: Collection[str]) -> set[str]:
     }
 
 
-def shrink(repository: Repository, session_uid: str, live: Collection[int], budget: Budget) -> list[StoredSnapshot]:
+def shrink(
+    repository: Repository, session_uid: str, live: Collection[int], budget: SnapshotBudget
+) -> list[StoredSnapshot]:
     """Remove the oldest snapshots of a root that has more than its budget, or (of bytes) some of them; says which. Their
     contents go with the next `sweep`: call again after it, since only then it is known what they took.
 
@@ -174,7 +176,7 @@ def shrink(repository: Repository, session_uid: str, live: Collection[int], budg
     return candidates[:count]
 
 
-def is_over(repository: Repository, budget: Budget) -> bool:
+def is_over(repository: Repository, budget: SnapshotBudget) -> bool:
     """True if a root has more than its budget."""
     return len(snapshots_in(repository)) > budget.snapshots or repository.size() > budget.bytes
 

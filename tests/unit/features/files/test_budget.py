@@ -31,19 +31,19 @@ def tree_of(session: Session) -> WorkingTree:
 
 
 async def numbers(session: Session) -> list[str]:
-    await session.transactions.snapshots.settled()
+    await session.transactions.snapshots.wait_for_background()
     return [snapshot.snapshot_id.partition("-")[0] for snapshot in tree_of(session).snapshots()]  # type: ignore[attr-defined]
 
 
 async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "BUDGET", stored.Budget(snapshots=3))
+    monkeypatch.setattr(stored, "BUDGET", stored.SnapshotBudget(snapshots=3))
     world, session = await opened(tmp_path)
     await session.checkpoint()
     for _ in range(4):
         await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
-        await session.transactions.snapshots.settled()
+        await session.transactions.snapshots.wait_for_background()
     assert await numbers(session) == ["f5", "f4", "f1"]
     await session.revert(checkpoint_id=0)
     await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
@@ -52,7 +52,7 @@ async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
 
 
 async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "BUDGET", stored.Budget(snapshots=1))
+    monkeypatch.setattr(stored, "BUDGET", stored.SnapshotBudget(snapshots=1))
     world, session = await opened(tmp_path)
 
     def busy(_tree: object, _live: Collection[int]) -> None:

@@ -12,7 +12,7 @@ from tests.unit.features.files.conftest import Opener, go_back, put
 
 from timeleap.features.files.repository import Repository
 from timeleap.features.files.stored import (
-    Budget,
+    SnapshotBudget,
     forget_session,
     holding,
     is_over,
@@ -104,7 +104,7 @@ def test_what_is_over_the_budget_goes_oldest_first_but_never_a_checkpoints_or_th
     every = ids(tree)[::-1]
     repository = only(home)
     with repository.lock():
-        gone = shrink(repository, "s1", {1}, Budget(snapshots=4))
+        gone = shrink(repository, "s1", {1}, SnapshotBudget(snapshots=4))
     assert [snapshot.snapshot_id for snapshot in gone] == every[1:4]
     assert (ids(tree)[::-1], ids(other)) == ([every[0], every[4], every[5]], [alone])
 
@@ -116,7 +116,7 @@ def test_checkpoints_of_other_sessions_stay_since_nobody_asked_their_logs(open_t
     open_tree("s1").snapshot()
     repository = only(home)
     with repository.lock():
-        shrink(repository, "s1", (), Budget(snapshots=1))
+        shrink(repository, "s1", (), SnapshotBudget(snapshots=1))
     assert ids(other) == [newer[1], kept]
 
 
@@ -130,7 +130,7 @@ def test_bytes_over_the_budget_come_back(open_tree: Opener, home: Path, root: Pa
         tree.snapshot()
     put(root, big_bin=None)
     newest = tree.snapshot().snapshot_id
-    repository, budget = only(home), Budget(bytes=small + (1 << 19))
+    repository, budget = only(home), SnapshotBudget(bytes=small + (1 << 19))
     assert is_over(repository, budget)
     with repository.lock():
         while is_over(repository, budget):
@@ -146,7 +146,7 @@ def test_within_the_budget_nothing_goes(open_tree: Opener, home: Path) -> None:
         tree.snapshot()
     repository = only(home)
     with repository.lock():
-        assert shrink(repository, "s1", (), Budget(snapshots=3)) == []
+        assert shrink(repository, "s1", (), SnapshotBudget(snapshots=3)) == []
 
 
 def test_snapshots_that_hold_a_value_are_found_in_contents_paths_and_labels(
