@@ -48,6 +48,7 @@ ELSEWHERE = {
     "session.purge/files-remain": "what says whose they are is damaged: unit/features/files/test_gone_for_good",
     "session.redact/snapshots": "test_restore_with_files",
     "session.redact/secrets": "the rules take seconds to load: test_redact",
+    "session.storage/with-files": "only where the store has snapshots: test_cli_files",
     "session.list/before-initialize": "test_lifecycle",
     "session.purge/older-than": "test_purge: another process is using one of them",
     "session.open/disk-full": "test_store",
