@@ -29,12 +29,12 @@ def server(shared: Server) -> Server:
 class Turn:
     """A session with a checkpoint and a turn after it, and the files before and after that turn."""
 
-    def __init__(self, server: Server, workspace: Workspace) -> None:
+    def __init__(self, server: Server, workspace: Workspace, text: str = "done") -> None:
         self.workspace = workspace
         self.session = workspace.open(server)
         self.checkpoint = self.session.checkpoint(label="start")
         self.before = workspace.tree
-        work(self.session, workspace)
+        work(self.session, workspace, text)
         self.after = workspace.tree
 
     def revert(self, restore: str = "both", **params: Any) -> Any:
@@ -42,11 +42,8 @@ class Turn:
         return self.session.call("context/revertTo", checkpointUid=uid, restore=restore, **params)
 
     def edit(self, text: str = "mine") -> None:
-        """A person's edit, later than the last write to the log, as clocks tell."""
-        path, log = self.workspace.folder / "login.py", self.session.log
-        path.write_text(text)
-        while path.stat().st_ctime_ns <= log.stat().st_mtime_ns:
-            path.write_text(text)
+        """A person's edit, right after the answer to the last append."""
+        (self.workspace.folder / "login.py").write_text(text)
 
     @property
     def tree(self) -> Tree:
@@ -114,6 +111,17 @@ def test_a_persons_edit_after_the_turn_is_refused_and_nothing_goes(turn: Turn) -
     error = turn.session.refuse("context/revertTo", checkpointId=0, restore="both")
     assert (error["code"], error["data"]["paths"]) == (4021, ["login.py"])
     assert (turn.tree, turn.session.head) == (edited, head)
+
+
+def test_an_edit_right_before_an_append_is_its_agents_and_one_right_after_is_not(
+    server: Server, workspace: Workspace
+) -> None:
+    for text in "abcdefghij":
+        turn = Turn(server, workspace, text)
+        turn.edit()
+        assert turn.revert(dryRun=True)["files"]["conflicts"] == 1
+        turn.session.append(assistant("that was me"))
+        assert turn.revert()["files"]["conflicts"] == 0
 
 
 def test_an_agents_edit_before_its_result_was_appended_is_no_conflict(turn: Turn) -> None:

@@ -29,6 +29,7 @@ from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
 from timeleap.sessions.restoring import LOG_ALONE, FilesStep, RestoreRequest
 from timeleap.sessions.rewrite_plan import RewritePlan, refuse_damaged
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -45,9 +46,13 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.warnings import SMALL, line_problems
 from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
+from timeleap.storage.durable import set_change_time_apart
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
 
 MAX_NOTICES = 100
+CLOCK_LOOKS, CLOCK_STEP = 25, 0.001
+"""How often to look at a file system's clock that has not gone on, and the seconds between; those of ext4 and NTFS tick
+every 10 ms or less, a clock of whole seconds is not waited for."""
 Json = dict[str, Any]
 NOBODY = Mutation()
 T = TypeVar("T")
@@ -191,6 +196,7 @@ class SessionTransactions:
                 on_turn, first=with_snapshot if files is not None and files.checkpoints else None
             )
             assert planned is not None
+            await self._log_changed()
             before, after = done.before, done.after
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
             transaction.result = {"head": done.head, **result}
@@ -252,6 +258,7 @@ class SessionTransactions:
             finally:
                 if step is not None:
                     await restoring.uncancelled(asyncio.to_thread(step.settle))
+            await self._log_changed()
             timelines = self.engine.timelines()
             transaction.finish()
             self.tell(transaction.events, guard.cause)
@@ -347,6 +354,16 @@ class SessionTransactions:
         """Make journal lines durable."""
         if lines:
             await asyncio.to_thread(self.state.note, {}, lines)
+
+    async def _log_changed(self) -> None:
+        """Where files are kept, let the clock of their times go on before a change of the log is answered: whether a file
+        was changed before that or since is told by its time, and decides whether a restore takes it for a conflict."""
+        if not self.meta.keeps_files:
+            return
+        for _ in range(CLOCK_LOOKS):
+            if set_change_time_apart(self.path / LOG_NAME):
+                return
+            await asyncio.sleep(CLOCK_STEP)
 
     def _prepared(self, transaction: Transaction, planned: RewritePlan, step: FilesStep | None) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""

@@ -19,6 +19,7 @@ from timeleap.errors import (
     SnapshotNotFoundError,
     StorageFailureError,
 )
+from timeleap.sessions import transaction
 from timeleap.sessions.past import new_checkpoint
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause
@@ -216,6 +217,25 @@ async def test_an_edit_before_its_result_was_appended_is_no_conflict(workspace: 
     await session.append([{"role": "tool", "content": "edited", "tool_call_id": "c"}])
     await session.revert(checkpoint_id=0, restore="both")
     assert workspace.files == FIRST
+
+
+@pytest.mark.parametrize("ticks_at", [0, 2, transaction.CLOCK_LOOKS + 9])
+async def test_a_change_is_answered_once_the_clock_of_file_times_went_on_or_will_not(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ticks_at: int
+) -> None:
+    session = await workspace.turn()
+    await session.snapshots.keep({"mode": "off"})
+    looks = list[Path]()
+
+    def look(log: Path) -> bool:
+        looks.append(log)
+        return len(looks) > ticks_at
+
+    monkeypatch.setattr(transaction, "set_change_time_apart", look)
+    for change in (session.append([{"role": "user", "content": "more"}]), session.clear()):
+        looks.clear()
+        await change
+        assert looks == [session.path / "context.jsonl"] * min(ticks_at + 1, transaction.CLOCK_LOOKS)
 
 
 async def test_keep_leaves_the_edit_and_overwrite_has_it_in_before(workspace: Workspace) -> None:

@@ -258,6 +258,21 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
 
 
 @pytest.mark.crash
+def test_what_is_changed_before_and_after_is_told_apart_by_its_time(tmp_path: Path) -> None:
+    log, before, after = tmp_path / "log", tmp_path / "before", tmp_path / "after"
+    for round_ in range(50):
+        for path in (before, log):
+            path.write_text(f"{round_}")
+        while not durable.set_change_time_apart(log):
+            continue
+        after.write_text(f"{round_}")
+        assert before.stat().st_ctime_ns <= log.stat().st_mtime_ns < after.stat().st_ctime_ns
+
+
+def test_a_time_that_cannot_be_set_is_not_waited_for(tmp_path: Path) -> None:
+    assert durable.set_change_time_apart(tmp_path / "missing")
+
+
 def test_a_killed_process_frees_its_lock_at_once(tmp_path: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path; from timeleap.storage.lock import FileLock\n"
