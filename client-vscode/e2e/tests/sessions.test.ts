@@ -5,6 +5,8 @@ import { pathToFileURL } from "node:url";
 import { press } from "../window/menu";
 import { patiently } from "../window/patience";
 
+test.use({ setup: {} }); // a store of its own: what other files leave there would push rows out of the visible list
+
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;
     await store.replay("elsewhere", sample(), { title: "In another folder", workspace: "file:///somewhere/else" });
