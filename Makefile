@@ -46,7 +46,7 @@ BENCH ?= benchmarks
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without.
 MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/property tests/crash/files
 # Driven by the tests over the wire, in processes that are not measured.
-NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/trees.py,*/files/pages.py,*/files/paths.py
+NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/trees.py,*/files/wire_forms.py
 PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 ##@ Use

@@ -165,15 +165,10 @@ def answered(message: Mapping[str, Any]) -> set[str]:
     return {answer} if isinstance(answer, str) else set()
 
 
-def orphan_results(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The ids of the tool calls that `messages` answer and do not make."""
-    return _results_without_calls(messages, 0)
-
-
 def safe_cut(messages: Sequence[Mapping[str, Any]], wanted: int) -> int:
     """The last place at or before `wanted` where `messages` can be cut: the index of the first message behind it."""
     cut = min(wanted, _first_of_running_calls(messages, wanted))
-    missing = _results_without_calls(messages, cut)
+    missing = orphan_results(messages, cut)
     between: set[str] = set()  # results met on the way back, whose calls stand further up
     for index in range(cut - 1, -1, -1):
         if not missing:
@@ -189,7 +184,8 @@ def safe_cut(messages: Sequence[Mapping[str, Any]], wanted: int) -> int:
     return cut
 
 
-def _results_without_calls(messages: Sequence[Mapping[str, Any]], start: int) -> set[str]:
+def orphan_results(messages: Sequence[Mapping[str, Any]], start: int = 0) -> set[str]:
+    """The ids of the tool calls that `messages` answer, from the index `start` on, and do not make there."""
     known: set[str] = set()
     missing: set[str] = set()
     for index in range(start, len(messages)):

@@ -9,9 +9,9 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from timeleap.cancellation import to_its_end
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service.reading import at_its_turn
-from timeleap.service.scheduling import to_its_end
 from timeleap.service.service import guard
 from timeleap.service.writing import depth
 from timeleap.sessions.shapes import ApprovalQuestion, Cause

@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from timeleap.cancellation import to_its_end
 from timeleap.errors import OverloadedError
 from timeleap.sessions.working_tree import TreeControl
 
@@ -40,15 +41,6 @@ Work = Generator[tuple[int, int], None, T]
 
 WHOLE_TRASH = ""
 """In the place of a session id: all that lies in the trash, and is on its way there or back."""
-
-
-async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """The outcome of `work`, not cancelled with its caller: what has begun is finished and answered with its result."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    return task.result()
 
 
 def step_by_step(steps: Iterator[Callable[[], object]], wanted: Callable[[], bool]) -> None:
@@ -77,16 +69,12 @@ async def until_cancelled(
 
     task = asyncio.ensure_future(work(TreeControl(report, unwanted.is_set)))
     hold_up()
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            unwanted.set()
-        except Exception as error:
-            if unwanted.is_set():
-                raise asyncio.CancelledError from error
-            raise
-    return task.result()
+    try:
+        return await to_its_end(task, unwanted.set)
+    except Exception as error:
+        if unwanted.is_set():
+            raise asyncio.CancelledError from error
+        raise
 
 
 class RequestOrder:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from msgspec import Struct
 
 from timeleap import clock
+from timeleap.cancellation import to_its_end
 from timeleap.errors import FilesUnavailableError, SnapshotNotFoundError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.sessions.meta import FILES_FOLLOWED
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from timeleap.sessions.rewrite_plan import RewritePlan
     from timeleap.sessions.transaction import SessionTransactions
 
-T = TypeVar("T")
 Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
@@ -233,26 +233,12 @@ async def _carried_out(
             finally:
                 step.settle()
 
-        await uncancelled(asyncio.to_thread(restore))
+        await to_its_end(asyncio.to_thread(restore))
 
     try:
         return await session.at_its_turn(guard, work, by_reader=reads)
     except RestoreCancelledError:
         raise asyncio.CancelledError from None
-
-
-async def uncancelled(work: Awaitable[T]) -> T:
-    """The result of work that is finished even where its waiter is cancelled."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise
-        except Exception:  # noqa: S112  (raised below, as the task's)
-            continue
-    return task.result()
 
 
 async def recover_files(session: SessionTransactions) -> None:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap.cancellation import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import past, restoring, shapes
@@ -257,7 +258,7 @@ class SessionTransactions:
                 await self.engine.replace(on_turn, first=with_snapshot if self.meta.keeps_files else None)
             finally:
                 if step is not None:
-                    await restoring.uncancelled(asyncio.to_thread(step.settle))
+                    await to_its_end(asyncio.to_thread(step.settle))
             await self._log_changed()
             timelines = self.engine.timelines()
             transaction.finish()
@@ -473,7 +474,7 @@ class SessionTransactions:
             return text and text + past.fewer_steps(before, self.past())
 
         try:
-            text = await restoring.uncancelled(engine.run(on_turn))  # the request is done, and is answered so
+            text = await to_its_end(engine.run(on_turn))  # the request is done, and is answered so
         except (TimeleapError, OSError) as error:
             # The rewrite is done, whatever becomes of what is too much.
             self.warn("timelinesNotPruned", f"old timelines could not be removed: {error}")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import idle
 
-from timeleap.service.scheduling import RequestOrder, to_its_end
+from timeleap.service.scheduling import RequestOrder
 
 
 async def test_what_comes_behind_waits_and_keeps_its_order():
@@ -103,31 +102,6 @@ async def test_a_failure_lets_the_next_one_in():
         pass
     assert "a" not in order.blocked
     assert "b" not in order.blocked
-
-
-async def test_what_has_begun_is_done_to_its_end_whoever_is_cancelled():
-    going, done = asyncio.Event(), asyncio.Event()
-
-    async def work() -> str:
-        going.set()
-        await done.wait()
-        return "written"
-
-    asking = asyncio.create_task(to_its_end(work()))
-    await going.wait()
-    for _ in range(3):
-        asking.cancel()
-        await asyncio.sleep(0)
-    done.set()
-    assert await asking == "written"
-
-
-async def test_what_fails_at_its_end_fails():
-    async def work() -> None:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        await to_its_end(work())
 
 
 async def test_what_begins_now_goes_before_what_has_come_and_not_begun():

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import message_text
+from timeleap.cancellation import to_its_end
 from timeleap.errors import InvalidInputError
 from timeleap.features.compaction import openai_client
 from timeleap.features.compaction.prepare import (
@@ -27,7 +28,6 @@ from timeleap.features.compaction.summarizers import (
     summarised,
 )
 from timeleap.message_text import called
-from timeleap.service.scheduling import to_its_end
 from timeleap.service.service import guard
 from timeleap.sessions.shapes import CompactionPlan, Mutation, set_members
 from timeleap.storage.engine import RecordKind

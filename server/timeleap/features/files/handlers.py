@@ -8,9 +8,8 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CheckpointNotFoundError, HeadConflictError, SnapshotNotFoundError
-from timeleap.features.files import pages
-from timeleap.features.files.paths import given_path
 from timeleap.features.files.trees import SessionTrees, number_of
+from timeleap.features.files.wire_forms import given_path, page_of_changes, page_of_snapshots
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
 from timeleap.sessions import restoring
@@ -53,7 +52,7 @@ async def list_snapshots(service: Service, params: FilesListParams, call: Call) 
     trees = _trees(session)
     found = await asyncio.to_thread(trees.snapshots)
     numbered = [(number_of(each.snapshot_id), each) for each in found]
-    return pages.page_of_snapshots(numbered, params.cursor, params.limit or DEFAULT_PAGE)
+    return page_of_snapshots(numbered, params.cursor, params.limit or DEFAULT_PAGE)
 
 
 async def diff(service: Service, params: FilesDiffParams, call: Call) -> Json:
@@ -66,7 +65,7 @@ async def diff(service: Service, params: FilesDiffParams, call: Call) -> Json:
     def look(control: TreeControl) -> Json:
         states = _state(session, trees, params.from_), _state(session, trees, params.to)
         changes = trees.changes(states, params.root, path, control)
-        return pages.page_of_changes(changes, states, params.cursor, params.limit or DEFAULT_PAGE)
+        return page_of_changes(changes, states, params.cursor, params.limit or DEFAULT_PAGE)
 
     return await until_cancelled(call, lambda control: asyncio.to_thread(look, control))
 

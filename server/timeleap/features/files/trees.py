@@ -23,8 +23,6 @@ from timeleap.errors import (
     SnapshotNotFoundError,
     TimeleapError,
 )
-from timeleap.features.files.pages import cursor_behind
-from timeleap.features.files.paths import RootChange, shown_path, shown_paths
 from timeleap.features.files.records import (
     LISTED,
     Control,
@@ -36,6 +34,7 @@ from timeleap.features.files.records import (
     encode_path,
 )
 from timeleap.features.files.tree import FileTree, RestoreInProgress, RestorePlan
+from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path, shown_paths
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.tree_settings import folder_of

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import aiofiles
 
+from timeleap.cancellation import to_its_end
 from timeleap.errors import InvalidInputError
 from timeleap.sessions.home import Home, is_session
 from timeleap.storage import durable
@@ -56,15 +57,11 @@ class NewFile:
 
     async def __aenter__(self) -> Self:
         with storage_errors(f"write {self._path.name}", self._path):
-            opening = asyncio.ensure_future(self._open())
-            try:
-                self._file = await asyncio.shield(opening)
-            except asyncio.CancelledError:
-                # A thread makes the file meanwhile, whoever waits for it.
-                with contextlib.suppress(OSError):
-                    await (await opening).close()
-                    durable.remove_file(self._temporary)
-                raise
+            unwanted = asyncio.Event()
+            self._file = await to_its_end(self._open(), unwanted.set)  # a thread makes the file, whoever waits for it
+        if unwanted.is_set():
+            await self.__aexit__(None, None, None)
+            raise asyncio.CancelledError
         return self
 
     async def _open(self) -> Any:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict
 
+from timeleap.cancellation import to_its_end
 from timeleap.service import opening
-from timeleap.service.scheduling import to_its_end
 from timeleap.service.service import guard
 from timeleap.sessions.home import check_session_id
 

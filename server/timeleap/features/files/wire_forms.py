@@ -1,24 +1,81 @@
-"""Pages of snapshots and of changes. A listing of changes goes on behind a path: what is on disk may differ by then."""
+"""Paths, changes and pages of them as they stand on the wire. Paths need not be UTF-8."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 
 from timeleap.clock import iso
+from timeleap.errors import InvalidInputError
+from timeleap.features.files.records import LISTED, Change
 from timeleap.service import paging
 from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
-    from timeleap.features.files.paths import RootChange
     from timeleap.features.files.records import Snapshot
-    from timeleap.sessions.shapes import Json
 
+Json = dict[str, Any]
+
+PERCENT: Final = "percent"
+MAX_PATH: Final = 4096
+"""Bytes of a path, as on Linux."""
 CHANGES: Final = "changes of files"
 """The listing that cursors of `files/diff`, and of dry runs, belong to."""
 SNAPSHOTS: Final = "snapshots of files"
+
+
+def given_path(path: str, encoding: str | None, param: str) -> bytes:
+    """The path that a request names in `param`, without a slash at its end.
+
+    Raises:
+        InvalidInputError: It is empty, absolute, or leads out of its root.
+    """
+    try:
+        raw = (unquote_to_bytes(path) if encoding == PERCENT else path.encode()).removesuffix(b"/")
+    except UnicodeEncodeError:
+        raise InvalidInputError.of(param, "has half of a surrogate pair, which no file name has") from None
+    if not 0 < len(raw) <= MAX_PATH or b"\0" in raw:
+        raise InvalidInputError.of(param, f"must be a path of 1 to {MAX_PATH} bytes without NUL")
+    if any(part in (b"", b".", b"..") for part in raw.split(b"/")):
+        raise InvalidInputError.of(param, "must be relative to the root, without '.', '..' and empty parts")
+    return raw
+
+
+def shown_path(path: str, percent: bool, root: str | None) -> Json:
+    """The members of an entry that name its path; `percent`: it is percent-encoded; `root`: where there are several."""
+    return {"path": path, **set_members(pathEncoding=PERCENT if percent else None, root=root)}
+
+
+def shown_paths(paths: Sequence[tuple[str, bool]]) -> Json:
+    """Members `paths`, `pathEncoding` and `more` for paths, each with whether it is percent-encoded: all are where one
+    is."""
+    listed = paths[:LISTED]
+    percent = any(encoded for _, encoded in listed)
+    shown = [path if encoded or not percent else quote(path) for path, encoded in listed]
+    return {"paths": shown, **set_members(pathEncoding=PERCENT if percent else None), "more": len(paths) - len(listed)}
+
+
+class RootChange(Struct, frozen=True):
+    """A change, and the URI of its root where there are several."""
+
+    root: str | None
+    change: Change
+
+    def wire(self) -> Json:
+        """`FileChange` of the contract."""
+        change = self.change
+        return {
+            **shown_path(change.path, change.percent, self.root),
+            "kind": change.kind,
+            **set_members(bytesFrom=change.bytes_from, bytesTo=change.bytes_to),
+            "binary": change.binary,
+        }
+
+
+# Pages. A listing of changes goes on behind a path: what is on disk may differ by then.
 
 
 class Behind(Struct, frozen=True):
