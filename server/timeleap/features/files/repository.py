@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, FilesBusyError, SnapshotNotFoundError, StorageFailureError
@@ -138,7 +139,7 @@ def is_plain_path(path: str) -> bool:
 
 
 class Commit(Struct, frozen=True):
-    """A snapshot as it is stored; `tree` is that of the files."""
+    """A snapshot as it is stored; `tree` is that of the files, `outer` the commit's own, where that is known."""
 
     oid: str
     tree: str
@@ -150,6 +151,7 @@ class Commit(Struct, frozen=True):
     checkpoint_uid: str | None
     changed: int
     ms: int
+    outer: str = ""
 
     @property
     def snapshot_id(self) -> str:
@@ -167,7 +169,6 @@ class Repository:
         self._held = 0
         self._known_commits: dict[str, Commit] = {}
         self._known_details: dict[str, Details] = {}
-        self._known_outer: dict[tuple[str, str], str] = {}  # trees of commits that were read, by files and details
         self._create()
         origin = self.origin()
         self.git.alternate = origin.get("alternate")
@@ -303,8 +304,9 @@ class Repository:
         checkpoint_uid: str | None,
         changed: int,
         ms: int,
+        base: Commit | None = None,
     ) -> Commit:
-        """Store a snapshot; it counts from `publish` on."""
+        """Store a snapshot; it counts from `publish` on. `base`: one that is certainly there, which may be the same."""
         created = clock.now()
         members: dict[str, Any] = {
             "v": 1, "session": session_uid, "number": number, "created": created, "changed": changed, "ms": ms,
@@ -312,12 +314,13 @@ class Repository:
         }  # fmt: skip
         members |= {"label": label} if label is not None else {}
         members |= {"checkpoint": checkpoint_uid} if checkpoint_uid is not None else {}
-        outer = self._known_outer.get((tree, details))
-        if outer is None:
+        if base is not None and base.outer and (base.tree, base.details) == (tree, details):
+            outer = base.outer
+        else:
             listed = f"100644 blob {details}\tdetails\n040000 tree {tree}\tfiles\n"
             outer = self.git.text("mktree", stdin=listed.encode("ascii"))
         oid = self.git.text("commit-tree", outer, "-F", "-", stdin=json.dumps(members).encode("ascii"))
-        commit = Commit(oid, tree, details, session_uid, number, created, label, checkpoint_uid, changed, ms)
+        commit = Commit(oid, tree, details, session_uid, number, created, label, checkpoint_uid, changed, ms, outer)
         return self._remembered(commit)
 
     def _remembered(self, commit: Commit) -> Commit:
@@ -354,9 +357,9 @@ class Repository:
             raise GitError("cat-file", 0, f"there is no commit {oid}".encode("ascii"))
         if outer is None or files is None or details is None or outer[2] != _outer_tree(files[0], details[0]):
             raise CorruptedError(f"the repository of snapshots {self.path} is damaged", path=str(self.path))
-        self._known_outer[files[0], details[0]] = outer[0]
         self._known_details = {details[0]: Details.decode(details[2])}
-        return self._remembered(_commit(oid, files[0], details[0], _members(commit[2].partition(b"\n\n")[2])))
+        read = _commit(oid, files[0], details[0], _members(commit[2].partition(b"\n\n")[2]))
+        return self._remembered(replace(read, outer=outer[0]))
 
     def read_details(self, commit: Commit) -> Details:
         known = self._known_details.get(commit.details)

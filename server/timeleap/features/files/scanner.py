@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,18 @@ from timeleap.features.files.repository import is_plain_path
 TEMPORARY: Final = ".timeleap-restore-"
 """What names of files begin with that a restore writes before it gives them their own name."""
 
+RACY_NS: Final = 2_000_000_000
+"""What changed so shortly before it was looked at is looked at again: times of files are coarse."""
+
+_TIMES_TELL: Final = os.name == "posix"  # on Windows, FAT keeps no time of a folder's change
 _DEPTH: Final = 64  # repositories within repositories
+
+
+class Listing(Struct, frozen=True):
+    """What a folder had beside files and links, and whether that is a folder; right while `stamp` is."""
+
+    stamp: tuple[int, ...]
+    others: tuple[tuple[str, bool], ...]
 
 
 class Scan(Struct):
@@ -29,22 +41,27 @@ class Scan(Struct):
         gone: Paths of the index that are not there any more, or are not to be kept.
         skipped: What is there, but is not taken in.
         folders: Permissions of all folders that are not ignored.
+        listings: What the next scan need not list again.
     """
 
     present: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
     gone: list[str] = field(default_factory=list[str])
     skipped: dict[str, SkipReason] = field(default_factory=dict[str, SkipReason])
     folders: dict[str, int] = field(default_factory=dict[str, int])
+    listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
 
 
 class Scanner:
     """Compares one root with an index, by git and by a walk through its folders at the same time."""
 
-    def __init__(self, git: Git, config: FilesConfig, control: Control) -> None:
+    def __init__(
+        self, git: Git, config: FilesConfig, control: Control, listings: Mapping[str, Listing] | None = None
+    ) -> None:
         self._git = git
         self._root = git.root
         self._config = config
         self._control = control
+        self._listings = listings or {}
 
     def begin(self, index: Path) -> Parallel:
         """Have git compare an index that nobody changes meanwhile: new files, and changed ones."""
@@ -65,7 +82,7 @@ class Scanner:
             message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
             raise FilesUnavailableError(message, reason="rootMissing")
         running = begun or self.begin(index)
-        walk = _Walk(self._root, known)
+        walk = _Walk(self._root, known, self._listings)
         walk.visit([""])
         untracked = split(running.result(0))
         fields = split(running.result(1))
@@ -76,6 +93,7 @@ class Scanner:
         self._complete_walk(walk, scan.present)
         scan.skipped |= walk.skipped
         scan.folders = walk.folders
+        scan.listings = walk.listings
         self._check_count(index, scan)
         return scan
 
@@ -174,38 +192,55 @@ class Scanner:
 class _Walk:
     """Folders below a root with their permissions, and entries that git does not speak of."""
 
-    def __init__(self, root: Path, known: frozenset[str]) -> None:
+    def __init__(self, root: Path, known: frozenset[str], before: Mapping[str, Listing]) -> None:
         self._root = str(root)
+        self._before = before
+        self._racy = time.time_ns() - RACY_NS
         self.known = known
         self.unknown: list[str] = []
         self.folders: dict[str, int] = {}
         self.skipped: dict[str, SkipReason] = {}
+        self.listings: dict[str, Listing] = {}
 
     def visit(self, folders: Iterable[str]) -> None:
         waiting = list(folders)
         while waiting:
             folder = waiting.pop()
             place = f"{self._root}/{folder}" if folder else self._root
-            prefix = folder + "/" if folder else ""
+            others: tuple[tuple[str, bool], ...] = ()
             try:
+                facts = os.lstat(place)
+                if not stat.S_ISDIR(facts.st_mode):
+                    continue
                 if folder:
-                    mode = os.lstat(place).st_mode
-                    if not stat.S_ISDIR(mode):
-                        continue
-                    self.folders[folder] = stat.S_IMODE(mode)
-                with os.scandir(place) as entries:
-                    for entry in entries:
-                        if entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                            continue
-                        path = prefix + entry.name
-                        if not entry.is_dir(follow_symlinks=False):
-                            self.skipped[path] = "special"
-                        elif entry.name != ".git":
-                            (waiting if path in self.known else self.unknown).append(path)
+                    self.folders[folder] = stat.S_IMODE(facts.st_mode)
+                others = self._listed(folder, place, facts)
             except FileNotFoundError:
                 self.folders.pop(folder, None)
             except OSError:
                 self.skipped[folder or "."] = "unreadable"
+            for name, is_folder in others:
+                path = f"{folder}/{name}" if folder else name
+                if not is_folder:
+                    self.skipped[path] = "special"
+                elif name != ".git":
+                    (waiting if path in self.known else self.unknown).append(path)
+
+    def _listed(self, folder: str, place: str, facts: os.stat_result) -> tuple[tuple[str, bool], ...]:
+        """What is in a folder beside files and links: as before if its times say that no name came or went since."""
+        stamp = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
+        listing = self._before.get(folder)
+        if listing is None or listing.stamp != stamp:
+            with os.scandir(place) as entries:
+                others = tuple(
+                    (entry.name, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                    if not (entry.is_file(follow_symlinks=False) or entry.is_symlink())
+                )
+            listing = Listing(stamp, others)
+        if _TIMES_TELL and max(facts.st_mtime_ns, facts.st_ctime_ns) < self._racy:
+            self.listings[folder] = listing
+        return listing.others
 
     def special_below_ignored(self, ignored: set[bytes]) -> list[str]:
         return [path for path in self.skipped if to_bytes(path) in ignored]

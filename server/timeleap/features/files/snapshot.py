@@ -29,11 +29,9 @@ from timeleap.features.files.git import GitError, Parallel, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
-from timeleap.features.files.scanner import TEMPORARY, Scan, Scanner, folders_of
+from timeleap.features.files.scanner import RACY_NS, TEMPORARY, Listing, Scan, Scanner, folders_of
 from timeleap.features.files.seed import UnseededError, encode_all, many_loose, own_objects, seed_index, unborrow_failed
 
-_RACY_NS: Final = 2_000_000_000
-"""What changed so shortly before an index was written is compared by content from then on: times of files are coarse."""
 _ATTEMPTS: Final = 3
 _REFUSALS: Final = 20
 _PORTION: Final = 2000  # files that are read between two reports of progress
@@ -72,6 +70,7 @@ class Snapshots:
         self._config = config
         self._disk = Disk(repository.root.path)
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
+        self._listings: dict[str, Listing] = {}
 
     # The present state
 
@@ -100,7 +99,8 @@ class Snapshots:
     def _look_again(self, index: Path, base: Commit, control: Control) -> Present:
         started = time.time_ns()
         details = self._repository.read_details(base)
-        scan = Scanner(self._git, self._config, control).scan(index, self._folders_in(base.tree))
+        scan = Scanner(self._git, self._config, control, self._listings).scan(index, self._folders_in(base.tree))
+        self._listings = scan.listings
         recent = self._recent_again(self._repository.recent_modes(index), scan)
         if not scan.present and not scan.gone:
             details_now = self._details(details, scan, self._folders_in(base.tree), {})
@@ -146,6 +146,7 @@ class Snapshots:
             self._git.run("read-tree", "--empty", index=index)
         control.progress("snapshot", 0, None)
         scan = scanner.scan(index, folders_of(facts), begun.pop() if begun else None)
+        self._listings = scan.listings
         details = Details(usual=_usual({**facts, **scan.present}, scan.folders))
         modes = _unusual(details, facts)
         present = self._updated(index, None, replace(details, modes=modes), scan, started=started, control=control)
@@ -155,7 +156,7 @@ class Snapshots:
         self, index: Path, base: Commit | None, details: Details, scan: Scan, *, started: int, control: Control
     ) -> Present:
         self._update(index, scan, control)
-        os.utime(index, ns=(started - _RACY_NS, started - _RACY_NS))
+        os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
         tree = self._git.text("write-tree", index=index)
         details = self._details(details, scan, self._folders_in(tree), scan.present)
         failpoint("files.objects_written")
@@ -384,6 +385,7 @@ class Snapshots:
             checkpoint_uid=checkpoint_uid,
             changed=changed,
             ms=round((time.monotonic() - started) * 1000),
+            base=present.base if present.index is None else None,  # nobody sweeps a snapshot whose index is there
         )
 
     def state(self, commit: Commit) -> TreeState:
@@ -462,7 +464,7 @@ def _recent(files: dict[str, os.stat_result], started: int) -> dict[str, int]:
     return {
         path: stat.S_IMODE(facts.st_mode)
         for path, facts in files.items()
-        if stat.S_ISREG(facts.st_mode) and facts.st_ctime_ns >= started - _RACY_NS
+        if stat.S_ISREG(facts.st_mode) and facts.st_ctime_ns >= started - RACY_NS
     }
 
 

@@ -282,6 +282,20 @@ def test_snapshots_that_are_removed_take_no_room(tree: FileTree, root: Path):
     assert tree.snapshot().changed == 0
 
 
+def test_what_another_window_removed_meanwhile_is_stored_again(open_tree: Opener, root: Path):
+    put(root, a="1")
+    first = open_tree().snapshot().snapshot_id
+    tree = open_tree()
+    put(root, a="2")
+    tree.snapshot()
+    open_tree().remove([first])
+    put(root, a="1")
+    again = tree.snapshot().snapshot_id
+    put(root, a="3")
+    go_back(tree, again)
+    assert (root / "a").read_text() == "1"
+
+
 def test_nothing_is_packed_while_something_is_removed_for_good(
     tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import FilesTooLargeError, FilesUnavailableError, InvalidInputError, SnapshotNotFoundError
+from timeleap.features.files import scanner
 from timeleap.features.files.records import Change, FilesConfig, Skipped
 from timeleap.features.files.tree import FileTree
 
@@ -214,3 +216,61 @@ def test_an_unchanged_state_is_stored_with_the_tree_that_is_there(open_tree: Ope
     open_tree().snapshot()
     trees = git(repository, "for-each-ref", "--format=%(tree)").split()
     assert len(trees) == 2 and len(set(trees)) == 1
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Names of the folders that were listed since it was asked last."""
+    found: list[str] = []
+    original = os.scandir
+
+    def scandir(place: str) -> object:
+        found.append(os.path.basename(place))
+        return original(place)
+
+    def since() -> list[str]:
+        names = found.copy()
+        found.clear()
+        return names
+
+    monkeypatch.setattr(scanner.os, "scandir", scandir)
+    return since
+
+
+def test_a_folder_is_listed_again_only_if_it_has_changed(
+    tree: FileTree, root: Path, listed: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scanner, "RACY_NS", 0)
+    put(root, same__a="1", other__b="2")
+    tree.snapshot()
+    listed()
+    os.mkfifo(root / "other/fifo")
+    (root / "other/empty").mkdir(mode=0o700)
+    taken = tree.snapshot()
+    assert "other" in (names := listed()) and "same" not in names
+    assert taken.skipped == (Skipped("other/fifo", "special"),)
+    (root / "other/empty").rmdir()
+    go_back(tree, taken.snapshot_id)
+    assert (root / "other/empty").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_changed_just_before_it_was_listed_is_listed_again(
+    tree: FileTree, root: Path, listed: Callable[[], list[str]]
+):
+    put(root, d__a="1")
+    tree.snapshot()
+    listed()
+    tree.snapshot()
+    assert "d" in listed()
+
+
+def test_other_permissions_of_a_folder_that_is_not_listed_again_are_seen(
+    tree: FileTree, root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scanner, "RACY_NS", 0)
+    put(root, d__a="1")
+    before = tree.snapshot().snapshot_id
+    (root / "d").chmod(0o711)
+    tree.snapshot()
+    go_back(tree, before)
+    assert (root / "d").stat().st_mode & 0o777 != 0o711
