@@ -233,7 +233,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
         found.clear()
         return names
 
-    monkeypatch.setattr(scanner.os, "scandir", scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
     return since
 
 
