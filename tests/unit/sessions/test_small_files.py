@@ -117,6 +117,7 @@ def test_of_a_file_that_is_damaged_again_and_again_the_newest_are_kept(
     for number in range(15):
         monkeypatch.setattr(clock, "now", lambda number=number: time + number // 2)
         path.write_text(str(number))
+        os.utime(path, (number, number))  # as a clock of file times without ticks would have it
         files.move_aside(path)
         path.unlink(missing_ok=True)
     kept = [one for one in tmp_path.iterdir() if one.name not in others]

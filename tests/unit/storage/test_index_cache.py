@@ -81,10 +81,15 @@ async def test_a_second_look_is_no_scan_and_leaves_the_directory_alone(log: Path
     assert len(os.listdir(cache)) == 1
 
 
-async def test_of_a_log_that_has_grown_only_the_rest_is_scanned(log: Path, cache: Path, scans: Scans) -> None:
+@pytest.mark.parametrize("ticks", [0, 1])
+async def test_of_a_log_that_has_grown_only_the_rest_is_scanned(
+    log: Path, cache: Path, scans: Scans, ticks: int
+) -> None:
     await look(log)
+    then = log.stat().st_mtime_ns
     with log.open("ab") as file:
         file.write(lines(50, 200))
+    os.utime(log, ns=(then + ticks, then + ticks))
     scans.clear()
     assert await look(log) == said(250)
     assert sum(scans) == len(lines(50, 200))
