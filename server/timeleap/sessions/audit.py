@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from timeleap import clock
-from timeleap.errors import StorageFailureError
 from timeleap.sessions import files, session_files
 from timeleap.sessions.files import is_date
 from timeleap.sessions.shapes import Cause
-from timeleap.storage.durable import OpenFile, atomic_write, status
+from timeleap.storage.durable import OpenFile, atomic_write, status, storage_errors
 
 MAX_BYTES = 16 << 20
 """A file that is larger is cut to its newest lines."""
@@ -80,12 +79,8 @@ class Audit:
 
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Note several things as one step; returns when they are durable, or raises StorageFailureError."""
-        try:
+        with storage_errors("note a change of approvals", self.path):
             files.append_lines(self.path, entries)
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, "note a change of approvals", self.path) from error
         with suppress(OSError):  # it is noted; the next one tries again
             self._cut()
 

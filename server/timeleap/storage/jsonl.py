@@ -230,11 +230,8 @@ class Follower:
         """Do blocking work in this log's own thread; never torn. Raises StorageFailureError for an OSError."""
         self.working += 1
         try:
-            return await self.thread.do(work, *args)
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, "use the log", self.path) from error
+            with durable.storage_errors("use the log", self.path):
+                return await self.thread.do(work, *args)
         finally:
             self.working -= 1
 
@@ -307,7 +304,47 @@ class LockedLog(WriteQueue):
                 f"{self._shown.path.name} was changed by another program; reload the session to take over its state"
             )
 
-    def note(self, error: ExternallyModifiedError | UnwritableError) -> None:
+    # At its turn, as the engine does it
+
+    async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
+        self.check_unmodified()
+        shown, before = self._shown, self._shown.log.state
+        if first is not None:
+            await first(before)
+        replacement = plan(before)
+        lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
+        try:
+            done = await shown.in_thread(rewrite.replace_log, shown.log, replacement, shown.timelines, lowest)
+        except UnwritableError as error:
+            self.refusal = error
+            raise
+        shown.wrote(done.log)
+        shown.generation = max(shown.generation, done.number)
+        if shown.own_notes is not None and done.timeline_id:
+            shown.own_notes.note(done.timeline_id, replacement.facts)
+        return Replaced(before, done.log.state, done.timeline_id, shown.head_at(done.log.state))
+
+    async def revise(self, edit: Edit, timeline_id: str | None) -> int:
+        self.check_unmodified()
+        shown = self._shown
+        if timeline_id is not None:
+            changed = await shown.in_thread(scrub.revise_closed, shown.timelines.path(timeline_id), edit)
+            if changed:
+                await shown.in_thread(shown.notes.bump_epoch)
+            return changed
+        try:
+            log, changed = await shown.in_thread(scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self._note(error)
+            raise
+        shown.wrote(log)
+        return changed
+
+    async def reload(self) -> None:
+        await self._shown.reload(self.lock_mode == "hold")
+        self.refusal, self.modified = None, False
+
+    def _note(self, error: ExternallyModifiedError | UnwritableError) -> None:
         if isinstance(error, UnwritableError):
             self.refusal = error
         else:
@@ -362,7 +399,7 @@ class LockedLog(WriteQueue):
         try:
             return self._writer.write(self._shown.log, group, self.durability)
         except (ExternallyModifiedError, UnwritableError) as error:
-            self.note(error)
+            self._note(error)
             raise
 
     def _committed(self, written: Written) -> list[Appended]:
@@ -531,53 +568,14 @@ class JsonlEngine(LogEngine):
 
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         self._check_writable()
-        return await self._locked.run(lambda: self._replace(plan, first))
-
-    async def _replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
-        self._locked.check_unmodified()
-        shown = self._shown
-        before = shown.log.state
-        if first is not None:
-            await first(before)
-        replacement = plan(before)
-        lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
-        try:
-            done = await shown.in_thread(rewrite.replace_log, shown.log, replacement, shown.timelines, lowest)
-        except UnwritableError as error:
-            self._locked.note(error)
-            raise
-        shown.wrote(done.log)
-        shown.generation = max(shown.generation, done.number)
-        if shown.own_notes is not None and done.timeline_id:
-            shown.own_notes.note(done.timeline_id, replacement.facts)
-        return Replaced(before, done.log.state, done.timeline_id, self.head)
+        return await self._locked.run(lambda: self._locked.replace(plan, first))
 
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
         self._check_writable()
-        self._locked.check_unmodified()
-        shown = self._shown
-        if timeline_id is not None:
-            changed = await shown.in_thread(scrub.revise_closed, shown.timelines.path(timeline_id), edit)
-            if changed:
-                await shown.in_thread(shown.notes.bump_epoch)
-            return changed
-        try:
-            log, changed = await shown.in_thread(scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self._locked.note(error)
-            raise
-        shown.wrote(log)
-        return changed
+        return await self._locked.revise(edit, timeline_id)
 
     async def reload(self) -> Recovery:
-        if self.access == "read":
-            await self.refresh()
-            return self.recovery
-        return await self._locked.run(self._reload)
-
-    async def _reload(self) -> Recovery:
-        await self._shown.reload(self._locked.lock_mode == "hold")
-        self._locked.refusal, self._locked.modified = None, False
+        await (self.refresh() if self.access == "read" else self._locked.run(self._locked.reload))
         return self.recovery
 
     async def aclose(self) -> None:
