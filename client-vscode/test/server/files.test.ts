@@ -191,12 +191,13 @@ test("a D-Mail takes the files along to the checkpoint it is for", async () => {
   await twoTurns();
   const { id } = running.api.shownSession!;
   const other = await agent(running);
-  onTestFinished(async () => {
-    await other.shutdown();
-  });
-  await other.request("session/open", { sessionId: id, create: false });
-  await other.request("context/sendDMail", { sessionId: id, checkpointId: 1, message: "Do not touch app.py." });
-  await vi.waitFor(() => expect(running.api.shownSession!.state.pendingDMail).not.toBeNull(), { timeout: 20_000 });
+  try {
+    await other.request("session/open", { sessionId: id, create: false });
+    await other.request("context/sendDMail", { sessionId: id, checkpointId: 1, message: "Do not touch app.py." });
+    await vi.waitFor(() => expect(running.api.shownSession!.state.pendingDMail).not.toBeNull(), { timeout: 20_000 });
+  } finally {
+    await other.shutdown(); // before the store is removed: it may be packing snapshots
+  }
   press("Conversation and Files");
   await commands.executeCommand("timeleap.deliverDMail");
   expect(user.said[0]!.detail).toContain("1 file put back, 1 file changed back, 1 file removed");
