@@ -166,11 +166,14 @@ class Git:
 
     def sizes(self, oids: Sequence[str]) -> dict[str, int]:
         """The sizes of those of the objects that exist."""
-        return parsed_sizes(self.batch_sizes(oids)) if oids else {}
+        if not oids:
+            return {}
+        told = self.batch_sizes("\n".join(dict.fromkeys(oids)).encode()).decode("ascii")
+        lines = (line.partition(" ") for line in told.splitlines())
+        return {name: int(size) for name, _, size in lines if size != "missing"}
 
-    def batch_sizes(self, oids: Sequence[str]) -> bytes:
-        """What git says of the sizes of objects, for `parsed_sizes`."""
-        asked = "\n".join(dict.fromkeys(oids)).encode()
+    def batch_sizes(self, asked: bytes) -> bytes:
+        """Lines of names and sizes of objects, in the order of the lines in which they are `asked` for."""
         return self.run("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
 
 
@@ -291,12 +294,6 @@ class Parallel:
             raise result
         assert result is not None
         return result
-
-
-def parsed_sizes(output: bytes) -> dict[str, int]:
-    """The sizes of the objects that exist, by name."""
-    lines = (line.partition(" ") for line in output.decode("ascii").splitlines())
-    return {name: int(size) for name, _, size in lines if size != "missing"}
 
 
 def parsed_objects(output: bytes) -> list[tuple[str, str, bytes] | None]:

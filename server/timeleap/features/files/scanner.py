@@ -42,6 +42,8 @@ class Scan(Struct):
         skipped: What is there, but is not taken in.
         folders: Permissions of all folders that are not ignored.
         listings: What the next scan need not list again.
+        modes: What `st_mode` says of all files in known folders, kept or not; only if asked for.
+        recent: Those of them that have changed lately.
     """
 
     present: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
@@ -49,6 +51,8 @@ class Scan(Struct):
     skipped: dict[str, SkipReason] = field(default_factory=dict[str, SkipReason])
     folders: dict[str, int] = field(default_factory=dict[str, int])
     listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
+    modes: dict[str, int] = field(default_factory=dict[str, int])
+    recent: list[str] = field(default_factory=list[str])
 
 
 class Scanner:
@@ -71,8 +75,16 @@ class Scanner:
             lambda: self._git.run(*changed, index=index, control=self._control),
         )
 
-    def scan(self, index: Path, known: frozenset[str], begun: Parallel | None = None) -> Scan:
-        """Compare; `known` are folders that certainly are not ignored, `begun` what `begin` gave for the same index.
+    def scan(
+        self, index: Path, known: frozenset[str], begun: Parallel | None = None, *, since: int | None = None
+    ) -> Scan:
+        """Compare.
+
+        Args:
+            index: What the disk is compared with.
+            known: Folders that certainly are not ignored.
+            begun: What `begin` gave for the same index.
+            since: What `Scan.recent` begins with, in nanoseconds since 1970; None: files are not looked at.
 
         Raises:
             FilesTooLargeError: There are more files than the settings allow.
@@ -82,18 +94,17 @@ class Scanner:
             message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
             raise FilesUnavailableError(message, reason="rootMissing")
         running = begun or self.begin(index)
-        walk = _Walk(self._root, known, self._listings)
+        scan = Scan()
+        walk = _Walk(self._root, known, self._listings, scan, since)
         walk.visit([""])
         untracked = split(running.result(0))
         fields = split(running.result(1))
         untracked = self._with_nested(untracked) + self._included()
-        scan = Scan()
         self._sort_changed(scan, zip(fields[::2], fields[1::2], strict=True))
         self._sort_new(scan, untracked)
         self._complete_walk(walk, scan.present)
         scan.skipped |= walk.skipped
         scan.folders = walk.folders
-        scan.listings = walk.listings
         self._check_count(index, scan)
         return scan
 
@@ -192,15 +203,18 @@ class Scanner:
 class _Walk:
     """Folders below a root with their permissions, and entries that git does not speak of."""
 
-    def __init__(self, root: Path, known: frozenset[str], before: Mapping[str, Listing]) -> None:
+    def __init__(
+        self, root: Path, known: frozenset[str], before: Mapping[str, Listing], scan: Scan, since: int | None
+    ) -> None:
         self._root = str(root)
+        self._scan = scan
+        self._since = since
         self._before = before
         self._racy = time.time_ns() - RACY_NS
         self.known = known
         self.unknown: list[str] = []
         self.folders: dict[str, int] = {}
         self.skipped: dict[str, SkipReason] = {}
-        self.listings: dict[str, Listing] = {}
 
     def visit(self, folders: Iterable[str]) -> None:
         waiting = list(folders)
@@ -230,17 +244,38 @@ class _Walk:
         """What is in a folder beside files and links: as before if its times say that no name came or went since."""
         stamp = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
         listing = self._before.get(folder)
-        if listing is None or listing.stamp != stamp:
-            with os.scandir(place) as entries:
-                others = tuple(
-                    (entry.name, entry.is_dir(follow_symlinks=False))
-                    for entry in entries
-                    if not (entry.is_file(follow_symlinks=False) or entry.is_symlink())
-                )
-            listing = Listing(stamp, others)
+        if listing is None or listing.stamp != stamp or self._since is not None:
+            if os.scandir not in os.supports_fd:
+                listing = Listing(stamp, self._others(folder, place))
+            else:
+                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # shorter ways to its files
+                try:
+                    listing = Listing(stamp, self._others(folder, descriptor))
+                finally:
+                    os.close(descriptor)
         if _TIMES_TELL and max(facts.st_mtime_ns, facts.st_ctime_ns) < self._racy:
-            self.listings[folder] = listing
+            self._scan.listings[folder] = listing
         return listing.others
+
+    def _others(self, folder: str, source: str | int) -> tuple[tuple[str, bool], ...]:
+        """Entries beside files and links; of the files, what is asked for is noted."""
+        others: list[tuple[str, bool]] = []
+        since, modes = self._since, self._scan.modes
+        prefix = f"{folder}/" if folder else ""
+        with os.scandir(source) as entries:
+            for entry in entries:
+                if not entry.is_file(follow_symlinks=False):
+                    if not entry.is_symlink():
+                        others.append((entry.name, entry.is_dir(follow_symlinks=False)))
+                elif since is not None:
+                    try:
+                        facts = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    modes[path := prefix + entry.name] = facts.st_mode
+                    if facts.st_ctime_ns >= since:
+                        self._scan.recent.append(path)
+        return tuple(others)
 
     def special_below_ignored(self, ignored: set[bytes]) -> list[str]:
         return [path for path in self.skipped if to_bytes(path) in ignored]

@@ -15,13 +15,12 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from timeleap.features.files.git import Git, GitError, Parallel, joined, parsed_sizes, split
+from timeleap.features.files.git import Git, GitError, Parallel, joined, split
 from timeleap.features.files.records import FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import REFS, Repository, is_plain_path
 from timeleap.features.files.roots import UserRepository
@@ -43,18 +42,25 @@ _CONVERTING: Final = (b"filter", b"ident", b"working-tree-encoding")  # attribut
 _REFUSED: Final = (b"link", b"sdir")  # split and sparse indexes
 
 
-class IndexEntry(Struct, frozen=True):
-    path: bytes
-    mode: int
-    size: int
-    oid: str
+class UserIndex(Struct, frozen=True):
+    """The entries of an index, columns of equal length: an object for each would take as long as reading them.
+
+    Attributes:
+        oids: Names of contents, 20 bytes each.
+        links: Paths of other repositories, which are no entries here.
+    """
+
+    paths: list[bytes] = field(default_factory=list[bytes])
+    sizes: list[int] = field(default_factory=list[int])
+    oids: list[bytes] = field(default_factory=list[bytes])
+    links: list[bytes] = field(default_factory=list[bytes])
 
 
 class UnseededError(Exception):
     """The user's index cannot be used; all files are to be hashed."""
 
 
-def read_index(data: bytes) -> list[IndexEntry]:
+def read_index(data: bytes) -> UserIndex:
     """The entries of an index file of git.
 
     Raises:
@@ -78,30 +84,33 @@ def read_index(data: bytes) -> list[IndexEntry]:
     return entries
 
 
-def _entries(data: bytes, version: int, count: int) -> tuple[list[IndexEntry], int]:
-    found: list[IndexEntry] = []
-    offset, previous = 12, b""
+def _entries(data: bytes, version: int, count: int) -> tuple[UserIndex, int]:
+    found = UserIndex()
+    add_path, add_size, add_oid = found.paths.append, found.sizes.append, found.oids.append
+    offset, path = 12, b""
     unpack, find = _ENTRY.unpack_from, data.index
     for _ in range(count):
         mode, size, oid, flags = unpack(data, offset)
         at = offset + 62
-        if flags & (_HIDDEN | _STAGE):
-            raise UnseededError
-        if flags & _EXTENDED:
-            if int.from_bytes(data[at : at + 2], "big") & _UNSEEDED:
+        if flags & (_HIDDEN | _STAGE | _EXTENDED):
+            if flags & (_HIDDEN | _STAGE) or int.from_bytes(data[at : at + 2], "big") & _UNSEEDED:
                 raise UnseededError
             at += 2
         if version == 4:
             cut, at = _varint(data, at)
             end = find(b"\0", at)
-            path = previous[: len(previous) - cut] + data[at:end]
+            path = path[: len(path) - cut] + data[at:end]
             offset = end + 1
         else:
             end = find(b"\0", at)
             path = data[at:end]
             offset += (end - offset + 8) & ~7
-        found.append(IndexEntry(path, mode, size, oid.hex()))
-        previous = path
+        if mode == _GITLINK:
+            found.links.append(path)
+        else:
+            add_path(path)
+            add_size(size)
+            add_oid(oid)
     return found, offset
 
 
@@ -116,18 +125,27 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class Seed(Struct, frozen=True):
-    """An index to begin with: `dropped` paths are not to be kept, `rehashed` ones to be read again; `facts` are those of
-    the files it speaks of and that are there."""
+    """An index to begin with.
 
-    facts: dict[str, os.stat_result]
+    Attributes:
+        paths: The files it speaks of that are to be kept.
+        dropped: Paths of it that are not.
+        rehashed: Paths of it that are to be read again.
+        packing: Copies the contents that are needed into a pack of our own; None if that is not under way.
+    """
+
+    paths: frozenset[str]
     dropped: list[bytes]
     rehashed: list[bytes]
+    packing: Parallel | None
 
 
 def seed_index(
-    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Callable[[], object]
+    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Callable[[], Parallel]
 ) -> Seed:
-    """Copy the user's index to `target`, call `begin`, and borrow the objects it speaks of.
+    """Copy the user's index to `target`, borrow the objects it speaks of, and begin to own those that are needed.
+
+    `begin` has git compare the copy (`Scanner.begin`).
 
     Raises:
         UnseededError: It cannot be used; nothing is borrowed.
@@ -142,71 +160,79 @@ def seed_index(
             data = file.read()
     except OSError as error:
         raise UnseededError from error
-    entries = read_index(data)
     target.write_bytes(data)
     os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # what changed since is told by comparison with it
     repository.borrow(user.objects)
-    begin()
+    compared = begin()
     try:
-        dropped, rehashed, facts_now = _judged(repository.git, user, config, entries)
-    except GitError as error:
+        index = read_index(data)
+        texts = to_text(b"\0".join(index.paths)).split("\0") if index.paths else []
+        dropped, rehashed = _judged(repository.git, user, config, index, texts)
+        changed = split(compared.result(1))[1::2]
+    except (GitError, UnseededError) as error:
         repository.borrow(None)
         raise UnseededError from error
-    for path in dropped:
-        facts_now.pop(to_text(path), None)
-    return Seed(facts_now, dropped, rehashed)
+    unwanted = {*dropped, *rehashed, *changed}
+    wanted = [oid for path, oid in zip(index.paths, index.oids, strict=True) if path not in unwanted]
+    packing = None
+    if wanted and len(index.paths) <= config.max_files and not many_loose(user):
+        packing = Parallel(lambda: _pack(repository, _names(wanted)))
+    return Seed(frozenset(texts).difference(map(to_text, dropped)), [*index.links, *dropped], rehashed, packing)
 
 
 def _judged(
-    git: Git, user: UserRepository, config: FilesConfig, entries: list[IndexEntry]
-) -> tuple[list[bytes], list[bytes], dict[str, os.stat_result]]:
-    names = [entry.oid for entry in entries if entry.mode != _GITLINK]
-    running = Parallel(lambda: git.batch_sizes(names), lambda: _attributes(git, user, entries))
-    facts = _facts(git.root, entries)
+    git: Git, user: UserRepository, config: FilesConfig, index: UserIndex, texts: list[str]
+) -> tuple[list[bytes], list[bytes]]:
+    """Paths that are not to be kept, and those that are to be read again."""
+    names = _names(index.oids)
+    running = Parallel(lambda: git.batch_sizes(names), lambda: _attributes(git, user, index.paths))
     excluded = _excluded(git, user, config)
-    sizes = parsed_sizes(running.result(0))
-    converted = _converted(running.result(1))
-    dropped: list[bytes] = []
-    rehashed: list[bytes] = []
-    for entry in entries:
-        path = entry.path
-        unwanted = entry.mode == _GITLINK or entry.size > config.max_file_bytes or path in excluded
-        if unwanted or not is_plain_path(to_text(path)):
-            dropped.append(path)
-        elif entry.oid not in sizes:
-            raise UnseededError
-        elif sizes[entry.oid] != entry.size or path in converted:
-            # Another size: line ends, an encoding or keywords were converted, or the entry is not up to date.
-            rehashed.append(path)
-    return dropped, rehashed, facts
+    plain = is_plain_path("/".join(texts))  # as each of them is: one search takes less time than many
+    dropped = [
+        path
+        for path, text, size in zip(index.paths, texts, index.sizes, strict=True)
+        if size > config.max_file_bytes or path in excluded or not (plain or is_plain_path(text))
+    ]
+    sizes = running.result(0).split()[1::2]
+    if b"missing" in sizes:
+        raise UnseededError
+    # Of another size: line ends, an encoding or keywords were converted, or the entry is not up to date.
+    pairs = zip(index.paths, index.sizes, map(int, sizes), strict=True)
+    rehashed = {path for path, size, stored in pairs if size != stored} | _converted(running.result(1))
+    return dropped, list(rehashed.difference(dropped))
 
 
-def _attributes(git: Git, user: UserRepository, entries: list[IndexEntry]) -> bytes:
+def _names(oids: list[bytes]) -> bytes:
+    """Names as git reads them, one a line."""
+    return b"".join(oids).hex("\n", -20).encode("ascii")
+
+
+def _attributes(git: Git, user: UserRepository, paths: list[bytes]) -> bytes:
     """What `check-attr` says of all files, or nothing if no attributes that convert contents are set anywhere."""
-    if not _may_convert(git, user, entries):
+    if not _may_convert(git, user, paths):
         return b""
     command = ("check-attr", "-z", "--stdin", *(name.decode("ascii") for name in _CONVERTING))
-    return git.run(*command, stdin=joined(entry.path for entry in entries), repository=user.folder)
+    return git.run(*command, stdin=joined(paths), repository=user.folder)
 
 
-def _may_convert(git: Git, user: UserRepository, entries: list[IndexEntry]) -> bool:
+def _may_convert(git: Git, user: UserRepository, paths: list[bytes]) -> bool:
     """True unless each file that can set attributes was read, and none names one that converts contents."""
     settings = ("config", "--get-regexp", r"^(core\.attributesfile|attr\..*)$")
     if git.run(*settings, repository=user.folder, accepted=(0, 1)):
         return True  # attributes may come from elsewhere
-    folders = {entry.path.rpartition(b"/")[0] for entry in entries}
+    folders = {path.rpartition(b"/")[0] for path in paths}
     for folder in list(folders):
         while folder := folder.rpartition(b"/")[0]:
             folders.add(folder)
     names = {(folder + b"/" if folder else b"") + b".gitattributes" for folder in (b"", *folders)}
-    found = {name: _names_converting(git.root / to_text(name)) for name in names}
-    if any(found.values()) or any(found[entry.path] is None for entry in entries if entry.path in found):
+    found = {name: _names_converting(f"{git.root}/{to_text(name)}") for name in names}
+    if any(found.values()) or any(found[path] is None for path in paths if path in found):
         return True  # of a file that is not there git takes what the index has
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
     return any(_names_converting(path) for path in (own, user.attributes, *_SYSTEM_ATTRIBUTES))
 
 
-def _names_converting(path: Path) -> bool | None:
+def _names_converting(path: str | Path) -> bool | None:
     """True if a file of attributes may set one that converts contents; None if it is not there."""
     try:
         with open(path, "rb", opener=_open_at_once) as file:
@@ -223,17 +249,6 @@ def _names_converting(path: Path) -> bool | None:
 
 def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a FIFO would wait for a writer
-
-
-def _facts(root: Path, entries: list[IndexEntry]) -> dict[str, os.stat_result]:
-    """The state of the files; those that are gone are left out."""
-    found: dict[str, os.stat_result] = {}
-    place = f"{root}/"
-    for entry in entries:
-        path = to_text(entry.path)
-        with suppress(OSError):
-            found[path] = os.lstat(place + path)
-    return found
 
 
 def _converted(attributes: bytes) -> set[bytes]:
@@ -276,15 +291,24 @@ def own_objects(repository: Repository, roots: list[str]) -> None:
         GitError: Some of them cannot be read.
     """
     git = repository.git
-    pack = str(repository.path / "objects" / "pack" / "pack")
+    asked = "\n".join(roots).encode("ascii") + b"\n"
     if roots and not any((repository.path / "objects" / "pack").iterdir()):  # hardly anything is ours yet
-        git.run("pack-objects", "-q", "--window=0", "--revs", pack, stdin="\n".join(roots).encode() + b"\n")
+        _pack(repository, asked, "--revs")
         return
-    listed = git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin="\n".join(roots).encode())
     own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
-    missing = set(listed.split()).difference(git.run(*own, borrowing=False).split())
+    listed = Parallel(
+        lambda: git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin=asked),
+        lambda: git.run(*own, borrowing=False),
+    )
+    missing = set(listed.result(0).split()).difference(listed.result(1).split())
     if missing:
-        git.run("pack-objects", "-q", "--window=0", pack, stdin=b"\n".join(missing) + b"\n")
+        _pack(repository, b"\n".join(missing) + b"\n")
+
+
+def _pack(repository: Repository, asked: bytes, *options: str) -> bytes:
+    """Write a pack of our own with the objects that are `asked` for."""
+    prefix = str(repository.path / "objects" / "pack" / "pack")
+    return repository.git.run("pack-objects", "-q", "--window=0", *options, prefix, stdin=asked)
 
 
 def all_roots(repository: Repository) -> list[str]:

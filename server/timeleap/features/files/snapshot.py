@@ -30,7 +30,15 @@ from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_t
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
 from timeleap.features.files.scanner import RACY_NS, TEMPORARY, Listing, Scan, Scanner, folders_of
-from timeleap.features.files.seed import UnseededError, encode_all, many_loose, own_objects, seed_index, unborrow_failed
+from timeleap.features.files.seed import (
+    Seed,
+    UnseededError,
+    encode_all,
+    many_loose,
+    own_objects,
+    seed_index,
+    unborrow_failed,
+)
 
 _ATTEMPTS: Final = 3
 _REFUSALS: Final = 20
@@ -50,7 +58,7 @@ class Present(Struct, frozen=True):
         index: Git's index of it, not yet kept; None if the one that is kept is right.
         base: The snapshot that index was made from.
         recent: Permissions of files that changed just before.
-        seeded: True if objects of the user's repository are needed.
+        seed: What it was made from if objects of the user's repository are needed.
     """
 
     state: TreeState
@@ -58,7 +66,7 @@ class Present(Struct, frozen=True):
     index: Path | None
     base: Commit | None
     recent: dict[str, int] = field(default_factory=dict[str, int])
-    seeded: bool = False
+    seed: Seed | None = None
 
 
 class Snapshots:
@@ -124,33 +132,43 @@ class Snapshots:
         started = time.time_ns()
         index = self._work_index()
         user = self._user_repository() if seeding else None
-        facts: dict[str, os.stat_result] = {}
-        seeded = False
+        seed = None
         scanner = Scanner(self._git, self._config, control)
         begun: list[Parallel] = []
+
+        def begin() -> Parallel:
+            begun.append(scanner.begin(index))
+            return begun[0]
+
         if user is not None:
             try:
-                seed = seed_index(
-                    self._repository, user, self._config, index, lambda: begun.append(scanner.begin(index))
-                )
+                seed = seed_index(self._repository, user, self._config, index, begin)
             except UnseededError:
                 _abandon(begun)
                 index.unlink(missing_ok=True)
-            else:
-                seeded = True
-                facts = seed.facts
-                if seed.dropped or seed.rehashed:
-                    _abandon(begun)
-                    self._forget(index, [*seed.dropped, *seed.rehashed])
-        if not seeded:
+        if seed is None:
             self._git.run("read-tree", "--empty", index=index)
-        control.progress("snapshot", 0, None)
-        scan = scanner.scan(index, folders_of(facts), begun.pop() if begun else None)
-        self._listings = scan.listings
-        details = Details(usual=_usual({**facts, **scan.present}, scan.folders))
-        modes = _unusual(details, facts)
-        present = self._updated(index, None, replace(details, modes=modes), scan, started=started, control=control)
-        return replace(present, seeded=seeded, recent=_recent({**facts, **scan.present}, started))
+        elif seed.dropped or seed.rehashed:
+            _abandon(begun)
+            self._forget(index, [*seed.dropped, *seed.rehashed])
+        try:
+            control.progress("snapshot", 0, None)
+            paths = frozenset[str]() if seed is None else seed.paths
+            since = None if seed is None else started - RACY_NS
+            scan = scanner.scan(index, folders_of(paths), begun.pop() if begun else None, since=since)
+            self._listings = scan.listings
+            kept = scan.modes
+            if not kept.keys() <= paths:
+                kept = {path: mode for path, mode in kept.items() if path in paths}
+            details = Details(usual=_usual({**kept, **_modes(scan.present)}, scan.folders))
+            details = replace(details, modes=_unusual(details, kept))
+            present = self._updated(index, None, details, scan, started=started, control=control)
+        except BaseException:
+            if seed is not None and seed.packing is not None:
+                seed.packing.wait()  # the lock is held until nobody writes any more
+            raise
+        recent = {path: stat.S_IMODE(kept[path]) for path in scan.recent if path in kept}
+        return replace(present, seed=seed, recent={**recent, **_recent(scan.present, started)})
 
     def _updated(
         self, index: Path, base: Commit | None, details: Details, scan: Scan, *, started: int, control: Control
@@ -235,7 +253,7 @@ class Snapshots:
         modes = {path: mode for path, mode in was.modes.items() if path not in present}
         for path in scan.gone:
             modes.pop(path, None)
-        modes |= _unusual(was, present)
+        modes |= _unusual(was, _modes(present))
         usual = was.usual[2]
         return Details(
             usual=was.usual,
@@ -303,7 +321,7 @@ class Snapshots:
         self._update(index, scan, control)
         tree = self._git.text("write-tree", index=index)
         was = present.state.details
-        details = replace(was, modes={**was.modes, **_unusual(was, scan.present)}, skipped=scan.skipped)
+        details = replace(was, modes={**was.modes, **_unusual(was, _modes(scan.present))}, skipped=scan.skipped)
         return replace(
             present, state=TreeState(tree, details), details_oid=self._repository.store_details(details), index=index
         )
@@ -347,7 +365,7 @@ class Snapshots:
         Raises:
             UnseededError: The user's repository, from which it was seeded, turned out to be damaged.
         """
-        if present.seeded and not self._owned(commit):
+        if present.seed is not None and not self._owned(commit, present.seed):
             unborrow_failed(self._repository)
             raise UnseededError
         failpoint("files.committed")
@@ -391,12 +409,14 @@ class Snapshots:
     def state(self, commit: Commit) -> TreeState:
         return TreeState(commit.tree, self._repository.read_details(commit))
 
-    def _owned(self, commit: Commit) -> bool:
+    def _owned(self, commit: Commit, seed: Seed) -> bool:
         """Copy what is borrowed, unless that takes long; False if it cannot be read."""
         user = self._user_repository()
-        if user is not None and many_loose(user):
+        if seed.packing is None and user is not None and many_loose(user):
             return True
         try:
+            if seed.packing is not None:
+                seed.packing.result(0)
             own_objects(self._repository, [commit.oid])
         except GitError:
             return False
@@ -438,25 +458,29 @@ def _stamp(facts: os.stat_result) -> tuple[int, ...]:
     return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode
 
 
-def _usual(files: dict[str, os.stat_result], folders: dict[str, int]) -> tuple[int, int, int]:
-    """The permissions that most have: only others are written down."""
+def _modes(files: dict[str, os.stat_result]) -> dict[str, int]:
+    return {path: facts.st_mode for path, facts in files.items()}
+
+
+def _usual(files: dict[str, int], folders: dict[str, int]) -> tuple[int, int, int]:
+    """The permissions that most have: only others are written down. `files` as `st_mode` has it."""
     plain: Counter[int] = Counter()
     executable: Counter[int] = Counter()
-    for facts in files.values():
-        if stat.S_ISREG(facts.st_mode):
-            (executable if facts.st_mode & 0o100 else plain)[stat.S_IMODE(facts.st_mode)] += 1
+    for mode, count in Counter(files.values()).items():
+        if stat.S_ISREG(mode):
+            (executable if mode & 0o100 else plain)[stat.S_IMODE(mode)] = count
     return most_usual(plain, 0o644), most_usual(executable, 0o755), most_usual(Counter(folders.values()), 0o755)
 
 
-def _unusual(details: Details, files: dict[str, os.stat_result]) -> dict[str, int]:
+def _unusual(details: Details, files: dict[str, int]) -> dict[str, int]:
     if os.name != "posix":
         return {}
-    found: dict[str, int] = {}
-    for path, facts in files.items():
-        mode = stat.S_IMODE(facts.st_mode)
-        if stat.S_ISREG(facts.st_mode) and mode != details.usual[bool(mode & 0o100)]:
-            found[path] = mode
-    return found
+    odd = {
+        mode
+        for mode in set(files.values())
+        if stat.S_ISREG(mode) and stat.S_IMODE(mode) != details.usual[bool(mode & 0o100)]
+    }
+    return {path: stat.S_IMODE(mode) for path, mode in files.items() if mode in odd} if odd else {}
 
 
 def _recent(files: dict[str, os.stat_result], started: int) -> dict[str, int]:

@@ -158,8 +158,8 @@ def test_indexes_of_all_versions_are_read(root: Path, version: str):
     committed(root)
     git(root, "update-index", f"--index-version={version}")
     entries = read_index((root / ".git/index").read_bytes())
-    assert [(entry.path, entry.size) for entry in entries] == [(b"a", 1), (b"aa/b", 2), (b"aa/bb", 3), (b"z", 0)]
-    assert entries[0].oid == hashlib.sha1(b"blob 1\x001").hexdigest()
+    assert (entries.paths, entries.sizes) == ([b"a", b"aa/b", b"aa/bb", b"z"], [1, 2, 3, 0])
+    assert entries.oids[0] == hashlib.sha1(b"blob 1\x001").digest()
 
 
 @pytest.mark.parametrize("cut", [0, 11, 40, 75, -25])
@@ -360,3 +360,31 @@ def test_the_users_own_attributes_count(tree: FileTree, root: Path, tmp_path: Pa
     git(root, "config", "filter.upper.clean", "tr a-z A-Z")
     git(root, "add", "-A")
     assert tree.read(tree.snapshot().snapshot_id, b"f").content == b"abc"
+
+
+def test_a_content_that_only_the_users_history_has_becomes_ours(tree: FileTree, root: Path):
+    put(root, a="old", b="1")
+    committed(root)
+    put(root, a="newer")
+    git(root, "commit", "-qam", "newer")
+    git(root, "repack", "-adq")
+    put(root, a="old")
+    taken = tree.snapshot().snapshot_id
+    shutil.rmtree(root / ".git")
+    put(root, a="changed", b="2")
+    go_back(tree, taken)
+    assert ((root / "a").read_text(), (root / "b").read_text()) == ("old", "1")
+
+
+def test_permissions_of_seeded_files_are_kept_whatever_ignored_ones_have(tree: FileTree, root: Path, home: Path):
+    put(root, _gitignore="*.o", d__a="1", d__b="2", **{f"d__{number}_o": "3" for number in range(9)})
+    committed(root)
+    for path in (root / "d").glob("*.o"):
+        path.chmod(0o600)
+    (root / "d/b").chmod(0o640)
+    taken = tree.snapshot().snapshot_id
+    (commit,) = repositories(home)[0].snapshots("s1")
+    assert repositories(home)[0].git.text("cat-file", "blob", f"{commit.oid}:details").count('"d/') == 1
+    (root / "d/b").chmod(0o644)
+    go_back(tree, taken)
+    assert (root / "d/b").stat().st_mode & 0o777 == 0o640
