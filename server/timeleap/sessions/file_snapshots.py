@@ -1,4 +1,5 @@
-"""Snapshots of a session's files as the session asks for them: with its checkpoints, at the ends of turns, on request.
+"""A session's files as the session asks for them: snapshots with its checkpoints, at the ends of turns and on request, and
+files that go back alone.
 
 The snapshot of a checkpoint is taken at the turn of its append, before its record is written, which names it. Where none
 can be taken the checkpoint is written all the same, and says why.
@@ -8,25 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-
+from timeleap.cancellation import to_its_end
 from timeleap.errors import CancelledError, StorageFailureError, TimeleapError
+from timeleap.failpoints import failpoint
 from timeleap.sessions import past
 from timeleap.sessions.append_plan import AppendPlan, with_files
-from timeleap.sessions.restoring import not_kept
+from timeleap.sessions.meta import FILES_FOLLOWED
+from timeleap.sessions.restoring import FilesStep, RestoreCancelledError, RestoreRequest, files_step, not_kept
 from timeleap.sessions.session_state import StateChange
 from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_members
+from timeleap.sessions.transaction import NO_FILES, AppendFiles, SessionTransactions
 from timeleap.sessions.tree_settings import MEMBER, TreeSettings
-from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot, WorkingTree
+from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot, TreeTarget, WorkingTree
 
 if TYPE_CHECKING:
     from timeleap.sessions.request_table import Transaction
-    from timeleap.sessions.restoring import RestoreRequest
     from timeleap.sessions.rewrite_plan import RewritePlan
-    from timeleap.sessions.transaction import SessionTransactions
     from timeleap.storage.engine import LogState
 
 Json = dict[str, Any]
@@ -87,19 +89,26 @@ class FileSnapshots:
 
     # With what is appended
 
-    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendSnapshots | None:
+    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendFiles:
         """What the append of a checkpoint does for the files; `files`: whether it is to, None as the settings say."""
         wanted = self._possible and (files if files is not None else self.settings.mode != "off")
-        return AppendSnapshots(self, cause, control) if wanted else None
+        return AppendFiles(partial(self._at_append, cause, control)) if wanted else NO_FILES
 
-    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendSnapshots | None:
+    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
         """What the append of messages does for the files."""
         mode = self.settings.mode if self._possible else "off"
         marked = mode != "off" and self._session.state.facts.auto_checkpoint != "off"
         ends_turn = mode == "turn" and any(_ends_turn(message) for message in messages)
-        if not (marked or ends_turn):
-            return None
-        return AppendSnapshots(self, cause, NO_CONTROL, checkpoints=marked, ends_turn=ends_turn)
+        return AppendFiles(
+            partial(self._at_append, cause, NO_CONTROL) if marked else None,
+            partial(self._turn_ended, cause) if ends_turn else None,
+        )
+
+    async def _at_append(self, cause: Cause, control: TreeControl, planned: AppendPlan) -> AppendPlan:
+        """The plan, its checkpoints with a snapshot that is taken now; all of one append share one."""
+        if not planned.made:
+            return planned
+        return with_files(planned, await self.checkpoint_files(planned.made[0].uid, cause, control))
 
     async def checkpoint_files(self, checkpoint_uid: str, cause: Cause, control: TreeControl) -> Json:
         """`CheckpointFiles` of the contract: a snapshot that is taken now, or why there is none.
@@ -115,7 +124,11 @@ class FileSnapshots:
             return {"error": problem_of(error)}
         return {"snapshot": made.snapshot, "changed": made.changed, "skipped": made.skipped_count, "ms": made.ms}
 
-    async def at_rewrite(self, planned: RewritePlan, files: RestoreRequest, cause: Cause) -> RewritePlan:
+    def for_rewrite(self, files: RestoreRequest, cause: Cause) -> Callable[[RewritePlan], Awaitable[RewritePlan]]:
+        """What a rewrite that makes a checkpoint does for the files."""
+        return partial(self._at_rewrite, files, cause)
+
+    async def _at_rewrite(self, files: RestoreRequest, cause: Cause, planned: RewritePlan) -> RewritePlan:
         """The plan, the checkpoint that it writes with a snapshot: of what is there now, or the one that is gone back to."""
         if planned.made is None or self.settings.mode == "off":
             return planned
@@ -123,7 +136,7 @@ class FileSnapshots:
             return planned.with_files({"snapshot": planned.snapshot, "changed": 0, "skipped": 0, "ms": 0})
         return planned.with_files(await self.checkpoint_files(planned.made.uid, cause, files.control))
 
-    async def turn_ended(self, cause: Cause) -> None:
+    async def _turn_ended(self, cause: Cause) -> None:
         """Take the snapshot of the end of a turn; one that fails is a warning."""
 
         async def on_turn(_: LogState) -> None:
@@ -156,6 +169,94 @@ class FileSnapshots:
             self._shrink_soon()
 
         return await self._session.at_its_turn(guard, work)
+
+    async def restore_planned(
+        self, guard: Mutation, work_out: Callable[[], RewritePlan], request: RestoreRequest
+    ) -> Json:
+        """Put back only the files that belong to where a rewrite would go back to. The log stays, the request is known.
+
+        Raises:
+            TimeleapError: See `restoring.files_step` and `WorkingTree.begin_restore`.
+        """
+        session = self._session
+
+        async def plan() -> tuple[FilesStep, Json]:
+            planned = work_out()
+            step = files_step(session, planned, request)
+            return step, planned.files_result(session.head, session.shapes.summary(session.summary()))
+
+        return await self._carried_out(guard, plan)
+
+    async def restore(
+        self,
+        guard: Mutation,
+        target: Callable[[], TreeTarget],
+        request: RestoreRequest,
+        *,
+        dry_run: bool = False,
+    ) -> Json:
+        """Put files back as a snapshot has them; `target` finds it at the request's turn, and may block. The log stays.
+        Also where the session is only read here: then the request is known as long as this process lives.
+
+        Raises:
+            FilesUnavailableError: The session keeps no files.
+            HeadConflictError: The head is not the expected one.
+            TimeleapError: As `target`, and as `WorkingTree.begin_restore`.
+        """
+        session, tree = self._session, self._tree()
+
+        def step() -> FilesStep:
+            return FilesStep(tree, target(), session, request)
+
+        if dry_run:
+            await session.at_turn(lambda: session.expect_head(guard.expected_head))
+            foretold = await asyncio.to_thread(lambda: step().foretell())
+            return {"head": session.head, **foretold}
+
+        async def plan() -> tuple[FilesStep, Json]:
+            return await asyncio.to_thread(step), {"head": session.head}
+
+        return await self._carried_out(guard, plan)
+
+    async def _carried_out(self, guard: Mutation, plan: Callable[[], Awaitable[tuple[FilesStep, Json]]]) -> Json:
+        """Put files back at the request's turn, as it plans, and note the request with it; `plan` gives the result's
+        other members, too."""
+        session = self._session
+        reads = session.access == "readOnly"  # the owner's notes are not ours to write
+
+        async def work(transaction: Transaction) -> None:
+            transaction.admit(session.head)
+            step, result = await plan()
+            transaction.begin()
+
+            def restore() -> None:
+                try:
+                    step.begin()
+                    lines = transaction.record({**result, **step.result()}, step.events(session.head))
+                    if not reads:
+                        session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
+                    failpoint("files.noted")
+                    step.done = reads
+                finally:
+                    step.settle()
+
+            await to_its_end(asyncio.to_thread(restore))
+
+        try:
+            return await session.at_its_turn(guard, work, by_reader=reads)
+        except RestoreCancelledError:
+            raise asyncio.CancelledError from None
+
+    async def recover(self) -> None:
+        """At open by the owner: settle a restore that a crash cut short; what cannot be settled is a warning."""
+        session, tree = self._session, self._session.working_tree()
+        if tree is None:
+            return
+        try:
+            session.notices += await asyncio.to_thread(tree.recover, session.state.files_followed)
+        except (TimeleapError, OSError) as error:
+            message = f"the files could not be looked at: {error}"
+            session.notices.append({"kind": "filesNotRecovered", "message": message})
 
     async def _taken(self, cause: Cause, control: TreeControl, *, checkpoint_uid: str | None = None) -> TreeSnapshot:
         """A snapshot that is taken now; listeners are told."""
@@ -206,28 +307,6 @@ class FileSnapshots:
         if tree is None:
             raise not_kept()
         return tree
-
-
-class AppendSnapshots(Struct, frozen=True):
-    """What one append does for the files: snapshots for the checkpoints it makes, and at the end of the turn it ends."""
-
-    snapshots: FileSnapshots
-    cause: Cause
-    control: TreeControl
-    checkpoints: bool = True
-    ends_turn: bool = False
-
-    async def at_checkpoints(self, planned: AppendPlan) -> AppendPlan:
-        """The plan, its checkpoints with a snapshot that is taken now; all of one append share one."""
-        if not planned.made:
-            return planned
-        files = await self.snapshots.checkpoint_files(planned.made[0].uid, self.cause, self.control)
-        return with_files(planned, files)
-
-    async def appended(self) -> None:
-        """It is written."""
-        if self.ends_turn:
-            await self.snapshots.turn_ended(self.cause)
 
 
 def taken(made: TreeSnapshot, head: str, cause: Cause) -> Event:

@@ -22,7 +22,6 @@ from timeleap.sessions import listing, session_files
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import Home, check_session_id, is_session, is_session_id, new_session_id
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.restoring import recover_files
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
@@ -166,7 +165,7 @@ class Openings:
             before, entry.lease = entry.lease, lease
             entry.session.adopt(opened)
             await before.aclose()
-            await recover_files(entry.session.transactions)
+            await entry.session.snapshots.recover()
             entry.session.unreachable = self._problem()
             entry.session.emit(Event("accessChanged", entry.session.head, {"access": "owner"}))
         entry.times += 1
@@ -211,7 +210,7 @@ class Openings:
         try:
             session = Session(session_id, directory, opened, self._around)
             if session.access == "owner":
-                await recover_files(session.transactions)
+                await session.snapshots.recover()
         except BaseException:
             await lease.aclose()
             raise

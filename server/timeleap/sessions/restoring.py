@@ -1,4 +1,4 @@
-"""Files that go back with the log, or alone: the half of a rewrite that is not in the log.
+"""Files that go back with the log: the half of a rewrite that is not in the log.
 
 Order: the files first, under an intent that carries a token; then the log's own step, whose note in `timeleap.json` has
 that token; then the intent goes. So whenever a process dies the next opening can tell from the note whether the log has
@@ -7,27 +7,24 @@ gone, and the files follow it: forward, or back to what they were.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from msgspec import Struct
 
 from timeleap import clock
-from timeleap.cancellation import to_its_end
 from timeleap.errors import FilesUnavailableError, SnapshotNotFoundError, TimeleapError
 from timeleap.failpoints import failpoint
-from timeleap.sessions.meta import FILES_FOLLOWED
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import FILES_RESTORED, Event, Mutation
+from timeleap.sessions.session_state import StateManager
+from timeleap.sessions.shapes import FILES_RESTORED, Event
 from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, TreeTarget, WorkingTree
 from timeleap.storage.durable import status
 
 if TYPE_CHECKING:
-    from timeleap.sessions.request_table import Transaction
     from timeleap.sessions.rewrite_plan import RewritePlan
-    from timeleap.sessions.transaction import SessionTransactions
 
 Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
@@ -62,6 +59,17 @@ class RestoreCancelledError(Exception):
     """The client took its request back while files were being put back: they are as they were."""
 
 
+class SessionWithFiles(Protocol):
+    """What the files' half needs of its session."""
+
+    path: Path
+    meta: Meta
+    state: StateManager
+
+    def working_tree(self) -> WorkingTree | None:
+        """The files of its workspace; None where none are kept."""
+
+
 class FilesStep:
     """The files' half of one request: begun, then settled as the log's half went.
 
@@ -72,7 +80,7 @@ class FilesStep:
     """
 
     def __init__(
-        self, tree: WorkingTree, target: TreeTarget, session: SessionTransactions, request: RestoreRequest
+        self, tree: WorkingTree, target: TreeTarget, session: SessionWithFiles, request: RestoreRequest
     ) -> None:
         self.token = f"{session.meta.uid}.{clock.new_uid(16)}"
         self.before: str | None = None
@@ -135,7 +143,7 @@ class FilesStep:
         return there.modified_ns if there is not None else 0
 
 
-def files_step(session: SessionTransactions, planned: RewritePlan, request: RestoreRequest) -> FilesStep:
+def files_step(session: SessionWithFiles, planned: RewritePlan, request: RestoreRequest) -> FilesStep:
     """The files' half of a planned rewrite.
 
     Raises:
@@ -158,95 +166,3 @@ def not_kept() -> FilesUnavailableError:
     return FilesUnavailableError(
         'this session keeps no snapshots of files: open it with files {"mode": "checkpoint"}', reason="notConfigured"
     )
-
-
-async def files_alone(
-    session: SessionTransactions, guard: Mutation, work_out: Callable[[], RewritePlan], request: RestoreRequest
-) -> Json:
-    """Put back only the files that belong to where a rewrite would go back to. The log stays, the request is known.
-
-    Raises:
-        TimeleapError: See `files_step` and `WorkingTree.begin_restore`.
-    """
-
-    async def plan() -> tuple[FilesStep, Json]:
-        planned = work_out()
-        step = files_step(session, planned, request)
-        return step, planned.files_result(session.head, session.shapes.summary(session.summary()))
-
-    return await _carried_out(session, guard, plan)
-
-
-async def restore_files(
-    session: SessionTransactions,
-    guard: Mutation,
-    target: Callable[[], TreeTarget],
-    request: RestoreRequest,
-    *,
-    dry_run: bool = False,
-) -> Json:
-    """Put files back as a snapshot has them; `target` finds it at the request's turn, and may block. The log stays. Also
-    where the session is only read here: then the request is known as long as this process lives.
-
-    Raises:
-        HeadConflictError: The head is not the expected one.
-        TimeleapError: As `target`, and as `WorkingTree.begin_restore`.
-    """
-    tree = session.working_tree()
-    if tree is None:
-        raise not_kept()
-
-    def step() -> FilesStep:
-        return FilesStep(tree, target(), session, request)
-
-    if dry_run:
-        await session.at_turn(lambda: session.expect_head(guard.expected_head))
-        foretold = await asyncio.to_thread(lambda: step().foretell())
-        return {"head": session.head, **foretold}
-
-    async def plan() -> tuple[FilesStep, Json]:
-        return await asyncio.to_thread(step), {"head": session.head}
-
-    return await _carried_out(session, guard, plan)
-
-
-async def _carried_out(
-    session: SessionTransactions, guard: Mutation, plan: Callable[[], Awaitable[tuple[FilesStep, Json]]]
-) -> Json:
-    """Put files back at the request's turn, as it plans, and note the request with it; `plan` gives the result's other
-    members, too."""
-    reads = session.access == "readOnly"  # the owner's notes are not ours to write
-
-    async def work(transaction: Transaction) -> None:
-        transaction.admit(session.head)
-        step, result = await plan()
-        transaction.begin()
-
-        def restore() -> None:
-            try:
-                step.begin()
-                lines = transaction.record({**result, **step.result()}, step.events(session.head))
-                if not reads:
-                    session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
-                failpoint("files.noted")
-                step.done = reads
-            finally:
-                step.settle()
-
-        await to_its_end(asyncio.to_thread(restore))
-
-    try:
-        return await session.at_its_turn(guard, work, by_reader=reads)
-    except RestoreCancelledError:
-        raise asyncio.CancelledError from None
-
-
-async def recover_files(session: SessionTransactions) -> None:
-    """At open by the owner: settle a restore that a crash cut short; what cannot be settled is a warning."""
-    tree = session.working_tree()
-    if tree is None:
-        return
-    try:
-        session.notices += await asyncio.to_thread(tree.recover, session.state.files_followed)
-    except (TimeleapError, OSError) as error:
-        session.notices.append({"kind": "filesNotRecovered", "message": f"the files could not be looked at: {error}"})

@@ -7,7 +7,7 @@ of that in `transaction`. What a rewrite would do is worked out in `rewrite_plan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,6 +17,7 @@ from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError
 from timeleap.sessions import append_plan, approvals, past, removing, rewrite_plan, shapes
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
+from timeleap.sessions.file_snapshots import FileSnapshots
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Direction
 from timeleap.sessions.removing import PruneRequest, Scrub
@@ -38,9 +39,9 @@ from timeleap.sessions.shapes import (
     set_members,
 )
 from timeleap.sessions.statefile import subagent_members
-from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
+from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions
 from timeleap.sessions.warnings import log_warnings, recovered
-from timeleap.sessions.working_tree import NO_CONTROL, TreeControl
+from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import LogEngine, LogReader, LogState, Recovery, Replacement
 
 Json = dict[str, Any]
@@ -68,8 +69,8 @@ class Session:
             transactions.answered,
             transactions.summary,
         )
-        self.snapshots = transactions.snapshots
-        self._append, self._rewrite, self._change = transactions.append, transactions.rewrite, transactions.change
+        self.snapshots = FileSnapshots(transactions, possible=services.tree_of is not no_tree)
+        self._append, self._change = transactions.append, transactions.change
 
     def adopt(self, files: Files) -> None:
         """Go on with other files, when a follower becomes the owner."""
@@ -157,7 +158,7 @@ class Session:
 
     async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
-        files = self.snapshots.for_messages(messages, guard.cause) if self.meta.keeps_files else None
+        files = self.snapshots.for_messages(messages, guard.cause) if self.meta.keeps_files else NO_FILES
         return await self._append(
             guard,
             lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint),
@@ -209,66 +210,62 @@ class Session:
     ) -> Json:
         """Remove a checkpoint, or a message, and all after it."""
         at = checkpoint_id, checkpoint_uid, message_index
-        return await self._rewrite(
-            guard,
-            lambda: rewrite_plan.plan_revert(self.engine, *at, heal),
-            dry_run=dry_run,
-            files=RestoreRequest(**files),
-        )
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_revert(self.engine, *at, heal), dry_run, **files)
 
     async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
-        return await self._rewrite(
-            guard, lambda: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run=dry_run
-        )
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run)
 
     async def restore_timeline(
         self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Put an earlier log back, byte for byte."""
-        return await self._rewrite(
-            guard,
-            lambda: rewrite_plan.plan_restore(self.engine, timeline_id),
-            dry_run=dry_run,
-            files=RestoreRequest(**files),
-        )
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_restore(self.engine, timeline_id), dry_run, **files)
 
     async def undo(
         self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step."""
-        return await self._step("undo", steps, guard, dry_run, RestoreRequest(**files))
+        return await self._step("undo", steps, guard, dry_run, **files)
 
     async def redo(
         self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Take back the last `steps` undone rewrites, as one step."""
-        return await self._step("redo", steps, guard, dry_run, RestoreRequest(**files))
+        return await self._step("redo", steps, guard, dry_run, **files)
 
     async def _step(
-        self, direction: Direction, steps: int, guard: Mutation, dry_run: bool, files: RestoreRequest
+        self, direction: Direction, steps: int, guard: Mutation, dry_run: bool, **files: Unpack[WithFiles]
     ) -> Json:
         """Raises NothingToUndoError or NothingToRedoError where there are fewer steps."""
 
         def work_out() -> RewritePlan:
             return rewrite_plan.plan_undo(self.engine, self.transactions.stacks(), direction, steps)
 
-        return await self._rewrite(guard, work_out, dry_run=dry_run, files=files)
+        return await self._rewrite(guard, work_out, dry_run, **files)
 
     async def deliver_dmail(
         self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there."""
         return await self._rewrite(
-            guard,
-            lambda: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal),
-            dry_run=dry_run,
-            files=RestoreRequest(**files),
+            guard, lambda: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal), dry_run, **files
         )
 
     async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Replace what a plan summarises by its summary, unless the context would become longer."""
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_compact(self.engine, compaction), dry_run=dry_run)
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_compact(self.engine, compaction), dry_run)
+
+    async def _rewrite(
+        self, guard: Mutation, work_out: Callable[[], RewritePlan], dry_run: bool, **files: Unpack[WithFiles]
+    ) -> Json:
+        request = RestoreRequest(**files)
+        if request.restore == "files" and not dry_run:
+            return await self.snapshots.restore_planned(guard, work_out, request)
+        at_checkpoint = self.snapshots.for_rewrite(request, guard.cause) if self.meta.keeps_files else None
+        return await self.transactions.rewrite(
+            guard, work_out, dry_run=dry_run, files=request, at_checkpoint=at_checkpoint
+        )
 
     async def leave_uncompacted(self, reason: str, guard: Mutation = NOBODY) -> Json:
         """Answer a compaction for which there is nothing to do.
@@ -487,6 +484,7 @@ class Session:
         self.transactions.closed = True
         await self.approval_requests.cancel_all()
         await self.transactions.shut()
+        await self.snapshots.wait_for_background()
 
     async def aclose(self) -> None:
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.file_snapshots import AppendSnapshots, FileSnapshots
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
@@ -87,6 +86,21 @@ class Files(Struct, frozen=True):
     approvals: Approvals
 
 
+class AppendFiles(Struct, frozen=True):
+    """What an append does for the session's files.
+
+    Attributes:
+        at_checkpoints: Gives the checkpoints of the plan a snapshot, before they are written.
+        appended: Called when it is written.
+    """
+
+    at_checkpoints: Callable[[AppendPlan], Awaitable[AppendPlan]] | None = None
+    appended: Callable[[], Awaitable[None]] | None = None
+
+
+NO_FILES: Final = AppendFiles()
+
+
 class SessionTransactions:
     """What one open session consists of, and the changes of it.
 
@@ -109,7 +123,6 @@ class SessionTransactions:
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
         self.closed = self.deleted = False
-        self.snapshots = FileSnapshots(self, possible=services.tree_of is not no_tree)
         self._readers_turn = asyncio.Lock()
         self._latest: str | None = None  # the timeline that holds the log which the last rewrite replaced
         self._stop_watching: Callable[[], object] = lambda: None
@@ -167,10 +180,9 @@ class SessionTransactions:
         self,
         guard: Mutation,
         work_out: Callable[[LogState, Marks], AppendPlan],
-        files: AppendSnapshots | None = None,
+        files: AppendFiles = NO_FILES,
     ) -> Json:
-        """Append at its turn what `work_out` makes of the state and the request's marks; with what is to be done for the
-        `files`."""
+        """Append at its turn what `work_out` makes of the state and the request's marks."""
 
         async def attempt(transaction: Transaction) -> None:
             request = transaction.request
@@ -185,7 +197,8 @@ class SessionTransactions:
 
             async def with_snapshot(state: LogState) -> None:
                 nonlocal ready
-                ready = await files.at_checkpoints(plan(state)) if files is not None else None
+                assert files.at_checkpoints is not None
+                ready = await files.at_checkpoints(plan(state))
 
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
@@ -193,9 +206,7 @@ class SessionTransactions:
                 planned = ready if ready is not None else plan(state)
                 return planned.records
 
-            done = await self.engine.append(
-                on_turn, first=with_snapshot if files is not None and files.checkpoints else None
-            )
+            done = await self.engine.append(on_turn, first=with_snapshot if files.at_checkpoints is not None else None)
             assert planned is not None
             await self._log_changed()
             before, after = done.before, done.after
@@ -205,7 +216,7 @@ class SessionTransactions:
             told = shapes.appended_events(done.head, planned.made, planned.told, counts, request.cause)
             transaction.appended(done.head, before.lines)
             self.emit(*told)
-            if files is not None:
+            if files.appended is not None:
                 await files.appended()
 
         return await self._once(guard, attempt)
@@ -217,9 +228,10 @@ class SessionTransactions:
         *,
         dry_run: bool = False,
         files: RestoreRequest = LOG_ALONE,
+        at_checkpoint: Callable[[RewritePlan], Awaitable[RewritePlan]] | None = None,
     ) -> Json:
         """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan. The
-        `files` go back first, and stay so if the log does.
+        `files` go back first, and stay so if the log does; `at_checkpoint` gives the plan's checkpoint a snapshot.
 
         Raises:
             HeadConflictError: The head is not the expected one.
@@ -229,8 +241,6 @@ class SessionTransactions:
         if dry_run:
             result, step = await self.at_turn(lambda: self._foretold(guard, work_out, files))
             return result if step is None else {**result, **await asyncio.to_thread(step.foretell)}
-        if files.restore == "files":
-            return await restoring.files_alone(self, guard, work_out, files)
 
         async def attempt(transaction: Transaction) -> None:
             step: FilesStep | None = None
@@ -245,7 +255,8 @@ class SessionTransactions:
 
             async def with_snapshot(state: LogState) -> None:
                 nonlocal ready
-                ready = await self.snapshots.at_rewrite(plan(state), files, guard.cause)
+                assert at_checkpoint is not None
+                ready = await at_checkpoint(plan(state))
 
             def on_turn(state: LogState) -> Replacement:
                 nonlocal step
@@ -255,7 +266,7 @@ class SessionTransactions:
                 return self._prepared(transaction, planned, step)
 
             try:
-                await self.engine.replace(on_turn, first=with_snapshot if self.meta.keeps_files else None)
+                await self.engine.replace(on_turn, first=with_snapshot if at_checkpoint is not None else None)
             finally:
                 if step is not None:
                     await to_its_end(asyncio.to_thread(step.settle))
@@ -533,7 +544,6 @@ class SessionTransactions:
         self._stop_watching()
         if self.access == "owner":
             await self.at_turn(lambda: None)
-        await self.snapshots.wait_for_background()
 
 
 class _NothingDoneError(Exception):

@@ -304,8 +304,6 @@ class LockedLog(WriteQueue):
                 f"{self._shown.path.name} was changed by another program; reload the session to take over its state"
             )
 
-    # At its turn, as the engine does it
-
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
         self.check_unmodified()
         shown, before = self._shown, self._shown.log.state

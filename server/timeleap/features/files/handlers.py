@@ -104,7 +104,7 @@ async def restore(service: Service, params: FilesRestoreParams, call: Call) -> J
 
     def put_back(control: TreeControl) -> Coroutine[Any, Any, Json]:
         request = restoring.RestoreRequest("files", params.on_conflict or "refuse", control)
-        return restoring.restore_files(session.transactions, made_under, target, request, dry_run=bool(params.dry_run))
+        return session.snapshots.restore(made_under, target, request, dry_run=bool(params.dry_run))
 
     result: Json = await service.until_cancelled(call, params.session_id, put_back)
     return result

@@ -20,7 +20,7 @@ async def opened(tmp_path: Path) -> tuple[World, Session]:
     world, root = World(tmp_path, tree_of=trees_below(tmp_path / "home")), tmp_path / "root"
     root.mkdir()
     session = await world.session(workspace=root.as_uri())
-    await session.transactions.snapshots.keep({"mode": "checkpoint"})
+    await session.snapshots.keep({"mode": "checkpoint"})
     return world, session
 
 
@@ -31,7 +31,7 @@ def tree_of(session: Session) -> WorkingTree:
 
 
 async def numbers(session: Session) -> list[str]:
-    await session.transactions.snapshots.wait_for_background()
+    await session.snapshots.wait_for_background()
     return [snapshot.snapshot_id.partition("-")[0] for snapshot in tree_of(session).snapshots()]  # type: ignore[attr-defined]
 
 
@@ -42,11 +42,11 @@ async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
     world, session = await opened(tmp_path)
     await session.checkpoint()
     for _ in range(4):
-        await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
-        await session.transactions.snapshots.wait_for_background()
+        await session.snapshots.take(None, Mutation(), NO_CONTROL)
+        await session.snapshots.wait_for_background()
     assert await numbers(session) == ["f5", "f4", "f1"]
     await session.revert(checkpoint_id=0)
-    await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
+    await session.snapshots.take(None, Mutation(), NO_CONTROL)
     assert await numbers(session) == ["f6", "f5", "f4"]
     await world.close()
 
@@ -60,6 +60,6 @@ async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(type(tree_of(session)), "shrink", busy)
     for _ in range(3):
-        await session.transactions.snapshots.take(None, Mutation(), NO_CONTROL)
+        await session.snapshots.take(None, Mutation(), NO_CONTROL)
     assert await numbers(session) == ["f3", "f2", "f1"]
     await world.close()
