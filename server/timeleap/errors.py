@@ -190,8 +190,8 @@ class FilesConflictError(TimeleapError):
 
 
 class FilesIncompleteError(TimeleapError):
-    """Files are neither as before nor as they should be; `before` and `target` are the snapshots of both states, `paths`
-    the first of the files that are neither, `more` how many are not listed."""
+    """Files are neither as before nor as they should be; `before` and `target` are the snapshots of both states,
+    `paths` the first of the files that are neither, `more` how many are not listed."""
 
     kind = "filesIncomplete"
 

@@ -45,8 +45,8 @@ def _ask(number: int, _frame: object) -> None:
 
 
 class Raising:
-    """A context in which Ctrl-C raises `KeyboardInterrupt` again, if `quiet` had it end the process, and requests to end
-    are raised as `AskedToEndError`."""
+    """A context in which Ctrl-C raises `KeyboardInterrupt` again, if `quiet` had it end the process, and requests to
+    end are raised as `AskedToEndError`."""
 
     _ours = False
 

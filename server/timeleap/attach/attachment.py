@@ -554,8 +554,8 @@ class Attachment:
 class NotifiedState:
     """The state outside the log as the client knows it.
 
-    A change of it leaves the head as it is. So a client that missed the notification, because the owner died first, could
-    not know that its state is stale: a window would show for ever that approvals are off which are on.
+    A change of it leaves the head as it is. So a client that missed the notification, because the owner died first,
+    could not know that its state is stale: a window would show for ever that approvals are off which are on.
     """
 
     def __init__(self) -> None:

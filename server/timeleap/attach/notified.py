@@ -1,8 +1,8 @@
 """Notifications of an owner that are passed on, and the pending requests for approvals that a client knows of.
 
 After a hand-over, a program that waits for an approval asks the next owner, which tells everybody. A window that knows
-the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window has found
-the next owner: so it names those it knows, and is told what became of them, once.
+the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window has
+found the next owner: so it names those it knows, and is told what became of them, once.
 """
 
 from __future__ import annotations

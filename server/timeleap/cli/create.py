@@ -95,8 +95,8 @@ def append(
     """Append messages: text, or JSON lines from the standard input.
 
     Without TEXT and --role each line of the input is one message. They are written as they arrive, so that the command
-    can stand at the end of a pipe for as long as an agent runs. Lines of another session's log are welcome: checkpoints,
-    token counts and system prompts in it become checkpoints, token counts and system prompts.
+    can stand at the end of a pipe for as long as an agent runs. Lines of another session's log are welcome:
+    checkpoints, token counts and system prompts in it become checkpoints, token counts and system prompts.
 
     Examples:
         timeleap append fix-dates "Why is 1969 wrong?"

@@ -63,8 +63,8 @@ def revert(
     """Go back to before a checkpoint, or a message: it and all after it leave the log.
 
     Says exactly what goes and asks first. Nothing is lost: what goes stays as a timeline, and `timeleap undo` brings it
-    back. If the session changes while you think, nothing happens. With --restore both the files of its folder go back, too,
-    as one step.
+    back. If the session changes while you think, nothing happens. With --restore both the files of its folder go back,
+    too, as one step.
 
     Examples:
         timeleap revert fix-dates 3 --dry-run

@@ -265,8 +265,8 @@ def restore(
 ) -> None:
     """Put files back as a snapshot has them; the conversation stays. Says which, and asks first.
 
-    What is there now is saved first, so that a restore of that snapshot takes it back exactly. Files that are ignored or left
-    out are not touched.
+    What is there now is saved first, so that a restore of that snapshot takes it back exactly. Files that are ignored
+    or left out are not touched.
 
     Examples:
         timeleap files restore fix-dates f2 --dry-run

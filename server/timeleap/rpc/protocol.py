@@ -183,8 +183,8 @@ class Running(msgspec.Struct):
 
 
 class Begun(asyncio.Future[None]):
-    """What is left of a request that was begun and had to wait. Where it waits once, for a future, as most do, it goes on
-    in the future's callback; else a task goes on with it. It is answered before this is done."""
+    """What is left of a request that was begun and had to wait. Where it waits once, for a future, as most do, it goes
+    on in the future's callback; else a task goes on with it. It is answered before this is done."""
 
     def __init__(self, steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> None:
         super().__init__(loop=asyncio.get_running_loop())
@@ -505,8 +505,8 @@ class EdgeProtocol(JsonRPCProtocol):
 
 @types.coroutine
 def _rest(steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> Generator[Any, Any, None]:
-    """What is left of `steps`, which waits for `awaited`: for a task, which takes over as if it had begun it. It answers
-    from within the task: a callback would cost a turn of the loop."""
+    """What is left of `steps`, which waits for `awaited`: for a task, which takes over as if it had begun it. It
+    answers from within the task: a callback would cost a turn of the loop."""
     try:
         while True:
             try:

@@ -232,8 +232,8 @@ async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descript
 
 
 async def _reserve_descriptor() -> None:
-    """Have libuv open the descriptor that it keeps for the time when there are no more: it does so with its first stream,
-    which may come when there are none left."""
+    """Have libuv open the descriptor that it keeps for the time when there are no more: it does so with its first
+    stream, which may come when there are none left."""
     if sys.platform == "win32":
         return
     reading, writing = os.pipe()

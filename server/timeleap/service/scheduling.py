@@ -58,9 +58,9 @@ def step_by_step(steps: Iterator[Callable[[], object]], wanted: Callable[[], boo
 async def until_cancelled(
     call: Call, work: Callable[[TreeControl], Coroutine[Any, Any, T]], hold_up: Callable[[], None] = lambda: None
 ) -> T:
-    """The outcome of long work, which reports how far it is and is told when it is not wanted any more: then it stops where
-    it can, and nothing was written; what it has done by then is answered with its result. `hold_up` keeps later requests
-    from overtaking it before it has begun."""
+    """The outcome of long work, which reports how far it is and is told when it is not wanted any more: then it stops
+    where it can, and nothing was written; what it has done by then is answered with its result. `hold_up` keeps later
+    requests from overtaking it before it has begun."""
     unwanted = threading.Event()
 
     def report(text: str, done: int, total: int | None) -> None:

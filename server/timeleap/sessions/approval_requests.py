@@ -65,8 +65,8 @@ def automatic(approval: Approval, action: str) -> tuple[Decision, str] | None:
 
 
 class Asked(Struct, eq=False):
-    """A question that waits for a decision: what windows are told of it, the request that asked it first, and everybody who
-    waits."""
+    """A question that waits for a decision: what windows are told of it, the request that asked it first, and everybody
+    who waits."""
 
     pending: PendingApproval
     transaction: Transaction
@@ -131,8 +131,8 @@ class ApprovalRequests:
         return sorted((asked.pending for asked in self._asked.values()), key=lambda pending: pending.requested_at)
 
     async def ends(self, approval_ids: Sequence[str]) -> list[Json]:
-        """What became of requests for approvals, of those of them that ended, as members of the notification: for who was
-        told of them by the last owner.
+        """What became of requests for approvals, of those of them that ended, as members of the notification: for who
+        was told of them by the last owner.
 
         Who listens already misses none: each end is in the audit before anybody is told of it.
         """
@@ -316,8 +316,8 @@ class ApprovalRequests:
         return next((asked for asked in self._asked.values() if answer in asked.answers), None)
 
     def redact(self, redacted: Callable[[str], str]) -> None:
-        """Take a value out of all that waits for a decision; those who wait go on waiting. `redacted` gives a text, JSON or
-        any other, without the value."""
+        """Take a value out of all that waits for a decision; those who wait go on waiting. `redacted` gives a text,
+        JSON or any other, without the value."""
         for asked in self._asked.values():
             asked.pending = _redacted(asked.pending, redacted)
             transaction = asked.transaction

@@ -34,8 +34,8 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(says: Approval, identity: tuple[str, str], seals: Sequence[Seal], key: bytes | None, highest: int) -> Verdict:
-    """Decide what counts of what `state.json` says, by the seals in `timeleap.json` and the highest revision that is noted
-    beside the key; `identity` is the session's uid and id."""
+    """Decide what counts of what `state.json` says, by the seals in `timeleap.json` and the highest revision that is
+    noted beside the key; `identity` is the session's uid and id."""
     if not seals:
         return _off(says, "they carry no seal")
     if key is None:

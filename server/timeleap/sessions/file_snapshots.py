@@ -1,8 +1,8 @@
-"""A session's files as the session asks for them: snapshots with its checkpoints, at the ends of turns and on request, and
-files that go back alone.
+"""A session's files as the session asks for them: snapshots with its checkpoints, at the ends of turns and on request,
+and files that go back alone.
 
-The snapshot of a checkpoint is taken at the turn of its append, before its record is written, which names it. Where none
-can be taken the checkpoint is written all the same, and says why.
+The snapshot of a checkpoint is taken at the turn of its append, before its record is written, which names it. Where
+none can be taken the checkpoint is written all the same, and says why.
 """
 
 from __future__ import annotations

@@ -337,8 +337,8 @@ class Meta:
         return {**self._timelines, timeline_id: {name: value for name, value in members.items() if value}}
 
     def with_files(self, timeline_id: str, other: str) -> dict[str, Any]:
-        """The member `timelines` without the facts of one, but the snapshot of files in them as that of another, of the same
-        bytes."""
+        """The member `timelines` without the facts of one, but the snapshot of files in them as that of another, of the
+        same bytes."""
         found = self.without_facts([timeline_id])
         files = past.files_of(self.facts(timeline_id))
         if other and files is not None:

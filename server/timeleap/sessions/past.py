@@ -1,10 +1,10 @@
-"""What a session can go back to: its checkpoints, the steps of undo and redo, and its timelines, some of which go for good
-(G12); and the summary of a log, which says so.
+"""What a session can go back to: its checkpoints, the steps of undo and redo, and its timelines, some of which go for
+good (G12); and the summary of a log, which says so.
 
-A step leads to a timeline, or to the empty log. The stacks of steps stand in `timeleap.json` (member `undo`) and change in
-the same atomic step as the log: what a rewrite makes of them is noted before it (`next`), with the timeline whose existence
-says that the rewrite was done, and counts from then on. What is appended empties the redo stack without a write: it holds
-only for the log (length and fingerprint) that it was noted for.
+A step leads to a timeline, or to the empty log. The stacks of steps stand in `timeleap.json` (member `undo`) and change
+in the same atomic step as the log: what a rewrite makes of them is noted before it (`next`), with the timeline whose
+existence says that the rewrite was done, and counts from then on. What is appended empties the redo stack without a
+write: it holds only for the log (length and fingerprint) that it was noted for.
 """
 
 from __future__ import annotations
@@ -314,8 +314,8 @@ class Stacks(Struct, frozen=True):
         return Stacks(self.undo)
 
     def pushed(self, kind: StepKind, prepared: Prepared, files: str | None = None) -> Stacks:
-        """After a step that can be undone, with the snapshot of the files that were there before it; one that changes nothing
-        leaves them as they are."""
+        """After a step that can be undone, with the snapshot of the files that were there before it; one that changes
+        nothing leaves them as they are."""
         if not prepared.replaces:
             return self
         return _stacks((*self.undo, HistoryStep(kind, prepared.kept_as, files)), (), prepared.after)
@@ -404,8 +404,8 @@ def next_of(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
-    """The undo stack of a session that nobody noted one for: each rewrite made one of its timelines, newest first, and said
-    why."""
+    """The undo stack of a session that nobody noted one for: each rewrite made one of its timelines, newest first, and
+    said why."""
     found = [
         HistoryStep(log.facts.reason, log.timeline_id, files_of(log.facts))
         for log in timelines
@@ -472,8 +472,8 @@ def excess(
 ) -> list[Timeline]:
     """The timelines beyond the limits, oldest last, of all of them, newest first.
 
-    Those in `kept` stay all the same. So does `latest`, which holds the log that the last change replaced, and counts as
-    the newest: a log that equals an old timeline is not set aside again.
+    Those in `kept` stay all the same. So does `latest`, which holds the log that the last change replaced, and counts
+    as the newest: a log that equals an old timeline is not set aside again.
     """
     # What equals the live log does not count: undo and redo go from one timeline to the next, and each way there would
     # else be one log more than on the way back.
@@ -539,8 +539,8 @@ def going_after(
     limits: Retention,
     fork_points: Callable[[], Collection[str]],
 ) -> set[str]:
-    """The timelines that will go by themselves after a rewrite to the first `lines` of `source`: what can be undone must not
-    be promised before."""
+    """The timelines that will go by themselves after a rewrite to the first `lines` of `source`: what can be undone
+    must not be promised before."""
     present = engine.timelines()
     if prepared.replaces and prepared.equals is None:
         live, facts = engine.state, TimelineFacts()

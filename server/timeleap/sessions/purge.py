@@ -104,8 +104,8 @@ def condemn(home: Home, trashed: Trashed) -> bool:
 
 
 def finish(home: Home, ledger: Ledger, keys: KeyRing, find_snapshots: FindSnapshots) -> list[Trashed]:
-    """Remove what was moved out of the trash, by this process or by one that a crash ended, and the snapshots of its files;
-    says what. Blocking.
+    """Remove what was moved out of the trash, by this process or by one that a crash ended, and the snapshots of its
+    files; says what. Blocking.
 
     Raises:
         StorageFailureError: Some of it is still there; the next one finishes it.

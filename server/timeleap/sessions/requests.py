@@ -183,8 +183,8 @@ def by_age(kept: Iterable[StoredResponse], written: Iterable[StoredResponse]) ->
     oldest first.
 
     Where an id stands in several places, the newest counts; and of one request what was stored, since that is what was
-    answered: a record may have lost the rest of its batch since. How requests of earlier releases, which have no number,
-    went between one another is not known: the newest of either place are taken for the newest.
+    answered: a record may have lost the rest of its batch since. How requests of earlier releases, which have no
+    number, went between one another is not known: the newest of either place are taken for the newest.
     """
     newest: dict[str, StoredResponse] = {}
     for known in (*written, *kept):

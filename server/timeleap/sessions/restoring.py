@@ -111,8 +111,8 @@ class FilesStep:
         failpoint("files.before_log")
 
     def settle(self) -> None:
-        """Let the files follow the log: they stay if it has gone its way, and become what they were if not. Blocking; what
-        fails is tried again at the next restore, and at the next opening."""
+        """Let the files follow the log: they stay if it has gone its way, and become what they were if not. Blocking;
+        what fails is tried again at the next restore, and at the next opening."""
         pending, self._pending = self._pending, None
         if pending is None:
             return

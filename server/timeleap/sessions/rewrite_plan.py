@@ -165,16 +165,16 @@ class RewritePlan(Struct, frozen=True):
     def stacks_after(
         self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool], files: str | None = None
     ) -> Stacks:
-        """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have the
-        same bytes, `files` is the snapshot of the files before it."""
+        """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have
+        the same bytes, `files` is the snapshot of the files before it."""
         if self.steps is not None:
             return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, same, files)
         reason = self.replacement.facts.reason
         return before.pushed(reason, prepared, files) if is_step(reason) else before
 
     def foreseen(self, engine: LogEngine, before: Stacks) -> tuple[Prepared, Stacks]:
-        """The rewrite as if it were about to be done, and the stacks after it, as far as sizes and fingerprints tell what
-        equals what."""
+        """The rewrite as if it were about to be done, and the stacks after it, as far as sizes and fingerprints tell
+        what equals what."""
         now, after, timelines = engine.state, state_after(self.kept, self.replacement.records), engine.timelines()
         equals = next((log.timeline_id for log in timelines if log.may_equal(now)), None) if now.length else ""
         prepared = Prepared(_TO_COME, (after.length, after.chain) != (now.length, now.chain), equals, after)
@@ -196,8 +196,8 @@ def plan_revert(
     message_index: int | None = None,
     heal: bool = False,
 ) -> RewritePlan:
-    """Remove a checkpoint, or a message, and all after it; with `heal` go back further where the log would end in the middle
-    of a tool exchange: to before its calls.
+    """Remove a checkpoint, or a message, and all after it; with `heal` go back further where the log would end in the
+    middle of a tool exchange: to before its calls.
 
     Raises:
         CheckpointNotFoundError, InvalidInputError: There is no such checkpoint; no such message.

@@ -182,8 +182,8 @@ class Session:
         files: bool | None = None,
         control: TreeControl = NO_CONTROL,
     ) -> Json:
-        """Write a checkpoint, and in the same step, if asked for, the user message that names it; with a snapshot of the
-        `files`, or without, or (None) as the session's settings say."""
+        """Write a checkpoint, and in the same step, if asked for, the user message that names it; with a snapshot of
+        the `files`, or without, or (None) as the session's settings say."""
         return await self._append(
             guard,
             lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks),
@@ -358,8 +358,8 @@ class Session:
         sender: str | None = None,
         guard: Mutation = NOBODY,
     ) -> Json:
-        """Leave a note for the self at a checkpoint, which waits until it is delivered; `sender` is the session it comes
-        from, if not this one.
+        """Leave a note for the self at a checkpoint, which waits until it is delivered; `sender` is the session it
+        comes from, if not this one.
 
         Raises:
             CheckpointNotFoundError: There is no such checkpoint.
@@ -448,8 +448,8 @@ class Session:
     async def repair(self, cause: Cause = NOBODY.cause) -> Json:
         """Rewrite the log without the lines that are not part of history; the damaged log is kept as a timeline.
 
-        What is there now is taken for what was written: of a silently damaged record either the new text counts, if it is
-        one, or nothing.
+        What is there now is taken for what was written: of a silently damaged record either the new text counts, if it
+        is one, or nothing.
         """
         transactions, engine = self.transactions, self.engine
         transactions.refuse_reader()

@@ -34,9 +34,9 @@ Json = dict[str, Any]
 
 POLL_SECONDS = 0.25
 REMOVING = "removing"
-"""Member of `timeleap.json`: what was asked to go for good. It is noted first, together with the request, then removed. So a
-crash in between loses neither: the next opening removes what still is there, and a repeat of the request gets the answer
-it would have got."""
+"""Member of `timeleap.json`: what was asked to go for good. It is noted first, together with the request, then removed.
+So a crash in between loses neither: the next opening removes what still is there, and a repeat of the request gets the
+answer it would have got."""
 
 
 class StateSnapshot(Struct, frozen=True):
@@ -201,8 +201,8 @@ class StateManager:
         return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
 
     def remove_noted(self, timeline_ids: Sequence[str], files: Sequence[str], requests: list[Json]) -> None:
-        """Delete timelines and quarantine files that requests, of these journal lines, ask for: what is noted is finished,
-        whenever that may be."""
+        """Delete timelines and quarantine files that requests, of these journal lines, ask for: what is noted is
+        finished, whenever that may be."""
         going = {"timelines": list(timeline_ids), "quarantine": list(files)}
         self.note({REMOVING: going} if timeline_ids or files else {}, requests)
         failpoint("prune.noted")
@@ -229,8 +229,8 @@ class StateManager:
         self._meta.write({REMOVING: None, "timelines": self._meta.without_facts(timelines)})
 
     def _remove_duplicate(self) -> None:
-        """Remove the timeline of a rewrite that was not to stay, if it is still there: one of an empty log, or of a log that
-        another timeline has the bytes of.
+        """Remove the timeline of a rewrite that was not to stay, if it is still there: one of an empty log, or of a log
+        that another timeline has the bytes of.
 
         Raises:
             StorageFailureError: It is there, and stays noted.
@@ -386,8 +386,8 @@ class StateManager:
         return list(journal["requests"])
 
     def empty_journal(self) -> None:
-        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may
-        be the one whose existence says that the step was done."""
+        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it
+        may be the one whose existence says that the step was done."""
         lines = self._true_journal()
         if lines:
             self._file.append(lines)

@@ -62,8 +62,8 @@ class OpenedSession(Struct, frozen=True):
 class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
-    `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), `endpoint` says how
-    other processes reach this one, whenever a session is opened to be written to, `tree_of` gives the files of a
+    `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), `endpoint` says
+    how other processes reach this one, whenever a session is opened to be written to, `tree_of` gives the files of a
     session's workspace, and `snapshots` gives those of all sessions.
 
     Raises:

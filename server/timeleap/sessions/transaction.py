@@ -230,8 +230,8 @@ class SessionTransactions:
         files: RestoreRequest = LOG_ALONE,
         at_checkpoint: Callable[[RewritePlan], Awaitable[RewritePlan]] | None = None,
     ) -> Json:
-        """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan. The
-        `files` go back first, and stay so if the log does; `at_checkpoint` gives the plan's checkpoint a snapshot.
+        """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan.
+        The `files` go back first, and stay so if the log does; `at_checkpoint` gives the plan's checkpoint a snapshot.
 
         Raises:
             HeadConflictError: The head is not the expected one.

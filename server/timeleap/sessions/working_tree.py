@@ -119,8 +119,8 @@ class WorkingTree(Protocol):
         ...
 
     def changed(self, before: str, after: str | None) -> list[tuple[str, str]]:
-        """How each path differs between two snapshots, the second the newest where None: kind (as `FileChange` of the contract
-        has it) and path, as it may leave the process."""
+        """How each path differs between two snapshots, the second the newest where None: kind (as `FileChange` of the
+        contract has it) and path, as it may leave the process."""
         ...
 
     def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
@@ -147,8 +147,8 @@ class WorkingTree(Protocol):
         ...
 
     def shrink(self, live: Collection[int]) -> None:
-        """Remove the oldest snapshots beyond the budget: none of the numbers `live`, which the session's checkpoints refer to,
-        and never the newest. Quick: what they took goes with `sweep`."""
+        """Remove the oldest snapshots beyond the budget: none of the numbers `live`, which the session's checkpoints
+        refer to, and never the newest. Quick: what they took goes with `sweep`."""
         ...
 
     def sweep(self) -> None:
@@ -184,8 +184,8 @@ class SnapshotStore(Protocol):
         """Remove snapshots, and from the disk what only they had."""
 
     def forget(self, home: Home, directory: Path) -> bool:
-        """Remove the snapshots of a session of `home` that is about to be removed and lies in a directory; False where it
-        cannot be told which are its own, and some may stay. What it raises lets the session stay, too."""
+        """Remove the snapshots of a session of `home` that is about to be removed and lies in a directory; False where
+        it cannot be told which are its own, and some may stay. What it raises lets the session stay, too."""
         ...
 
 

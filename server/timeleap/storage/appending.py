@@ -442,9 +442,9 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
 class GroupWriter:
     """Writes the groups of one log, and knows from the last ones whether its disk is quick.
 
-    The way to the log's thread and back costs as much as a quick disk takes for a sync. So where the last `TRIED` writes
-    were short, the next may be waited for on the event loop; after a long one `TRIED` go to the thread again, so that a
-    slow disk holds up others once at most, and then only for the write that shows it.
+    The way to the log's thread and back costs as much as a quick disk takes for a sync. So where the last `TRIED`
+    writes were short, the next may be waited for on the event loop; after a long one `TRIED` go to the thread again, so
+    that a slow disk holds up others once at most, and then only for the write that shows it.
     """
 
     TRIED: Final = 16

@@ -353,12 +353,12 @@ def status(path: Path) -> FileStatus | None:
 
 
 def set_change_time_apart(path: Path) -> bool:
-    """Let a file's time of change be later than that of all that was changed before, and earlier than that of all that is
-    changed from now on; False if its file system cannot tell them apart yet.
+    """Let a file's time of change be later than that of all that was changed before, and earlier than that of all that
+    is changed from now on; False if its file system cannot tell them apart yet.
 
     File systems take times from a clock that ticks every 1 to 10 ms: what is changed within one tick gets equal times.
-    Since Linux 6.13 some give a file whose times were looked at an exact one at its next change, and no change after that
-    gets an earlier one (Documentation/filesystems/multigrain-ts.rst); elsewhere the next tick has to come first.
+    Since Linux 6.13 some give a file whose times were looked at an exact one at its next change, and no change after
+    that gets an earlier one (Documentation/filesystems/multigrain-ts.rst); elsewhere the next tick has to come first.
     """
     try:
         written = os.stat(path).st_mtime_ns

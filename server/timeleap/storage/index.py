@@ -546,8 +546,8 @@ def not_as_written(line: int, offset: int, length: int) -> Damage:
 def first_difference(
     file: Readable, store: EntryStore, start: int, stop: int, progress: Progress | None = None
 ) -> int | None:
-    """The first of the lines `[start, stop)` that does not follow the one before it, or whose bytes are not those of its
-    entry; None if all are."""
+    """The first of the lines `[start, stop)` that does not follow the one before it, or whose bytes are not those of
+    its entry; None if all are."""
     begin, end = store.state(start).length, store.state(stop).length
     data, position, size = memoryview(b""), 0, 0
     for first in range(start, stop, _LINES_AT_ONCE):

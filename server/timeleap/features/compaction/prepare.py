@@ -161,8 +161,8 @@ def _text_part(text: str) -> dict[str, Any]:
 
 
 def with_pins(summary: str, pins: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """A summary that has every pin in it, and the pins that had to be added: what it does not say by itself is put behind
-    it, word for word."""
+    """A summary that has every pin in it, and the pins that had to be added: what it does not say by itself is put
+    behind it, word for word."""
     missing = tuple(dict.fromkeys(pin for pin in pins if pin not in summary))
     if not missing:
         return summary, ()
@@ -214,8 +214,8 @@ def quoted(text: str) -> str:
 
 
 def fill(sections: Mapping[str, Sequence[str]], limit: int) -> str:
-    """Render as much of every section as its share of `limit` characters allows, and let the others use what one leaves.
-    The items to keep first come first."""
+    """Render as much of every section as its share of `limit` characters allows, and let the others use what one
+    leaves. The items to keep first come first."""
     spare = limit - len(_render({name: [] for name in SECTIONS}))
     if spare < limit // 3:
         return _short(sections, limit)

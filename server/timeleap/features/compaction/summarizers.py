@@ -1,8 +1,8 @@
 """Summarisers behind one interface: the client, an endpoint and the built-in summariser.
 
 A conversation too long for one is folded: the first part is summarised; the notes on it take its place before the next
-part, as they would after a compaction; and so on to the end. So a summariser needs no other instructions for a part than
-for the whole.
+part, as they would after a compaction; and so on to the end. So a summariser needs no other instructions for a part
+than for the whole.
 """
 
 from __future__ import annotations

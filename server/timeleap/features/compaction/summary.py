@@ -140,8 +140,8 @@ class _Collector:
         self._directory = ""
 
     def take(self, message: Record, *, closely: bool, opening: bool) -> None:
-        """Look at the message before all those taken so far: at all of it if `closely`, else only at what a user demands.
-        If `opening`, nobody had answered yet."""
+        """Look at the message before all those taken so far: at all of it if `closely`, else only at what a user
+        demands. If `opening`, nobody had answered yet."""
         if is_summary(message):
             self._carry_on("\n".join(message_text.texts(message)[1:]))
             return

@@ -92,8 +92,8 @@ class FileContent(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """A restore that was carried out; `before` and `after` are snapshots, `paths` all that changed, as they may leave the
-    process, each with whether it is percent-encoded."""
+    """A restore that was carried out; `before` and `after` are snapshots, `paths` all that changed, as they may leave
+    the process, each with whether it is percent-encoded."""
 
     before: str
     after: str

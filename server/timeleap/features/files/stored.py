@@ -1,5 +1,5 @@
-"""What a store has of files, of all roots and sessions: what goes when a session is purged, when a root has too much, and
-when something is redacted.
+"""What a store has of files, of all roots and sessions: what goes when a session is purged, when a root has too much,
+and when something is redacted.
 
 A snapshot goes by its ref; then what no snapshot refers to any more goes from the disk. All of it blocks.
 """
@@ -106,8 +106,8 @@ def drop(repository: Repository, going: Collection[StoredSnapshot]) -> None:
 
 
 def sweep(repository: Repository) -> None:
-    """Remove from the disk what no snapshot refers to. The lock is held; while a restore is not settled nothing goes: it
-    needs what its snapshots have."""
+    """Remove from the disk what no snapshot refers to. The lock is held; while a restore is not settled nothing goes:
+    it needs what its snapshots have."""
     if read_intent(repository) is not None:
         return
     live = {snapshot.commit for snapshot in snapshots_in(repository)}
@@ -152,8 +152,8 @@ def sessions_with(home: Path, checkpoint_uids: Collection[str]) -> set[str]:
 def shrink(
     repository: Repository, session_uid: str, live: Collection[int], budget: SnapshotBudget
 ) -> list[StoredSnapshot]:
-    """Remove the oldest snapshots of a root that has more than its budget, or (of bytes) some of them; says which. Their
-    contents go with the next `sweep`: call again after it, since only then it is known what they took.
+    """Remove the oldest snapshots of a root that has more than its budget, or (of bytes) some of them; says which.
+    Their contents go with the next `sweep`: call again after it, since only then it is known what they took.
 
     Those stay that checkpoints refer to, and each session's newest: of this session `live` are the numbers of those of
     checkpoints, of the others all that were taken for one. The lock is held.
@@ -184,8 +184,8 @@ def is_over(repository: Repository, budget: SnapshotBudget) -> bool:
 def holding(
     repository: Repository, matches: Callable[[bytes], bool], session_uids: Collection[str] | None = None
 ) -> list[StoredSnapshot]:
-    """The snapshots of some sessions (None: of all) that hold a value: in a file, in a path, or in their label. The lock is
-    held."""
+    """The snapshots of some sessions (None: of all) that hold a value: in a file, in a path, or in their label. The
+    lock is held."""
     every = [each for each in snapshots_in(repository) if session_uids is None or each.session_uid in session_uids]
     if not every:
         return []

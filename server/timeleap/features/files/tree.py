@@ -355,8 +355,8 @@ class FileTree:
                 stored.sweep(self._repository)
 
     def adopt(self, session_uid: str) -> None:
-        """Begin with the snapshots of another session, of which this one is a fork, under the same ids; nothing is copied,
-        and nothing happens where there are snapshots already."""
+        """Begin with the snapshots of another session, of which this one is a fork, under the same ids; nothing is
+        copied, and nothing happens where there are snapshots already."""
         if self.snapshots():
             return
         with self._damage_named(), self._repository.lock(Control()):

@@ -1,7 +1,7 @@
 """The files of one session: an engine for each of its roots, and one snapshot id for all of them.
 
-A session with several roots takes its snapshots in all of them under one number; the id of the whole is that of the first
-root which has it. What one root refuses is done in none.
+A session with several roots takes its snapshots in all of them under one number; the id of the whole is that of the
+first root which has it. What one root refuses is done in none.
 """
 
 from __future__ import annotations
@@ -361,8 +361,8 @@ class SessionTrees:
     def begin_restore(
         self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
     ) -> PendingRoots:
-        """Put the files back, in all roots or in none, under intents that carry `token`. Roots that stay as they are get
-        the same two snapshots, so that each of the two ids names one state of everything."""
+        """Put the files back, in all roots or in none, under intents that carry `token`. Roots that stay as they are
+        get the same two snapshots, so that each of the two ids names one state of everything."""
         roots = self.roots()
         targets = self._targets(roots, target)
         several = len(roots) > 1
