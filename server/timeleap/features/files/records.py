@@ -6,17 +6,22 @@ Inside, a path is text relative to the root, with `/`; bytes that are no UTF-8 s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
 from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 
+from timeleap.errors import FilesConflictError
+from timeleap.sessions.shapes import set_members
+
+Json = dict[str, Any]
 Mode = Literal["off", "checkpoint", "turn"]
 OnConflict = Literal["refuse", "keep", "overwrite"]
 ChangeKind = Literal["added", "modified", "deleted", "type", "mode"]
 SkipReason = Literal["tooLarge", "special", "unreadable", "changing", "unsupported"]
 
+PERCENT: Final = "percent"
 LISTED: Final = 200
 """Paths that an error or a reply names; of the others it says how many there are."""
 
@@ -142,9 +147,31 @@ def decode_path(path: str, percent: bool) -> str:
     return unquote_to_bytes(path).decode("utf-8", "surrogateescape") if percent else path
 
 
-def encode_paths(paths: tuple[str, ...] | list[str]) -> list[str]:
-    """The first `LISTED` paths as they may leave the process."""
-    return [encode_path(path)[0] for path in paths[:LISTED]]
+def shown_paths(paths: Sequence[tuple[str, bool]]) -> Json:
+    """Members `paths`, `pathEncoding` and `more` for paths, each with whether it is percent-encoded: all are where one
+    is."""
+    listed = paths[:LISTED]
+    percent = any(encoded for _, encoded in listed)
+    shown = [path if encoded or not percent else quote(path) for path, encoded in listed]
+    return {"paths": shown, **set_members(pathEncoding=PERCENT if percent else None), "more": len(paths) - len(listed)}
+
+
+def changed_by_others(
+    paths: Sequence[str],
+    advice: str = "say in onConflict whether to keep or to overwrite, or look first (dryRun); nothing was changed",
+    **members: Any,
+) -> FilesConflictError:
+    """The error that names files which somebody else has changed.
+
+    Args:
+        paths: One or more, as text inside.
+        advice: What to do, and what became of the request.
+        members: Further members of its data.
+    """
+    first, others = encode_path(paths[0])[0][:200], len(paths) - 1
+    changed = f"{first} and {others} more were" if others else f"{first} was"
+    listed = shown_paths([encode_path(path) for path in paths])
+    return FilesConflictError(f"{changed} changed by somebody else; {advice}", **listed, **members)
 
 
 def to_bytes(path: str) -> bytes:

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from timeleap.errors import CancelledError, FilesConflictError, FilesIncompleteError, StorageFailureError
+from timeleap.errors import CancelledError, FilesIncompleteError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
 from timeleap.features.files.git import GitError
-from timeleap.features.files.records import LISTED, Control, Recovered, encode_paths, is_below
+from timeleap.features.files.records import Control, Recovered, changed_by_others, encode_path, is_below, shown_paths
 from timeleap.features.files.repository import INTENT, Commit, Repository
 from timeleap.features.files.restore_plan import Work
 from timeleap.features.files.scanner import TEMPORARY, folders_of
@@ -119,7 +119,9 @@ class Writer:
     def _check(self, steps: Iterable[Difference]) -> None:
         changed = [step.path for step in steps if not matches(step.old, self._disk.look(step.path, content=True))]
         if changed:
-            raise changed_meanwhile(changed)
+            raise changed_by_others(
+                changed, "that was while files were to be put back: nothing else was changed, try again"
+            )
 
     def _stage(self, steps: list[Difference]) -> None:
         """Write the new contents, under names of their own."""
@@ -221,10 +223,9 @@ class Writer:
             self._settle_folders(undone)
         except BaseException as error:
             self._discard()
-            paths = [step.path for step in back]
-            message = f"a restore failed half way and could not be undone: {len(paths)} files may be in either state"
-            more = max(0, len(paths) - LISTED)
-            raise FilesIncompleteError(message, paths=encode_paths(paths), more=more) from error
+            files = f"{len(back)} files" if len(back) != 1 else "1 file"
+            message = f"a restore failed half way and could not be undone: {files} may be in either state"
+            raise FilesIncompleteError(message, **shown_paths([encode_path(step.path) for step in back])) from error
 
     def remove_leftovers(self, steps: list[Difference]) -> None:
         """Remove what a killed process wrote beside its place."""
@@ -275,11 +276,6 @@ def _told(error: BaseException) -> BaseException:
     if isinstance(error, OSError) and not isinstance(error, StorageFailureError):
         return StorageFailureError.of(error, "restore files")
     return error
-
-
-def changed_meanwhile(paths: list[str]) -> FilesConflictError:
-    message = "files were changed while they were to be restored; nothing else was changed: try again"
-    return FilesConflictError(message, paths=encode_paths(paths), more=max(0, len(paths) - LISTED))
 
 
 def matches(entry: FileEntry | None, found: Found | None) -> bool:

@@ -13,14 +13,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from timeleap.errors import CorruptedError, FilesConflictError, FilesIncompleteError, InvalidInputError
+from timeleap.errors import CorruptedError, FilesIncompleteError, InvalidInputError
 from timeleap.failpoints import failpoint
 from timeleap.features.files import stored
 from timeleap.features.files.compare import TreeState, described, differences, within
 from timeleap.features.files.git import GitError, check_version, split
 from timeleap.features.files.packing import pack_in_background
 from timeleap.features.files.records import (
-    LISTED,
     Change,
     Control,
     FileContent,
@@ -30,8 +29,8 @@ from timeleap.features.files.records import (
     Restored,
     Snapshot,
     Usage,
+    changed_by_others,
     encode_path,
-    encode_paths,
     to_text,
 )
 from timeleap.features.files.repository import Commit, Repository, as_snapshot, is_plain_path
@@ -265,7 +264,7 @@ class FileTree:
             started = time.monotonic()
             present, work = self._worked_out(request, control)
             if work.conflicts and plan.on_conflict == "refuse":
-                raise _conflict_error(work.conflicts)
+                raise changed_by_others(work.conflicts)
             before = self._snapshots.commit(present, self._session_uid, started, number=number)
             self._snapshots.publish(before, present)
             after = self._repository.write_commit(
@@ -491,15 +490,6 @@ def _counts(work: Work) -> dict[str, int]:
     added = sum(step.old is None for step in work.steps)
     deleted = sum(step.new is None for step in work.steps)
     return {"added": added, "modified": len(work.steps) - added - deleted, "deleted": deleted}
-
-
-def _conflict_error(paths: list[str]) -> FilesConflictError:
-    others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    message = (
-        f"changed by somebody else since the session's last step: {encode_path(paths[0])[0][:200]}{others}; keep them "
-        "(onConflict: keep), overwrite them, or look first (dryRun); nothing was changed"
-    )
-    return FilesConflictError(message, paths=encode_paths(paths), more=max(0, len(paths) - LISTED))
 
 
 def _checked(path: bytes) -> str:

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from timeleap.clock import iso
 from timeleap.errors import (
-    FilesConflictError,
     FilesUnavailableError,
     InvalidInputError,
     SnapshotNotFoundError,
@@ -31,10 +30,12 @@ from timeleap.features.files.records import (
     OnConflict,
     Restored,
     Snapshot,
+    changed_by_others,
     encode_path,
+    shown_paths,
 )
 from timeleap.features.files.tree import FileTree, RestoreInProgress, RestorePlan
-from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path, shown_paths
+from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.tree_settings import folder_of
@@ -86,13 +87,7 @@ class RootsPlan(Struct, frozen=True):
         """
         for root, plan in self.parts:
             if plan.conflicts:
-                listed = shown_paths([encode_path(path) for path in plan.conflicts])
-                raise FilesConflictError(
-                    f"{len(plan.conflicts)} files of {root.uri} were changed by somebody else since; look at them, or say "
-                    "in onConflict what is to become of them",
-                    **listed,
-                    **set_members(root=root.uri),
-                )
+                raise changed_by_others(plan.conflicts, **set_members(root=root.uri))
 
 
 class PendingRoots:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
 from timeleap.clock import iso
 from timeleap.errors import InvalidInputError
-from timeleap.features.files.records import LISTED, Change
+from timeleap.features.files.records import PERCENT, Change
 from timeleap.service import paging
 from timeleap.sessions.shapes import set_members
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-PERCENT: Final = "percent"
 MAX_PATH: Final = 4096
 """Bytes of a path, as on Linux."""
 CHANGES: Final = "changes of files"
@@ -47,15 +46,6 @@ def given_path(path: str, encoding: str | None, param: str) -> bytes:
 def shown_path(path: str, percent: bool, root: str | None) -> Json:
     """The members of an entry that name its path; `percent`: it is percent-encoded; `root`: where there are several."""
     return {"path": path, **set_members(pathEncoding=PERCENT if percent else None, root=root)}
-
-
-def shown_paths(paths: Sequence[tuple[str, bool]]) -> Json:
-    """Members `paths`, `pathEncoding` and `more` for paths, each with whether it is percent-encoded: all are where one
-    is."""
-    listed = paths[:LISTED]
-    percent = any(encoded for _, encoded in listed)
-    shown = [path if encoded or not percent else quote(path) for path, encoded in listed]
-    return {"paths": shown, **set_members(pathEncoding=PERCENT if percent else None), "more": len(paths) - len(listed)}
 
 
 class RootChange(Struct, frozen=True):

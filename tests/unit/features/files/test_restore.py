@@ -12,6 +12,7 @@ from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import FilesBusyError, FilesConflictError
+from timeleap.features.files.records import changed_by_others
 from timeleap.features.files.tree import FileTree
 
 
@@ -129,6 +130,7 @@ def test_a_persons_edit_after_the_turn_is_a_conflict_and_nothing_is_changed(tree
         with pytest.raises(FilesConflictError) as refusal:
             tree.restore(plan)
         assert refusal.value.data == {"paths": ["b"], "more": 0}
+        assert refusal.value.message.startswith("b was changed by somebody else; ")
     assert whole_tree(root, times=True) == before
     assert len(tree.snapshots()) == 1
 
@@ -371,3 +373,10 @@ def test_a_fork_has_the_snapshots_of_its_parent_under_their_ids(open_tree: Opene
     go_back(fork, second)
     assert (root / "a").read_text() == "2"
     assert fork.next_number() == 5
+
+
+def test_a_refusal_names_one_file_or_says_how_many_more_there_are():
+    assert changed_by_others(["a"], "so").message == "a was changed by somebody else; so"
+    several = changed_by_others(["a", "b\udcff c", "d"], "so", root="file:///r")
+    assert several.message == "a and 2 more were changed by somebody else; so"
+    assert several.data == {"paths": ["a", "b%FF%20c", "d"], "pathEncoding": "percent", "more": 0, "root": "file:///r"}
