@@ -139,7 +139,8 @@ def is_plain_path(path: str) -> bool:
 
 
 class Commit(Struct, frozen=True):
-    """A snapshot as it is stored; `tree` is that of the files, `outer` the commit's own, where that is known."""
+    """A snapshot as it is stored; `tree` is that of the files, `outer` the commit's own, `ref` its name in a listing, each
+    where it is known."""
 
     oid: str
     tree: str
@@ -152,6 +153,7 @@ class Commit(Struct, frozen=True):
     changed: int
     ms: int
     outer: str = ""
+    ref: str = ""
 
     @property
     def snapshot_id(self) -> str:
@@ -371,16 +373,18 @@ class Repository:
     def store_details(self, details: Details) -> str:
         return self.git.text("hash-object", "-w", "-t", "blob", "--no-filters", "--stdin", stdin=details.encode())
 
-    def snapshots(self, session_uid: str) -> list[Commit]:
-        """The snapshots of a session, newest first; of each only `tree[:12]` is known to be right, `details` is empty."""
-        check_uid(session_uid)
+    def snapshots(self, session_uid: str | None = None) -> list[Commit]:
+        """The snapshots of a session (None: of all), the highest numbers first; of each only `tree[:12]` is known to be
+        right, `details` is empty."""
         found: list[Commit] = []
-        for line in self.git.run("for-each-ref", f"--format={_FORMAT}", f"{REFS}/{session_uid}/").splitlines():
-            ref, oid, message = [*line.split(b" ", 2), b""][:3]
-            number = to_text(ref).rpartition("/")[2]
+        folder = f"{REFS}/" if session_uid is None else f"{REFS}/{check_uid(session_uid)}/"
+        for line in self.git.run("for-each-ref", f"--format={_FORMAT}", folder).splitlines():
+            name, oid, message = [*line.split(b" ", 2), b""][:3]
+            ref = to_text(name)
+            owner, _, number = ref.removeprefix(f"{REFS}/").partition("/")
             if number.isdecimal():
-                members = {**_members(message), "number": int(number), "session": session_uid}
-                found.append(_commit(oid.decode(), str(members.get("tree")), "", members))
+                members = {**_members(message), "number": int(number), "session": owner}
+                found.append(_commit(oid.decode(), str(members.get("tree")), "", members, ref))
         return sorted(found, key=lambda commit: commit.number, reverse=True)
 
     def numbers(self, session_uid: str) -> dict[int, str]:
@@ -469,7 +473,7 @@ def _members(message: bytes) -> dict[str, Any]:
     return members if isinstance(members, dict) else {}
 
 
-def _commit(oid: str, tree: str, details: str, members: dict[str, Any]) -> Commit:
+def _commit(oid: str, tree: str, details: str, members: dict[str, Any], ref: str = "") -> Commit:
     def number(name: str) -> int:
         value = members.get(name)
         return value if type(value) is int and 0 <= value < 1 << 53 else 0
@@ -490,6 +494,7 @@ def _commit(oid: str, tree: str, details: str, members: dict[str, Any]) -> Commi
         checkpoint_uid=text("checkpoint"),
         changed=number("changed"),
         ms=number("ms"),
+        ref=ref,
     )
 
 

@@ -6,12 +6,11 @@ A snapshot goes by its ref; then what no snapshot refers to any more goes from t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,7 +18,7 @@ from timeleap.errors import CorruptedError, FilesUnavailableError
 from timeleap.features.files.git import GitError, split
 from timeleap.features.files.packing import wait_for_packing
 from timeleap.features.files.records import FilesConfig
-from timeleap.features.files.repository import REFS, Repository
+from timeleap.features.files.repository import Commit, Repository
 from timeleap.features.files.restore import read_intent, remove_intent
 from timeleap.features.files.roots import FOLDER, Root
 from timeleap.sessions.home import Home
@@ -30,7 +29,6 @@ from timeleap.storage.record import read_tl
 
 _KEY: Final = re.compile(r"[0-9a-f]{24}")
 _INDEX: Final = re.compile(r"index-[0-9a-f]+-([0-9a-f]{40})(\.recent)?")
-_FORMAT: Final = "%(refname) %(objectname) %(contents:subject)"
 
 
 class SnapshotBudget(Struct, frozen=True):
@@ -43,23 +41,6 @@ class SnapshotBudget(Struct, frozen=True):
 BUDGET: Final = SnapshotBudget()
 
 
-class StoredSnapshot(Struct, frozen=True):
-    """A snapshot as its ref has it; `tree` is the beginning of its name."""
-
-    ref: str
-    commit: str
-    session_uid: str
-    number: int
-    tree: str
-    created_at: float
-    label: str | None
-    checkpoint_uid: str | None
-
-    @property
-    def snapshot_id(self) -> str:
-        return f"f{self.number}-{self.tree[:12]}"
-
-
 def repositories(home: Path) -> list[Repository]:
     """The repositories of all roots, those of folders that are gone included."""
     folder = home / FOLDER
@@ -68,40 +49,21 @@ def repositories(home: Path) -> list[Repository]:
     return [Repository(Root(folder / name, home, name), FilesConfig()) for name in names if _KEY.fullmatch(name)]
 
 
-def snapshots_in(repository: Repository) -> list[StoredSnapshot]:
-    """The snapshots of all sessions, oldest first."""
-    found: list[StoredSnapshot] = []
-    for line in repository.git.run("for-each-ref", f"--format={_FORMAT}", f"{REFS}/").splitlines():
-        ref, commit, message = [*line.decode("utf-8", "surrogateescape").split(" ", 2), ""][:3]
-        parts = ref.removeprefix(f"{REFS}/").split("/")
-        if len(parts) == 2 and parts[1].isdecimal():
-            members = _members(message)
-            created = members.get("created")
-            found.append(
-                StoredSnapshot(
-                    ref,
-                    commit,
-                    parts[0],
-                    int(parts[1]),
-                    _text(members, "tree") or "",
-                    float(created) if isinstance(created, (int, float)) else 0.0,
-                    _text(members, "label"),
-                    _text(members, "checkpoint"),
-                )
-            )
-    return sorted(found, key=lambda snapshot: (snapshot.created_at, snapshot.number))
+def snapshots_in(repository: Repository) -> list[Commit]:
+    """The snapshots of all sessions, oldest first, as a listing has them."""
+    return sorted(repository.snapshots(), key=lambda snapshot: (snapshot.created_at, snapshot.number))
 
 
-def remove(repository: Repository, going: Collection[StoredSnapshot]) -> None:
+def remove(repository: Repository, going: Collection[Commit]) -> None:
     """Remove snapshots, and from the disk what only they had. The lock is held."""
     drop(repository, going)
     sweep(repository)
 
 
-def drop(repository: Repository, going: Collection[StoredSnapshot]) -> None:
+def drop(repository: Repository, going: Collection[Commit]) -> None:
     """Remove snapshots; what they had stays on disk until the next `sweep`. The lock is held."""
     if going:
-        commands = "".join(f"delete {snapshot.ref} {snapshot.commit}\n" for snapshot in going)
+        commands = "".join(f"delete {snapshot.ref} {snapshot.oid}\n" for snapshot in going)
         repository.git.run("update-ref", "--stdin", stdin=commands.encode("ascii"))
 
 
@@ -110,7 +72,7 @@ def sweep(repository: Repository) -> None:
     it needs what its snapshots have."""
     if read_intent(repository) is not None:
         return
-    live = {snapshot.commit for snapshot in snapshots_in(repository)}
+    live = {snapshot.oid for snapshot in snapshots_in(repository)}
     for name in list_directory(repository.path):
         # An index without its snapshot names contents that are about to go.
         if (index := _INDEX.fullmatch(name)) is not None and index[1] not in live:
@@ -149,9 +111,7 @@ def sessions_with(home: Path, checkpoint_uids: Collection[str]) -> set[str]:
     }
 
 
-def shrink(
-    repository: Repository, session_uid: str, live: Collection[int], budget: SnapshotBudget
-) -> list[StoredSnapshot]:
+def shrink(repository: Repository, session_uid: str, live: Collection[int], budget: SnapshotBudget) -> list[Commit]:
     """Remove the oldest snapshots of a root that has more than its budget, or (of bytes) some of them; says which.
     Their contents go with the next `sweep`: call again after it, since only then it is known what they took.
 
@@ -161,7 +121,7 @@ def shrink(
     every = snapshots_in(repository)
     newest = {snapshot.session_uid: snapshot for snapshot in sorted(every, key=lambda snapshot: snapshot.number)}
 
-    def may_go(snapshot: StoredSnapshot) -> bool:
+    def may_go(snapshot: Commit) -> bool:
         if snapshot is newest[snapshot.session_uid]:
             return False
         if snapshot.session_uid == session_uid:
@@ -183,13 +143,13 @@ def is_over(repository: Repository, budget: SnapshotBudget) -> bool:
 
 def holding(
     repository: Repository, matches: Callable[[bytes], bool], session_uids: Collection[str] | None = None
-) -> list[StoredSnapshot]:
+) -> list[Commit]:
     """The snapshots of some sessions (None: of all) that hold a value: in a file, in a path, or in their label. The
     lock is held."""
     every = [each for each in snapshots_in(repository) if session_uids is None or each.session_uid in session_uids]
     if not every:
         return []
-    asked = "\n".join(each.commit for each in every).encode("ascii")
+    asked = "\n".join(each.oid for each in every).encode("ascii")
     listed = repository.git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin=asked).split()
     blobs = _blobs(repository, listed)
     matching = set[bytes]()
@@ -199,9 +159,9 @@ def holding(
             reader.copy(oid.decode("ascii"), content.extend)
             if matches(bytes(content)):
                 matching.add(oid)
-    found: list[StoredSnapshot] = []
+    found: list[Commit] = []
     for snapshot in every:
-        entries = split(repository.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", snapshot.commit))
+        entries = split(repository.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", snapshot.oid))
         if (
             any(entry.split(b"\t")[0].rpartition(b" ")[2] in matching for entry in entries)
             or matches(b"\n".join(entry.partition(b"\t")[2] for entry in entries))
@@ -217,19 +177,6 @@ def _blobs(repository: Repository, oids: Iterable[bytes]) -> list[bytes]:
         return []
     listed = repository.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked)
     return [line.split()[0] for line in listed.splitlines() if line.endswith(b" blob")]
-
-
-def _members(message: str) -> dict[str, Any]:
-    try:
-        members: Any = json.loads(message)
-    except (ValueError, RecursionError):
-        return {}
-    return members if isinstance(members, dict) else {}
-
-
-def _text(members: dict[str, Any], name: str) -> str | None:
-    value = members.get(name)
-    return value if isinstance(value, str) else None
 
 
 # A session that is removed for good
