@@ -93,6 +93,30 @@ class Conversation(ABC):
         return Outcome(False, "there is no such answer")
 
 
+class AskedConversation(Conversation):
+    """One whose agent is given a prompt, and does what a model says.
+
+    Attributes:
+        names: What the agent calls its tools and their arguments.
+    """
+
+    names: ClassVar[dict[str, str]]
+
+    def __init__(self, folder: Path, model: FakeModel) -> None:
+        super().__init__(folder)
+        self._model = model
+
+    def turn(self, *steps: Step) -> None:
+        number, prompt = self._model.plan(expanded(steps, self.folder, self.names))
+        if (error := self.ask(prompt)) is not None:
+            raise TurnFailedError(error)
+        check_turn(steps, self.folder, self._model.results[number])
+
+    @abstractmethod
+    def ask(self, prompt: str) -> str | None:
+        """Have the agent answer a prompt; returns what went wrong, if anything did."""
+
+
 class Agent(ABC):
     """A program with the data of one user.
 

@@ -8,28 +8,13 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from tests.torture.agent import (
-    PATIENCE,
-    TOOLS,
-    Agent,
-    Conversation,
-    Outcome,
-    Step,
-    TurnFailedError,
-    check_turn,
-    expanded,
-    used_space,
-)
+from tests.torture.agent import PATIENCE, TOOLS, Agent, AskedConversation, Conversation, Outcome, used_space
 from tests.torture.fake_model import FakeModel
 
 PYTHON = TOOLS / "python" / "bin" / "python"
 WORKER = Path(__file__).with_name("claude_worker.py")
-NAMES = {
-    "shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit",
-    "path": "file_path", "old": "old_string", "new": "new_string",
-}  # fmt: skip
 
 
 class ClaudeCode(Agent):
@@ -130,27 +115,29 @@ class ClaudeCode(Agent):
                 self._arrived.notify_all()
 
 
-class _Conversation(Conversation):
+class _Conversation(AskedConversation):
+    names: ClassVar[dict[str, str]] = {
+        "shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit",
+        "path": "file_path", "old": "old_string", "new": "new_string",
+    }  # fmt: skip
+
     def __init__(self, agent: ClaudeCode, folder: Path) -> None:
-        super().__init__(folder)
+        super().__init__(folder, agent.model)
         self._agent = agent
         self._key = str(len(agent.conversations))
         self._session: str | None = None
         self._undone = 0
         self.running = False
 
-    def turn(self, *steps: Step) -> None:
+    def ask(self, prompt: str) -> str | None:
         self._started()
-        number, prompt = self._agent.model.plan(expanded(steps, self.folder, NAMES))
         try:
             reply = self._agent.ask("turn", key=self._key, prompt=prompt)
         except RuntimeError as error:
-            raise TurnFailedError(str(error)) from error
+            return str(error)
         self.prompts += [reply["uuid"]] if reply["uuid"] else []
         self._session = reply["session"] or self._session
-        if reply["error"]:
-            raise TurnFailedError(reply["error"])
-        check_turn(steps, self.folder, self._agent.model.results[number])
+        return reply["error"] or None
 
     def undo(self, turns: int = 1) -> Outcome:
         self._undone = turns

@@ -9,27 +9,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from tests.torture.agent import (
-    PATIENCE,
-    TOOLS,
-    Agent,
-    Conversation,
-    Outcome,
-    Step,
-    TurnFailedError,
-    check_turn,
-    expanded,
-    used_space,
-)
-from tests.torture.fake_model import FakeModel
+from tests.torture.agent import PATIENCE, TOOLS, Agent, AskedConversation, Conversation, Outcome, used_space
 
 PROGRAM = TOOLS / "node_modules" / ".bin" / "opencode"
-NAMES = {
-    "shell": "bash", "read": "read", "write": "write", "edit": "edit",
-    "path": "filePath", "old": "oldString", "new": "newString",
-}  # fmt: skip
 
 
 class Opencode(Agent):
@@ -107,14 +91,17 @@ class Opencode(Agent):
         raise RuntimeError("opencode ended before it listened")
 
 
-class _Conversation(Conversation):
+class _Conversation(AskedConversation):
+    names: ClassVar[dict[str, str]] = {
+        "shell": "bash", "read": "read", "write": "write", "edit": "edit",
+        "path": "filePath", "old": "oldString", "new": "newString",
+    }  # fmt: skip
+
     def __init__(self, agent: Opencode, folder: Path, session: str) -> None:
-        super().__init__(folder)
+        super().__init__(folder, agent.model)
         self._agent, self._session = agent, session
 
-    def turn(self, *steps: Step) -> None:
-        model: FakeModel = self._agent.model
-        number, prompt = model.plan(expanded(steps, self.folder, NAMES))
+    def ask(self, prompt: str) -> str | None:
         try:
             reply = self._post("message", {"parts": [{"type": "text", "text": prompt}]})
             error = reply["info"].get("error")
@@ -126,9 +113,7 @@ class _Conversation(Conversation):
         said = self._agent.ask(f"/session/{self._session}/message", self.folder, None)
         ids = [each["info"]["id"] for each in said if each["info"]["role"] == "user"]
         self.prompts += [each for each in ids[-1:] if each not in self.prompts]
-        if error is not None:
-            raise TurnFailedError(str(error))
-        check_turn(steps, self.folder, model.results[number])
+        return None if error is None else str(error)
 
     def undo(self, turns: int = 1) -> Outcome:
         return self._attempt("revert", {"messageID": self.prompts[-turns]})

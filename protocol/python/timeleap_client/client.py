@@ -266,8 +266,7 @@ class AsyncSession:
         Raises:
             NothingToUndoError: There are fewer.
         """
-        wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
-        return await self._change("context/undo", models.context.UndoResult, **wanted, dryRun=dry_run)
+        return await self._step("context/undo", steps, restore, on_conflict, dry_run)
 
     async def redo(
         self,
@@ -282,8 +281,7 @@ class AsyncSession:
         Raises:
             NothingToUndoError: There are fewer steps.
         """
-        wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
-        return await self._change("context/redo", models.context.UndoResult, **wanted, dryRun=dry_run)
+        return await self._step("context/redo", steps, restore, on_conflict, dry_run)
 
     async def clear(
         self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None
@@ -550,6 +548,12 @@ class AsyncSession:
     ) -> models.context.RewriteResult:
         files = {"restore": restore, "onConflict": on_conflict}
         return await self._change(method, models.context.RewriteResult, **params, **files)
+
+    async def _step(
+        self, method: str, steps: int, restore: Restore | None, on_conflict: OnConflict | None, dry_run: bool | None
+    ) -> models.context.UndoResult:
+        wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict, "dryRun": dry_run}
+        return await self._change(method, models.context.UndoResult, **wanted)
 
     async def _pages(self, method: str, result_type: type[M], **params: Any) -> AsyncIterator[M]:
         """All pages of a list."""

@@ -148,8 +148,7 @@ def undo(
         timeleap undo fix-dates -n 3 --dry-run
         timeleap undo fix-dates --restore both
     """
-    wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
-    _step(terminal, session, "context/undo", wanted, dry_run)
+    _step(terminal, session, "context/undo", steps=steps, restore=restore, on_conflict=on_conflict, dry_run=dry_run)
 
 
 @command(app)
@@ -169,11 +168,20 @@ def redo(
         timeleap redo fix-dates
         timeleap redo fix-dates -n 2
     """
+    _step(terminal, session, "context/redo", steps=steps, restore=restore, on_conflict=on_conflict, dry_run=dry_run)
+
+
+def _step(
+    terminal: Terminal,
+    session: str,
+    method: str,
+    *,
+    steps: int,
+    restore: str | None,
+    on_conflict: str | None,
+    dry_run: bool,
+) -> None:
     wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
-    _step(terminal, session, "context/redo", wanted, dry_run)
-
-
-def _step(terminal: Terminal, session: str, method: str, wanted: Json, dry_run: bool) -> None:
     with writing(terminal, session, dry_run=dry_run) as opened:
         known = {timeline["timelineId"]: timeline for timeline in opened.timelines()}
         saying = "Going back and forth"
@@ -181,7 +189,7 @@ def _step(terminal: Terminal, session: str, method: str, wanted: Json, dry_run: 
             done = opened.call(method, **wanted, dryRun=dry_run or None, saying=saying)
         except NothingToUndoError as error:
             raise UsageError(f"{opened.id}: {error.message}") from error
-    if wanted["restore"] == "files":
+    if restore == "files":
         terminal.answer(done, *plan_lines(done), hint=_UNCHANGED if dry_run else restored_line(done))
         return
     *before, last = done["steps"]
