@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final
+from typing import IO, Final, Generic, TypeVar
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files.records import Control
@@ -33,6 +33,7 @@ _SETTINGS: Final = (
     f"core.protectNTFS={str(not _POSIX).lower()}", "index.threads=true", "advice.ignoredHook=false",
     "submodule.recurse=false", "protocol.allow=never", "core.logAllRefUpdates=false",
 )  # fmt: skip
+_Result = TypeVar("_Result")
 _NO_SPACE: Final = ((b"No space left on device", "ENOSPC"), (b"Disk quota exceeded", "EDQUOT"))
 
 
@@ -267,33 +268,32 @@ def quiet_query(root: Path, *command: str) -> bytes:
     return done.stdout
 
 
-class Parallel:
+class Parallel(Generic[_Result]):
     """Calls that run at the same time; `result` waits for one of them and raises what it raised."""
 
-    def __init__(self, *calls: Callable[[], bytes]) -> None:
-        self._results: list[bytes | BaseException | None] = [None] * len(calls)
+    def __init__(self, *calls: Callable[[], _Result]) -> None:
+        self._results: dict[int, _Result] = {}
+        self._errors: dict[int, BaseException] = {}
         self._threads = [threading.Thread(target=self._run, args=pair, daemon=True) for pair in enumerate(calls)]
         for thread in self._threads:
             thread.start()
 
-    def _run(self, number: int, call: Callable[[], bytes]) -> None:
+    def _run(self, number: int, call: Callable[[], _Result]) -> None:
         try:
             self._results[number] = call()
         except BaseException as error:
-            self._results[number] = error
+            self._errors[number] = error
 
     def wait(self) -> None:
         """Return when all have ended, however they did."""
         for thread in self._threads:
             thread.join()
 
-    def result(self, number: int) -> bytes:
+    def result(self, number: int = 0) -> _Result:
         self._threads[number].join()
-        result = self._results[number]
-        if isinstance(result, BaseException):
-            raise result
-        assert result is not None
-        return result
+        if number in self._errors:
+            raise self._errors[number]
+        return self._results[number]
 
 
 def parsed_objects(output: bytes) -> list[tuple[str, str, bytes] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -42,8 +42,6 @@ class Scan(Struct):
         skipped: What is there, but is not taken in.
         folders: Permissions of all folders that are not ignored.
         listings: What the next scan need not list again.
-        modes: What `st_mode` says of all files in known folders, kept or not; only if asked for.
-        recent: Those of them that have changed lately.
     """
 
     present: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
@@ -51,23 +49,19 @@ class Scan(Struct):
     skipped: dict[str, SkipReason] = field(default_factory=dict[str, SkipReason])
     folders: dict[str, int] = field(default_factory=dict[str, int])
     listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
-    modes: dict[str, int] = field(default_factory=dict[str, int])
-    recent: list[str] = field(default_factory=list[str])
 
 
 class Scanner:
     """Compares one root with an index, by git and by a walk through its folders at the same time."""
 
-    def __init__(
-        self, git: Git, config: FilesConfig, control: Control, listings: Mapping[str, Listing] | None = None
-    ) -> None:
+    def __init__(self, git: Git, config: FilesConfig, control: Control, listings: dict[str, Listing]) -> None:
         self._git = git
         self._root = git.root
         self._config = config
         self._control = control
-        self._listings = listings or {}
+        self._listings = listings
 
-    def begin(self, index: Path) -> Parallel:
+    def begin(self, index: Path) -> Parallel[bytes]:
         """Have git compare an index that nobody changes meanwhile: new files, and changed ones."""
         changed = ("diff-files", "-z", "--name-status", "--ignore-submodules=all")
         return Parallel(
@@ -75,16 +69,16 @@ class Scanner:
             lambda: self._git.run(*changed, index=index, control=self._control),
         )
 
-    def scan(
-        self, index: Path, known: frozenset[str], begun: Parallel | None = None, *, since: int | None = None
-    ) -> Scan:
-        """Compare.
+    def walk(self, known: frozenset[str], since: int | None = None) -> Walk:
+        """Visit folders that certainly are not ignored; `since`: see `Walk`."""
+        walk = Walk(self._root, known, self._listings, since)
+        walk.visit([""])
+        return walk
 
-        Args:
-            index: What the disk is compared with.
-            known: Folders that certainly are not ignored.
-            begun: What `begin` gave for the same index.
-            since: What `Scan.recent` begins with, in nanoseconds since 1970; None: files are not looked at.
+    def scan(
+        self, index: Path, known: frozenset[str], begun: Parallel[bytes] | None = None, walk: Walk | None = None
+    ) -> Scan:
+        """Compare; `begun` and `walk` are what `begin` gave for the same index, and `walk` for the same folders.
 
         Raises:
             FilesTooLargeError: There are more files than the settings allow.
@@ -94,17 +88,15 @@ class Scanner:
             message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
             raise FilesUnavailableError(message, reason="rootMissing")
         running = begun or self.begin(index)
-        scan = Scan()
-        walk = _Walk(self._root, known, self._listings, scan, since)
-        walk.visit([""])
+        walk = walk or self.walk(known)
         untracked = split(running.result(0))
         fields = split(running.result(1))
         untracked = self._with_nested(untracked) + self._included()
+        scan = Scan(folders=walk.folders, listings=walk.listings)
         self._sort_changed(scan, zip(fields[::2], fields[1::2], strict=True))
         self._sort_new(scan, untracked)
         self._complete_walk(walk, scan.present)
         scan.skipped |= walk.skipped
-        scan.folders = walk.folders
         self._check_count(index, scan)
         return scan
 
@@ -122,9 +114,7 @@ class Scanner:
         """Look at a path and note it as present or skipped; False where the index is not to have it."""
         try:
             facts = os.lstat(f"{self._root}/{path}")
-        except FileNotFoundError:
-            return False
-        except NotADirectoryError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
             scan.skipped[path] = "unreadable"
@@ -189,7 +179,7 @@ class Scanner:
 
     # Folders
 
-    def _complete_walk(self, walk: _Walk, present: Iterable[str]) -> None:
+    def _complete_walk(self, walk: Walk, present: Iterable[str]) -> None:
         """Visit folders that are new, or hold nothing; those that are ignored are left out."""
         walk.known |= folders_of(present)
         while walk.unknown:
@@ -200,14 +190,16 @@ class Scanner:
             del walk.skipped[path]
 
 
-class _Walk:
-    """Folders below a root with their permissions, and entries that git does not speak of."""
+class Walk:
+    """Folders below a root with their permissions, and entries that git does not speak of.
 
-    def __init__(
-        self, root: Path, known: frozenset[str], before: Mapping[str, Listing], scan: Scan, since: int | None
-    ) -> None:
+    Attributes:
+        modes: If asked for: of all files in visited folders, kept or not, what `st_mode` says.
+        recent: Those of them that have changed at `since` (nanoseconds since 1970) or later.
+    """
+
+    def __init__(self, root: Path, known: frozenset[str], before: dict[str, Listing], since: int | None) -> None:
         self._root = str(root)
-        self._scan = scan
         self._since = since
         self._before = before
         self._racy = time.time_ns() - RACY_NS
@@ -215,6 +207,9 @@ class _Walk:
         self.unknown: list[str] = []
         self.folders: dict[str, int] = {}
         self.skipped: dict[str, SkipReason] = {}
+        self.listings: dict[str, Listing] = {}
+        self.modes: dict[str, int] = {}
+        self.recent: list[str] = []
 
     def visit(self, folders: Iterable[str]) -> None:
         waiting = list(folders)
@@ -254,13 +249,13 @@ class _Walk:
                 finally:
                     os.close(descriptor)
         if _TIMES_TELL and max(facts.st_mtime_ns, facts.st_ctime_ns) < self._racy:
-            self._scan.listings[folder] = listing
+            self.listings[folder] = listing
         return listing.others
 
     def _others(self, folder: str, source: str | int) -> tuple[tuple[str, bool], ...]:
         """Entries beside files and links; of the files, what is asked for is noted."""
         others: list[tuple[str, bool]] = []
-        since, modes = self._since, self._scan.modes
+        since, modes = self._since, self.modes
         prefix = f"{folder}/" if folder else ""
         with os.scandir(source) as entries:
             for entry in entries:
@@ -274,7 +269,7 @@ class _Walk:
                         continue
                     modes[path := prefix + entry.name] = facts.st_mode
                     if facts.st_ctime_ns >= since:
-                        self._scan.recent.append(path)
+                        self.recent.append(path)
         return tuple(others)
 
     def special_below_ignored(self, ignored: set[bytes]) -> list[str]:

@@ -15,13 +15,14 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 
 from timeleap.features.files.git import Git, GitError, Parallel, joined, split
-from timeleap.features.files.records import FilesConfig, to_bytes, to_text
+from timeleap.features.files.records import FilesConfig, to_text
 from timeleap.features.files.repository import REFS, Repository, is_plain_path
 from timeleap.features.files.roots import UserRepository
 
@@ -42,7 +43,10 @@ _CONVERTING: Final = (b"filter", b"ident", b"working-tree-encoding")  # attribut
 _REFUSED: Final = (b"link", b"sdir")  # split and sparse indexes
 
 
-class UserIndex(Struct, frozen=True):
+Begin = Callable[[Path], Parallel[bytes]]
+
+
+class UserIndex(Struct):
     """The entries of an index, columns of equal length: an object for each would take as long as reading them.
 
     Attributes:
@@ -54,6 +58,7 @@ class UserIndex(Struct, frozen=True):
     sizes: list[int] = field(default_factory=list[int])
     oids: list[bytes] = field(default_factory=list[bytes])
     links: list[bytes] = field(default_factory=list[bytes])
+    texts: list[str] = field(default_factory=list[str])
 
 
 class UnseededError(Exception):
@@ -111,6 +116,7 @@ def _entries(data: bytes, version: int, count: int) -> tuple[UserIndex, int]:
             add_path(path)
             add_size(size)
             add_oid(oid)
+    found.texts = to_text(b"\0".join(found.paths)).split("\0") if found.paths else []
     return found, offset
 
 
@@ -131,24 +137,28 @@ class Seed(Struct, frozen=True):
         paths: The files it speaks of that are to be kept.
         dropped: Paths of it that are not.
         rehashed: Paths of it that are to be read again.
+        compared: How it differs from the disk; None if those paths are to go first.
         packing: Copies the contents that are needed into a pack of our own; None if that is not under way.
+        tree: Of these files `packing` copies all contents.
     """
 
     paths: frozenset[str]
     dropped: list[bytes]
     rehashed: list[bytes]
-    packing: Parallel | None
+    compared: Parallel[bytes] | None
+    packing: Parallel[bytes] | None
+    tree: str | None = None
 
 
 def seed_index(
-    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Callable[[], Parallel]
-) -> Seed:
+    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Begin
+) -> tuple[list[str], Parallel[Seed]]:
     """Copy the user's index to `target`, borrow the objects it speaks of, and begin to own those that are needed.
 
-    `begin` has git compare the copy (`Scanner.begin`).
+    `begin` has git compare the copy (`Scanner.begin`). Returns the files it speaks of, and the seed to come.
 
     Raises:
-        UnseededError: It cannot be used; nothing is borrowed.
+        UnseededError: It cannot be used (the seed may raise it, too); nothing more is borrowed than before.
     """
     if not (user.at_root and user.sha1) or not user.objects.is_dir():
         raise UnseededError
@@ -162,44 +172,58 @@ def seed_index(
         raise UnseededError from error
     target.write_bytes(data)
     os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # what changed since is told by comparison with it
+    before = repository.git.alternate
     repository.borrow(user.objects)
-    compared = begin()
-    try:
+    compared = begin(target)
+
+    @contextmanager
+    def undone() -> Iterator[None]:
+        try:
+            yield
+        except (GitError, UnseededError) as error:
+            compared.wait()
+            repository.borrow(None if before is None else Path(before))
+            raise UnseededError from error
+
+    with undone():
         index = read_index(data)
-        texts = to_text(b"\0".join(index.paths)).split("\0") if index.paths else []
-        dropped, rehashed = _judged(repository.git, user, config, index, texts)
-        changed = split(compared.result(1))[1::2]
-    except (GitError, UnseededError) as error:
-        repository.borrow(None)
-        raise UnseededError from error
-    unwanted = {*dropped, *rehashed, *changed}
-    wanted = [oid for path, oid in zip(index.paths, index.oids, strict=True) if path not in unwanted]
-    packing = None
-    if wanted and len(index.paths) <= config.max_files and not many_loose(user):
-        packing = Parallel(lambda: _pack(repository, _names(wanted)))
-    return Seed(frozenset(texts).difference(map(to_text, dropped)), [*index.links, *dropped], rehashed, packing)
+
+    def judged() -> Seed:
+        with undone():
+            return _judged(repository, user, config, index, compared)
+
+    return index.texts, Parallel(judged)
 
 
 def _judged(
-    git: Git, user: UserRepository, config: FilesConfig, index: UserIndex, texts: list[str]
-) -> tuple[list[bytes], list[bytes]]:
-    """Paths that are not to be kept, and those that are to be read again."""
+    repository: Repository, user: UserRepository, config: FilesConfig, index: UserIndex, compared: Parallel[bytes]
+) -> Seed:
+    git = repository.git
     names = _names(index.oids)
     running = Parallel(lambda: git.batch_sizes(names), lambda: _attributes(git, user, index.paths))
     excluded = _excluded(git, user, config)
-    plain = is_plain_path("/".join(texts))  # as each of them is: one search takes less time than many
-    dropped = [
+    plain = is_plain_path("/".join(index.texts))  # as each of them is: one search takes less time than many
+    dropped = {
         path
-        for path, text, size in zip(index.paths, texts, index.sizes, strict=True)
+        for path, text, size in zip(index.paths, index.texts, index.sizes, strict=True)
         if size > config.max_file_bytes or path in excluded or not (plain or is_plain_path(text))
-    ]
+    }
     sizes = running.result(0).split()[1::2]
     if b"missing" in sizes:
         raise UnseededError
     # Of another size: line ends, an encoding or keywords were converted, or the entry is not up to date.
     pairs = zip(index.paths, index.sizes, map(int, sizes), strict=True)
     rehashed = {path for path, size, stored in pairs if size != stored} | _converted(running.result(1))
-    return dropped, list(rehashed.difference(dropped))
+    unwanted = {*dropped, *rehashed, *split(compared.result(1))[1::2]}
+    wanted = [oid for path, oid in zip(index.paths, index.oids, strict=True) if path not in unwanted]
+    soon = wanted and len(index.paths) <= config.max_files and not many_loose(user)
+    packing = Parallel(lambda: _pack(repository, _names(wanted))) if soon else None
+    dropped.update(index.links)
+    rehashed -= dropped
+    if dropped or rehashed:
+        compared.wait()
+    paths = frozenset(index.texts).difference(map(to_text, dropped))
+    return Seed(paths, [*dropped], [*rehashed], None if dropped or rehashed else compared, packing)
 
 
 def _names(oids: list[bytes]) -> bytes:
@@ -284,31 +308,30 @@ def many_loose(user: UserRepository) -> bool:
     return False
 
 
-def own_objects(repository: Repository, roots: list[str]) -> None:
+def own_objects(repository: Repository, roots: list[str], *, contents: bool = True) -> None:
     """Copy all objects that `roots` reach and that are only borrowed into a pack of our own.
+
+    Without `contents` only folders, commits and the roots themselves: those of files are ours already.
 
     Raises:
         GitError: Some of them cannot be read.
     """
     git = repository.git
     asked = "\n".join(roots).encode("ascii") + b"\n"
-    if roots and not any((repository.path / "objects" / "pack").iterdir()):  # hardly anything is ours yet
-        _pack(repository, asked, "--revs")
-        return
-    own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
-    listed = Parallel(
-        lambda: git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin=asked),
-        lambda: git.run(*own, borrowing=False),
-    )
-    missing = set(listed.result(0).split()).difference(listed.result(1).split())
+    listing = ("rev-list", "--objects", "--no-object-names", "--stdin")
+    if not contents:
+        missing = set(git.run(*listing, "--filter=blob:none", stdin=asked).split())
+    else:
+        own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
+        listed = Parallel(lambda: git.run(*listing, stdin=asked), lambda: git.run(*own, borrowing=False))
+        missing = set(listed.result(0).split()).difference(listed.result(1).split())
     if missing:
         _pack(repository, b"\n".join(missing) + b"\n")
 
 
-def _pack(repository: Repository, asked: bytes, *options: str) -> bytes:
+def _pack(repository: Repository, asked: bytes) -> bytes:
     """Write a pack of our own with the objects that are `asked` for."""
-    prefix = str(repository.path / "objects" / "pack" / "pack")
-    return repository.git.run("pack-objects", "-q", "--window=0", *options, prefix, stdin=asked)
+    return repository.git.run("pack-objects", "-q", "--window=0", f"{repository.path}/objects/pack/pack", stdin=asked)
 
 
 def all_roots(repository: Repository) -> list[str]:
@@ -342,7 +365,3 @@ def unborrow_failed(repository: Repository) -> None:
     """Give up a seed that turned out to be damaged: the next index begins with nothing."""
     repository.borrow(None)
     repository.drop_indexes()
-
-
-def encode_all(paths: list[str]) -> bytes:
-    return joined(map(to_bytes, paths))

@@ -25,15 +25,15 @@ from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import TreeState, differences
 from timeleap.features.files.disk import Disk
-from timeleap.features.files.git import GitError, Parallel, joined, split
+from timeleap.features.files.git import GitError, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
-from timeleap.features.files.scanner import RACY_NS, TEMPORARY, Listing, Scan, Scanner, folders_of
+from timeleap.features.files.scanner import RACY_NS, TEMPORARY, Listing, Scan, Scanner, Walk, folders_of
 from timeleap.features.files.seed import (
     Seed,
     UnseededError,
-    encode_all,
+    all_roots,
     many_loose,
     own_objects,
     seed_index,
@@ -116,7 +116,6 @@ class Snapshots:
                 return Present(TreeState(base.tree, details), base.details, None, base)
             return Present(TreeState(base.tree, details_now), self._repository.store_details(details_now), None, base)
         present = self._updated(self._copied(index), base, details, scan, started=started, control=control)
-
         return replace(present, recent=_recent({**recent, **scan.present}, started))
 
     def _recent_again(self, recent: dict[str, int], scan: Scan) -> dict[str, os.stat_result]:
@@ -132,34 +131,22 @@ class Snapshots:
         started = time.time_ns()
         index = self._work_index()
         user = self._user_repository() if seeding else None
-        seed = None
-        scanner = Scanner(self._git, self._config, control)
-        begun: list[Parallel] = []
-
-        def begin() -> Parallel:
-            begun.append(scanner.begin(index))
-            return begun[0]
-
+        scanner = Scanner(self._git, self._config, control, {})
+        seed = walk = None
+        kept: dict[str, int] = {}
         if user is not None:
-            try:
-                seed = seed_index(self._repository, user, self._config, index, begin)
-            except UnseededError:
-                _abandon(begun)
-                index.unlink(missing_ok=True)
-        if seed is None:
+            with suppress(UnseededError):
+                seed, walk = self._seeded(user, index, scanner, started - RACY_NS)
+        if seed is None or walk is None:
+            index.unlink(missing_ok=True)
             self._git.run("read-tree", "--empty", index=index)
-        elif seed.dropped or seed.rehashed:
-            _abandon(begun)
-            self._forget(index, [*seed.dropped, *seed.rehashed])
+        elif (kept := walk.modes).keys() - seed.paths:
+            kept = {path: mode for path, mode in kept.items() if path in seed.paths}
         try:
             control.progress("snapshot", 0, None)
-            paths = frozenset[str]() if seed is None else seed.paths
-            since = None if seed is None else started - RACY_NS
-            scan = scanner.scan(index, folders_of(paths), begun.pop() if begun else None, since=since)
+            scan = scanner.scan(index, frozenset(), seed.compared if seed else None, walk)
+            unchanged = not (scan.present or scan.gone)
             self._listings = scan.listings
-            kept = scan.modes
-            if not kept.keys() <= paths:
-                kept = {path: mode for path, mode in kept.items() if path in paths}
             details = Details(usual=_usual({**kept, **_modes(scan.present)}, scan.folders))
             details = replace(details, modes=_unusual(details, kept))
             present = self._updated(index, None, details, scan, started=started, control=control)
@@ -167,8 +154,23 @@ class Snapshots:
             if seed is not None and seed.packing is not None:
                 seed.packing.wait()  # the lock is held until nobody writes any more
             raise
-        recent = {path: stat.S_IMODE(kept[path]) for path in scan.recent if path in kept}
+        if seed is not None and seed.compared is not None and seed.packing is not None and unchanged:
+            seed = replace(seed, tree=present.state.tree)
+        recent = {path: stat.S_IMODE(kept[path]) for path in (walk.recent if walk else ()) if path in kept}
         return replace(present, seed=seed, recent={**recent, **_recent(scan.present, started)})
+
+    def _seeded(self, user: UserRepository, index: Path, scanner: Scanner, since: int) -> tuple[Seed, Walk]:
+        """The user's index, judged while the folders of its files are walked."""
+        paths, judging = seed_index(self._repository, user, self._config, index, scanner.begin)
+        try:
+            walk = scanner.walk(folders_of(paths), since)
+        finally:
+            judging.wait()
+        seed = judging.result()
+        if seed.compared is None:
+            self._forget(index, [*seed.dropped, *seed.rehashed])
+            walk = scanner.walk(folders_of(seed.paths), since)  # folders of what is left out may be, too
+        return seed, walk
 
     def _updated(
         self, index: Path, base: Commit | None, details: Details, scan: Scan, *, started: int, control: Control
@@ -212,7 +214,7 @@ class Snapshots:
             if not paths:
                 return
             try:
-                self._git.run(*command, stdin=encode_all(paths), index=index, control=control)
+                self._git.run(*command, stdin=joined(map(to_bytes, paths)), index=index, control=control)
             except GitError as error:
                 named = {to_text(path) for path in _REFUSED.findall(error.stderr)} & set(paths)
                 unreadable = named | {path for path in paths if not self._readable(path)}
@@ -416,8 +418,10 @@ class Snapshots:
             return True
         try:
             if seed.packing is not None:
-                seed.packing.result(0)
-            own_objects(self._repository, [commit.oid])
+                seed.packing.result()
+            others = all_roots(self._repository)  # what was borrowed for them before is not any more
+            complete = commit.tree == seed.tree and not others
+            own_objects(self._repository, [commit.oid, commit.details, *others], contents=not complete)
         except GitError:
             return False
         self._repository.borrow(None)
@@ -439,12 +443,6 @@ class Snapshots:
         """Remove what a killed process left; the lock is held, so nobody uses it."""
         for path in self._repository.path.glob(f"{_WORK}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def _abandon(begun: list[Parallel]) -> None:
-    """Wait for comparisons with an index that is to be another one, and forget them."""
-    while begun:
-        begun.pop().wait()
 
 
 def _lstat(path: str | Path) -> os.stat_result | None:

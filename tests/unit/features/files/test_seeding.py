@@ -14,6 +14,7 @@ from tests.unit.features.files.whole_tree import whole_tree
 from timeleap.errors import FilesBusyError
 from timeleap.features.files import packing, seed
 from timeleap.features.files.git import Git
+from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.roots import Root
 from timeleap.features.files.seed import UnseededError, read_index
 from timeleap.features.files.stored import repositories
@@ -388,3 +389,36 @@ def test_permissions_of_seeded_files_are_kept_whatever_ignored_ones_have(tree: F
     (root / "d/b").chmod(0o644)
     go_back(tree, taken)
     assert (root / "d/b").stat().st_mode & 0o777 == 0o640
+
+
+def test_even_what_we_write_ourselves_is_ours_if_the_user_has_it(root: Path, home: Path, open_tree: Opener):
+    put(root, a="1", d__b="2")
+    committed(root)
+    elsewhere = home.with_name("elsewhere")
+    elsewhere.mkdir()
+    FileTree.open(elsewhere, root, "s1", FilesConfig()).snapshot()
+    shutil.copytree(repositories(elsewhere)[0].path / "objects", root / ".git/objects", dirs_exist_ok=True)
+    tree = open_tree()
+    taken = tree.snapshot().snapshot_id
+    shutil.rmtree(root / ".git")
+    git(repositories(home)[0].path, "fsck", "--connectivity-only", "--strict")
+    put(root, a="3", d__b=None)
+    go_back(tree, taken)
+    assert ((root / "a").read_text(), (root / "d/b").read_text()) == ("1", "2")
+
+
+def test_what_only_the_first_snapshot_of_other_settings_borrowed_becomes_ours_too(
+    open_tree: Opener, root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(seed, "LOOSE", 0)
+    monkeypatch.setattr("timeleap.features.files.tree.pack_in_background", lambda _root: None)
+    put(root, a="1", b_log="2")
+    committed(root, packed=False)
+    tree = open_tree()
+    taken = tree.snapshot().snapshot_id
+    git(root, "repack", "-adq")
+    open_tree(exclude=("*.log",)).snapshot()
+    shutil.rmtree(root / ".git")
+    put(root, a="3", b_log="4")
+    go_back(open_tree(), taken)
+    assert ((root / "a").read_text(), (root / "b.log").read_text()) == ("1", "2")
