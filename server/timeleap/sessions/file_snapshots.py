@@ -1,5 +1,4 @@
-"""A session's files as the session asks for them: snapshots with its checkpoints, at the ends of turns and on request,
-and files that go back alone.
+"""A session's files as the session asks for them: snapshots at checkpoints, ends of turns or on request; going back alone.
 
 The snapshot of a checkpoint is taken at the turn of its append, before its record is written, which names it. Where
 none can be taken the checkpoint is written all the same, and says why.
@@ -273,17 +272,16 @@ class FileSnapshots:
 
     async def _shrink(self) -> None:
         """Remove the oldest snapshots if there are too many; what is too much now is looked at again after the next one."""
-
-        async def on_turn(_: LogState) -> None:
-            # At the session's turn: no snapshot is under way whose checkpoint is not written yet.
-            live = await self._live()
-            await asyncio.to_thread(tree.shrink, live)
-
         try:
-            tree = self._tree()
-            if await asyncio.to_thread(tree.is_over_budget):
-                await self._session.engine.run(on_turn)
-                await asyncio.to_thread(tree.sweep)
+            if (excess := await asyncio.to_thread(self._tree().over_budget)) is None:
+                return
+
+            async def on_turn(_: LogState) -> None:
+                # At the session's turn: no snapshot is under way whose checkpoint is not written yet.
+                await asyncio.to_thread(excess.shrink, await self._live())
+
+            await self._session.engine.run(on_turn)
+            await asyncio.to_thread(excess.sweep)
         except (TimeleapError, OSError) as error:
             _logger.info("the snapshots that are too much are still there: %s", error)
 

@@ -101,6 +101,17 @@ class PendingRestore(Protocol):
         """It has not: the files become what they were, then the intent goes."""
 
 
+class SnapshotsOverBudget(Protocol):
+    """What is more than the roots of a session may have, and can go."""
+
+    def shrink(self, live: Collection[int]) -> None:
+        """Remove the oldest snapshots beyond the budget: none of the numbers `live`, which the session's checkpoints
+        refer to, and never the newest. Quick: what they took goes with `sweep`."""
+
+    def sweep(self) -> None:
+        """Remove from the disk what no snapshot refers to, where there is too much. May take long."""
+
+
 class WorkingTree(Protocol):
     """The files of one session."""
 
@@ -142,17 +153,8 @@ class WorkingTree(Protocol):
         """
         ...
 
-    def is_over_budget(self) -> bool:
-        """True if there are more snapshots, of all sessions, or more bytes of them than a root may have."""
-        ...
-
-    def shrink(self, live: Collection[int]) -> None:
-        """Remove the oldest snapshots beyond the budget: none of the numbers `live`, which the session's checkpoints
-        refer to, and never the newest. Quick: what they took goes with `sweep`."""
-        ...
-
-    def sweep(self) -> None:
-        """Remove from the disk what no snapshot refers to, where there is too much. May take long."""
+    def over_budget(self) -> SnapshotsOverBudget | None:
+        """None unless there are more snapshots, of all sessions, or more bytes of them than a root may have."""
         ...
 
     def recover(self, happened: Callable[[str], bool]) -> list[Json]:

@@ -90,6 +90,23 @@ class RootsPlan(Struct, frozen=True):
                 raise changed_by_others(plan.conflicts, **set_members(root=root.uri))
 
 
+class RootsOverBudget:
+    """Roots of which one has too much (see `SnapshotsOverBudget` of the port)."""
+
+    def __init__(self, roots: Sequence[SessionRoot]) -> None:
+        self._roots = roots
+
+    def shrink(self, live: Collection[int]) -> None:
+        """Remove the oldest snapshots beyond the budget of each root."""
+        for root in self._roots:
+            root.tree.shrink(live)
+
+    def sweep(self) -> None:
+        """Remove from the disk what no snapshot refers to, where a root has too many bytes."""
+        for root in self._roots:
+            root.tree.sweep()
+
+
 class PendingRoots:
     """Files that were put back in all roots, each under an intent of its own (see `PendingRestore` of the port)."""
 
@@ -261,19 +278,10 @@ class SessionTrees:
         found = self.changes((before, after or self.newest()), None, None, TreeControl())
         return [(each.change.kind, each.change.path) for each in found]
 
-    def is_over_budget(self) -> bool:
-        """True if one of the roots has more snapshots or bytes than it may."""
-        return any(root.tree.is_over_budget() for root in self.roots())
-
-    def shrink(self, live: Collection[int]) -> None:
-        """Remove the oldest snapshots beyond the budget of each root."""
-        for root in self.roots():
-            root.tree.shrink(live)
-
-    def sweep(self) -> None:
-        """Remove from the disk what no snapshot refers to, where a root has too many bytes."""
-        for root in self.roots():
-            root.tree.sweep()
+    def over_budget(self) -> RootsOverBudget | None:
+        """The roots, if one of them has more snapshots or bytes than it may."""
+        roots = self.roots()
+        return RootsOverBudget(roots) if any(root.tree.is_over_budget() for root in roots) else None
 
     def refuse_missing(self, snapshot: str) -> None:
         """Refuse, with SnapshotNotFoundError, what is no snapshot (any more)."""

@@ -10,7 +10,7 @@ from tests.unit.sessions.worlds import World
 
 from timeleap.errors import FilesBusyError
 from timeleap.features.files import stored
-from timeleap.features.files.trees import trees_below
+from timeleap.features.files.trees import RootsOverBudget, SessionRoot, SessionTrees, trees_below
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.working_tree import NO_CONTROL, WorkingTree
@@ -58,8 +58,30 @@ async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.M
     def busy(_tree: object, _live: Collection[int]) -> None:
         raise FilesBusyError("another process takes a snapshot")
 
-    monkeypatch.setattr(type(tree_of(session)), "shrink", busy)
+    monkeypatch.setattr(RootsOverBudget, "shrink", busy)
     for _ in range(3):
         await session.snapshots.take(None, Mutation(), NO_CONTROL)
     assert await numbers(session) == ["f3", "f2", "f1"]
+    await world.close()
+
+
+async def test_the_roots_are_opened_once_to_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "BUDGET", stored.SnapshotBudget(snapshots=1))
+    world, session = await opened(tmp_path)
+    await session.snapshots.take(None, Mutation(), NO_CONTROL)
+    await session.snapshots.wait_for_background()
+    monkeypatch.setattr(session.snapshots, "_shrink_soon", lambda: None)
+    await session.snapshots.take(None, Mutation(), NO_CONTROL)
+    opened_roots: list[tuple[SessionRoot, ...]] = []
+    open_roots = SessionTrees.roots
+
+    def counted(trees: SessionTrees) -> tuple[SessionRoot, ...]:
+        opened_roots.append(open_roots(trees))
+        return opened_roots[-1]
+
+    with monkeypatch.context() as counting:
+        counting.setattr(SessionTrees, "roots", counted)
+        await session.snapshots._shrink()
+    assert len(opened_roots) == 1
+    assert await numbers(session) == ["f2"]
     await world.close()
