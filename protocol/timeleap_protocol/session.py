@@ -23,7 +23,7 @@ from timeleap_protocol.base import (
     Shape,
 )
 from timeleap_protocol.files import FilesSettings
-from timeleap_protocol.limits import MAX_SOURCE_KEY, MAX_SOURCE_KIND
+from timeleap_protocol.limits import MAX_FILE_ROOTS, MAX_SOURCE_KEY, MAX_SOURCE_KIND
 from timeleap_protocol.shapes import (
     Approval,
     Head,
@@ -225,6 +225,8 @@ class SessionExportParams(SessionParams):
     """Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all."""
     overwrite: Opt[bool] = None
     """Replace a file that is there. Default: false, and such a `path` is refused."""
+    with_files: Opt[bool] = None
+    """Of `native`: take the snapshots of the session's files along. Default: false."""
 
 
 class SessionImportParams(Params):
@@ -237,6 +239,9 @@ class SessionImportParams(Params):
     session files of those programs. Recognised from the content if absent."""
     session_id: Opt[SessionId] = None
     """Generated if absent."""
+    folders: Opt[Annotated[list[Name], Field(min_length=1, max_length=MAX_FILE_ROOTS)]] = None
+    """URIs of the folders that the snapshots in an archive belong to, in its order; they become `files.roots` of the session.
+    Nothing in them is changed. Without them the snapshots are left out."""
     request_id: Opt[RequestId] = None
     """Makes the request safe to retry."""
 

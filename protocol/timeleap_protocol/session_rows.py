@@ -291,7 +291,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         handler="features.transfer.handlers.export_session",
         scope="any",
         forward="never",
-        errors=(_E.STORAGE_FAILURE, _E.CORRUPTED, _E.TOO_LARGE),
+        errors=(_E.STORAGE_FAILURE, _E.CORRUPTED, _E.TOO_LARGE, _E.FILES_UNAVAILABLE, _E.FILES_BUSY),
         progress=True,
     ),
     change(
@@ -308,6 +308,6 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         opens="opens",
         session_id_counts=True,
         progress=True,
-        errors=(_E.SESSION_EXISTS, _E.INVALID_SESSION_ID, _E.CORRUPTED, _E.TOO_LARGE),
+        errors=(_E.SESSION_EXISTS, _E.INVALID_SESSION_ID, _E.CORRUPTED, _E.TOO_LARGE, _E.FILES_UNAVAILABLE),
     ),
 )

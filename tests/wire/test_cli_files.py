@@ -387,3 +387,17 @@ def test_redact_names_the_snapshots_that_go_with_a_secret(cli, folder, session):
     assert "with 1 snapshot of files" in done.out
     assert [each["snapshot"][:3] for each in cli.run("files", "log", session, "--json").lines()] == ["f1-"]
     assert (folder / "secret.env").exists()
+
+
+def test_an_archive_takes_the_snapshots_along_to_another_folder(cli, folder, session, tmp_path):
+    archive, target = str(tmp_path / "s.zip"), tmp_path / "other"
+    target.mkdir()
+    cli.run("checkpoint", session, "after")
+    cli.run("export", session, archive, "--with-files")
+    said = cli.run("import", archive, "left-out")
+    assert "import it again and name their folder" in said.err
+    cli.run("import", archive, "moved", "--folder", str(target))
+    assert list(target.iterdir()) == []
+    newest = cli.run("files", "log", "moved", "--json").lines()[0]["snapshot"]
+    cli.run("files", "restore", "moved", newest, "--yes")
+    assert tree(target) == tree(folder)

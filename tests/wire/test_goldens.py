@@ -198,6 +198,8 @@ BEFORE: dict[str, Change] = {
     "context.checkpoint/with-files": _files,
     "context.revertTo/with-files": _files,
     "files.diff/checkpoint-to-disk": _files,
+    "session.export/with-files": _files,
+    "session.import/with-files": _files,
     "files.diff/no-such-snapshot": _files,
     "files.list/page": _files,
     "files.restore/repeated-request-id": _files,
@@ -315,6 +317,9 @@ def adapted(name: str, golden: Message, server: Server, session: Session, tmp_pa
         directory.mkdir()
         (directory / "context.jsonl").write_text('{"role": "user", "content": "x"}\n')
         params["path"] = str(tmp_path / "all.md" if name.startswith("session.export") else directory)
+    if name == "session.import/with-files":
+        params |= {"path": str(tmp_path / "all.zip"), "folders": session.get_state()["files"]["roots"]}
+        session.call("session/export", format="native", path=params["path"], withFiles=True)
     if name.endswith("repeated-request-id") and not name.startswith("session.open"):
         server.call(golden["method"], **params)
     return params

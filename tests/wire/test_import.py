@@ -347,7 +347,7 @@ REFUSED: dict[str, tuple[Make, int, str]] = {
     "a directory at nowhere": (lambda path: patched(path, directory_at(0xFFFFFF)), 4014, ""),
     "longer than it says": (lambda path: patched(path, longer_than_said), 4014, "context.jsonl"),
     "empty": (lambda path: patched(path, cut(0)), 4014, ""),
-    "a newer version": (lambda path: archive(path, GOOD, said=manifest(GOOD, version=2)), -32602, "path"),
+    "a newer version": (lambda path: archive(path, GOOD, said=manifest(GOOD, version=3)), -32602, "path"),
     "a bomb": (lambda path: archive(path, {"context.jsonl": bytes(32 << 20)}), 4011, ""),
     "a large document": (
         lambda path: archive(path, {**GOOD, "state.json": b"{}" + b" " * (17 << 20)}, method=zipfile.ZIP_STORED),

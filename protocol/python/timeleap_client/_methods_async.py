@@ -745,6 +745,7 @@ class AsyncMethods(ABC):
         format: str,
         path: str,
         overwrite: bool | None = None,
+        with_files: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> models.session.ExportResult:
         """`session/export`: writes a session to a file of another form.
@@ -754,6 +755,7 @@ class AsyncMethods(ABC):
             format: `native`: a ZIP archive with the log, all timelines and their checksums, for `session/import`. For people: `markdown`, the conversation; `html`, a page with the timelines in it.
             path: Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all.
             overwrite: Replace a file that is there. Default: false, and such a `path` is refused.
+            with_files: Of `native`: take the snapshots of the session's files along. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
@@ -762,6 +764,7 @@ class AsyncMethods(ABC):
                 "format": format,
                 "path": path,
                 "overwrite": overwrite,
+                "withFiles": with_files,
                 "workDoneToken": work_done_token,
             }
         )
@@ -773,6 +776,7 @@ class AsyncMethods(ABC):
         path: str,
         format: str | None = None,
         session_id: str | None = None,
+        folders: list[str] | None = None,
         request_id: str | None = None,
         work_done_token: str | int | None = None,
     ) -> models.session.ImportResult:
@@ -782,6 +786,7 @@ class AsyncMethods(ABC):
             path: Absolute path of the file to read; of a session's directory with `kimi`.
             format: `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`: session files of those programs. Recognised from the content if absent.
             session_id: Generated if absent.
+            folders: URIs of the folders that the snapshots in an archive belong to, in its order; they become `files.roots` of the session. Nothing in them is changed. Without them the snapshots are left out.
             request_id: Makes the request safe to retry.
             work_done_token: Asks for `$/progress` under this token.
         """
@@ -790,6 +795,7 @@ class AsyncMethods(ABC):
                 "path": path,
                 "format": format,
                 "sessionId": session_id,
+                "folders": folders,
                 "requestId": request_id,
                 "workDoneToken": work_done_token,
             }

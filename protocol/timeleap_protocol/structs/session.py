@@ -195,10 +195,12 @@ class SessionExportParams(ParamsStruct, kw_only=True):
     format: Name
     path: PathText
     overwrite: bool | None = None
+    with_files: bool | None = None
 
 
 class SessionImportParams(ParamsStruct, kw_only=True):
     path: PathText
     format: Name | None = None
     session_id: str | None = None
+    folders: Annotated[list[Name], Meta(min_length=1, max_length=16)] | None = None
     request_id: RequestId | None = None

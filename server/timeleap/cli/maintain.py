@@ -51,6 +51,7 @@ def export(
         str | None, Option("--format", "-f", help="native, markdown, html; default: by FILE's ending, else native.")
     ] = None,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace a file that is there.")] = False,
+    files: Annotated[bool, Option("--with-files", help="Take the snapshots of its files along (archives).")] = False,
 ) -> None:
     """Write a session to a file: an archive to import (.zip), Markdown (.md) or one HTML page (.html) for people.
 
@@ -59,6 +60,7 @@ def export(
     Examples:
         timeleap export fix-dates -o fix-dates.zip
         timeleap export fix-dates notes.md --overwrite
+        timeleap export fix-dates fix-dates.zip --with-files
     """
     target = file or output
     if target is None or (file and output):
@@ -66,9 +68,8 @@ def export(
     chosen = form or _BY_SUFFIX.get(target.suffix.lower())
     path = str(target.expanduser().absolute())
     with reading(terminal, session) as opened:
-        result = opened.call(
-            "session/export", format=chosen or "native", path=path, overwrite=overwrite or None, saying="Exporting"
-        )
+        params = given(format=chosen or "native", path=path, overwrite=overwrite or None, withFiles=files or None)
+        result = opened.call("session/export", **params, saying="Exporting")
     hint = "" if chosen else "an archive to import; for people: --format markdown or html"
     terminal.answer(result, f"{result['path']}  {size(result['bytes'])}", hint=hint)
     _say_losses(terminal, result["losses"])
@@ -85,6 +86,9 @@ def import_session(
     form: Annotated[
         str | None, Option("--format", "-f", help="native, kimi, claude-code, codex; default: by what is in FILE.")
     ] = None,
+    folder: Annotated[
+        list[Path] | None, Option("--folder", metavar="PATH", help="The folder of the files in it; one for each root.")
+    ] = None,
 ) -> None:
     """Make a new session of a file, and print its id: an archive, or a session of another program. FILE stays as it is.
 
@@ -93,8 +97,10 @@ def import_session(
     Examples:
         timeleap import fix-dates.zip
         timeleap import ~/.codex/sessions/rollout.jsonl old-idea
+        timeleap import fix-dates.zip --folder ~/fix-dates
     """
-    params = given(path=str(file.expanduser().absolute()), sessionId=session, format=form)
+    folders = [path.expanduser().resolve().as_uri() for path in folder or ()] or None
+    params = given(path=str(file.expanduser().absolute()), sessionId=session, format=form, folders=folders)
     with Backend(terminal) as backend:
         state = backend.call("session/import", params, saying="Importing")
     messages = count(state["context"]["messageCount"], "message")

@@ -34,7 +34,7 @@ REQUESTS_NAME: Final = "requests.jsonl"
 AUDIT_NAME: Final = "audit.jsonl"
 
 Kind = Literal[
-    "log", "timeline", "index", "lock", "intent", "quarantine", "meta", "state", "requests", "audit",
+    "log", "timeline", "index", "lock", "intent", "quarantine", "meta", "state", "requests", "audit", "snapshots",
     "damaged", "temporary", "foreign",
 ]  # fmt: skip
 Redaction = Literal["records", "meta", "state", "lines", "text", "remove", "none"]
@@ -67,6 +67,7 @@ RULES: Final = (
     FileRule("meta", r"timeleap\.json", "meta", exported=True),
     FileRule("state", r"state\.json", "state", exported=True),
     FileRule("state", r"metadata\.json", "text"),
+    FileRule("snapshots", r"snapshots(\.json|_[0-9]{1,2}\.pack)", "remove", exported=True),  # of an import, for a while
     FileRule("requests", r"requests\.jsonl", "lines"),
     FileRule("audit", r"audit\.jsonl", "lines"),
     # A damaged file of ours that a save has kept under another name.

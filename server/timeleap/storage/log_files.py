@@ -71,8 +71,7 @@ class Lease:
 
     def abandon(self) -> None:
         """Give the engine back without waiting, for an object nobody refers to any more (its finalizer): nothing can be
-        under way on it then. The engine goes with its last reference, and so do its descriptors and its lock.
-        """
+        under way on it then. The engine goes with its last reference, and so do its descriptors and its lock."""
         if self._closed:
             return
         self._closed = True

@@ -31,7 +31,7 @@ POINTS = sorted(
 )
 SNAPSHOT = {"files.objects_written", "files.committed", "files.published"}
 OF_RECOVERY, OF_ROLL_BACK = "files.recovered", "files.taken_back"
-RESTORE = [name for name in POINTS if name not in {OF_RECOVERY, OF_ROLL_BACK}]
+RESTORE = [name for name in POINTS if name not in {OF_RECOVERY, OF_ROLL_BACK} and "bundle" not in name]
 MANY = ("files.moved", "files.removed")
 STEPS = [*(f"{name}@{count}" for name in MANY for count in (2, 4)), *RESTORE]
 BEFORE_THE_INTENT = SNAPSHOT

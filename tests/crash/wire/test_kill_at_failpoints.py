@@ -40,6 +40,9 @@ FILES = (
     *("files.after_published", "files.taken_back", "files.recovered"),
 )
 KILLED_ELSEWHERE = {
+    **dict.fromkeys(
+        ("files.bundle_judged", "files.bundle_unpacked", "files.bundle_taken"), "wire/test_archive_with_files"
+    ),
     "approval.after_requests": "wire/test_approval_ends",
     "approval.after_audit": "wire/test_approval_ends",
     "mail.arrived": "test_dmail_elsewhere",

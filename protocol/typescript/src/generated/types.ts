@@ -2043,6 +2043,8 @@ export interface SessionExportParams {
   path: string;
   /** Replace a file that is there. Default: false, and such a `path` is refused. */
   overwrite?: boolean;
+  /** Of `native`: take the snapshots of the session's files along. Default: false. */
+  withFiles?: boolean;
 }
 
 /** `session/fork`. `expectedHead` is the head of the session that is copied. */
@@ -2096,6 +2098,8 @@ export interface SessionImportParams {
   format?: string;
   /** Generated if absent. */
   sessionId?: string;
+  /** URIs of the folders that the snapshots in an archive belong to, in its order; they become `files.roots` of the session. Nothing in them is changed. Without them the snapshots are left out. */
+  folders?: string[];
   /** Makes the request safe to retry. */
   requestId?: string;
 }

@@ -197,7 +197,7 @@ def _communicate(process: subprocess.Popen[bytes], stdin: bytes, control: Contro
 
 
 class BlobReader:
-    """Reads contents of blobs by one process, one after the other."""
+    """Reads contents of blobs, and of trees, by one process, one after the other."""
 
     def __init__(self, git: Git) -> None:
         self._git = git
@@ -212,8 +212,8 @@ class BlobReader:
         self._process.kill()
         self._process.communicate()
 
-    def copy(self, oid: str, write: Callable[[bytes], object]) -> int:
-        """Hand the blob's content to `write` in blocks, and return its length in bytes.
+    def copy(self, oid: str, write: Callable[[bytes], object], kind: str = "blob") -> int:
+        """Hand the object's content to `write` in blocks, and return its length in bytes.
 
         Raises:
             CorruptedError: There is no such object.
@@ -222,7 +222,7 @@ class BlobReader:
         stdin.write(oid.encode() + b"\n")
         stdin.flush()
         header = stdout.readline().split()
-        if len(header) != 3 or header[1] != b"blob":
+        if len(header) != 3 or header[1] != kind.encode():
             path = self._git.repository
             raise CorruptedError(f"the repository of snapshots {path} has lost a file's content", path=str(path))
         total = left = int(header[2])

@@ -133,6 +133,16 @@ class Usage(Struct, frozen=True):
     bytes: int
 
 
+class SnapshotBudget(Struct, frozen=True):
+    """How much one root may have: snapshots of all sessions together, and bytes on disk."""
+
+    snapshots: int = 200
+    bytes: int = 2 << 30
+
+
+BUDGET: Final = SnapshotBudget()
+
+
 def encode_path(path: str) -> tuple[str, bool]:
     """The path as it may leave the process, and whether it is percent-encoded."""
     try:

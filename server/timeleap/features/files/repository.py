@@ -307,9 +307,11 @@ class Repository:
         changed: int,
         ms: int,
         base: Commit | None = None,
+        created_at: float | None = None,
     ) -> Commit:
-        """Store a snapshot; it counts from `publish` on. `base`: one that is certainly there, which may be the same."""
-        created = clock.now()
+        """Store a snapshot, taken now where no time is given; it counts from `publish` on. `base`: one that is certainly
+        there, which may be the same."""
+        created = clock.now() if created_at is None else created_at
         members: dict[str, Any] = {
             "v": 1, "session": session_uid, "number": number, "created": created, "changed": changed, "ms": ms,
             "tree": tree,

@@ -88,7 +88,7 @@ class Snapshots:
         Raises:
             FilesTooLargeError, FilesUnavailableError, StorageFailureError, CancelledError: Nothing was changed.
         """
-        self._sweep()
+        self.sweep()
         self._repository.write_exclude(self._patterns())
         try:
             found = self._repository.find_index()
@@ -439,7 +439,7 @@ class Snapshots:
         os.utime(copied, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # newer, and git would trust what it must compare
         return copied
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Remove what a killed process left; the lock is held, so nobody uses it."""
         for path in self._repository.path.glob(f"{_WORK}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -6,39 +6,29 @@ A snapshot goes by its ref; then what no snapshot refers to any more goes from t
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
-
-from msgspec import Struct
+from typing import Any, Final
 
 from timeleap.errors import CorruptedError, FilesUnavailableError
-from timeleap.features.files.git import GitError, split
-from timeleap.features.files.packing import wait_for_packing
-from timeleap.features.files.records import FilesConfig
+from timeleap.features.files import bundle
+from timeleap.features.files.git import GitError, check_version, split
+from timeleap.features.files.records import Control, FilesConfig, SnapshotBudget
 from timeleap.features.files.repository import Commit, Repository
 from timeleap.features.files.restore import read_intent, remove_intent
 from timeleap.features.files.roots import FOLDER, Root
+from timeleap.features.files.seed import wait_for_packing
 from timeleap.sessions.home import Home
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.working_tree import HeldSnapshot
+from timeleap.sessions.working_tree import HeldSnapshot, TreeControl
 from timeleap.storage.durable import list_directory
 from timeleap.storage.record import read_tl
 
 _KEY: Final = re.compile(r"[0-9a-f]{24}")
 _INDEX: Final = re.compile(r"index-[0-9a-f]+-([0-9a-f]{40})(\.recent)?")
-
-
-class SnapshotBudget(Struct, frozen=True):
-    """How much one root may have: snapshots of all sessions together, and bytes on disk."""
-
-    snapshots: int = 200
-    bytes: int = 2 << 30
-
-
-BUDGET: Final = SnapshotBudget()
 
 
 def repositories(home: Path) -> list[Repository]:
@@ -209,6 +199,11 @@ class SnapshotsOfStore:
                 every = snapshots_in(repository)
                 if going := [each for each in every if (each.session_uid, each.snapshot_id) in wanted]:
                     remove(repository, going)
+
+    def check_import(self, directory: Path, folders: Sequence[str], control: TreeControl) -> dict[str, Any]:
+        """Judge the snapshots that came with an archive (see `bundle.check`)."""
+        check_version(os.environ.get("PATH"))
+        return bundle.check(self._home, directory, folders, Control(cancelled=control.cancelled))
 
     def forget(self, home: Home, directory: Path) -> bool:
         """Remove the snapshots of the session in a directory."""

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, FilesIncompleteError, InvalidInputError
 from timeleap.failpoints import failpoint
-from timeleap.features.files import stored
+from timeleap.features.files import bundle, stored
 from timeleap.features.files.compare import TreeState, described, differences, within
 from timeleap.features.files.git import GitError, check_version, split
-from timeleap.features.files.packing import pack_in_background
 from timeleap.features.files.records import (
+    BUDGET,
     Change,
     Control,
     FileContent,
@@ -46,7 +47,7 @@ from timeleap.features.files.restore import (
 )
 from timeleap.features.files.restore_plan import Planner, RestoreGoal, Work
 from timeleap.features.files.roots import find_root
-from timeleap.features.files.seed import UnseededError
+from timeleap.features.files.seed import UnseededError, pack_in_background
 from timeleap.features.files.snapshot import Present, Snapshots
 from timeleap.storage.durable import storage_errors
 
@@ -340,16 +341,16 @@ class FileTree:
     # What is stored
 
     def is_over_budget(self) -> bool:
-        return stored.is_over(self._repository, stored.BUDGET)
+        return stored.is_over(self._repository, BUDGET)
 
     def shrink(self, live: Collection[int]) -> None:
         """Remove the oldest snapshots beyond the budget (see `stored.shrink`). Raises FilesBusyError."""
         with self._damage_named(), self._repository.lock():
-            stored.shrink(self._repository, self._session_uid, live, stored.BUDGET)
+            stored.shrink(self._repository, self._session_uid, live, BUDGET)
 
     def sweep(self) -> None:
         """Remove from the disk what no snapshot refers to, if there are too many bytes. Raises FilesBusyError."""
-        if self._repository.size() > stored.BUDGET.bytes:
+        if self._repository.size() > BUDGET.bytes:
             with self._damage_named(), self._repository.lock():
                 stored.sweep(self._repository)
 
@@ -360,6 +361,17 @@ class FileTree:
             return
         with self._damage_named(), self._repository.lock(Control()):
             self._repository.publish_all(self._session_uid, self._repository.snapshots(session_uid))
+
+    def write_pack(self, pack: Path, control: Control) -> tuple[list[dict[str, Any]], list[str]]:
+        """Write all snapshots into a pack for an archive (see `bundle.write_pack`)."""
+        with self._damage_named():
+            return bundle.write_pack(self._repository, self._session_uid, pack, control)
+
+    def take_pack(self, pack: Path, records: Sequence[dict[str, Any]]) -> None:
+        """Take in the snapshots of such a pack (see `bundle.take_pack`)."""
+        with self._damage_named(), self._repository.lock():
+            self._snapshots.sweep()
+            bundle.take_pack(self._repository, self._session_uid, pack, records, Control())
 
     def remove(self, snapshot_ids: Iterable[str]) -> None:
         """Remove snapshots, and what only they have; ones that are not there are passed over.

@@ -7,6 +7,8 @@ first root which has it. What one root refuses is done in none.
 from __future__ import annotations
 
 import functools
+import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from timeleap.errors import (
     SnapshotNotFoundError,
     TimeleapError,
 )
+from timeleap.features.files import bundle
 from timeleap.features.files.records import (
     LISTED,
     Control,
@@ -167,6 +170,7 @@ class SessionTrees:
     def __init__(self, home: Path, meta: Meta) -> None:
         self._home = home
         self._meta = meta
+        self._taking_in = threading.Lock()
 
     @property
     def uris(self) -> tuple[str, ...]:
@@ -182,7 +186,39 @@ class SessionTrees:
         Raises:
             FilesUnavailableError: There is no root, or one cannot be used.
         """
-        return tuple(self._open(self.uris, self._meta.uid))
+        roots = tuple(self._open(self.uris, self._meta.uid))
+        directory = self._meta.path.parent
+        if os.path.lexists(directory / bundle.SNAPSHOTS_NAME):
+            self._take_in(directory, roots)
+        return roots
+
+    def _take_in(self, directory: Path, roots: Sequence[SessionRoot]) -> None:
+        """Take in the snapshots that an import has left in the session's directory."""
+        with self._taking_in:
+            if not os.path.lexists(directory / bundle.SNAPSHOTS_NAME):
+                return  # another thread has done it
+            document = bundle.read_document(directory)
+            bundle.refuse_other_folders(document, len(roots))
+            for at, (root, arrived) in enumerate(zip(roots, document["roots"], strict=True), 1):
+                with naming(root.uri):
+                    root.tree.take_pack(directory / bundle.snapshots_pack(at), arrived["snapshots"])
+            bundle.remove(directory, document)
+
+    def export(self, directory: Path, control: TreeControl) -> list[str]:
+        """Write all snapshots into a directory, for an archive; says what is left out."""
+        listed: list[Json] = []
+        losses: list[str] = []
+        for at, (root, uri) in enumerate(zip(self.roots(), self.uris, strict=True), 1):
+            with naming(root.uri):
+                records, left = root.tree.write_pack(directory / bundle.snapshots_pack(at), as_control(control))
+            pack = {"pack": bundle.snapshots_pack(at)} if records else {}
+            listed.append({"folder": uri.rstrip("/").rpartition("/")[2], **pack, "snapshots": records})
+            losses += left
+        if not any(root["snapshots"] for root in listed):
+            return [*losses, "there are no snapshots of the session's files"]
+        settings = self._meta.files
+        bundle.write_document(directory, settings.member() if settings is not None else {}, listed)
+        return losses
 
     def _open(self, uris: tuple[str, ...], uid: str) -> Iterator[SessionRoot]:
         settings = self._meta.files

@@ -27,7 +27,7 @@ from timeleap.sessions.meta import REQUESTS_REDACTED, decode
 from timeleap.sessions.past import read_checkpoint
 from timeleap.sessions.requests import HIGHEST, RequestFile
 from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
-from timeleap.storage.durable import atomic_write, status, storage_errors
+from timeleap.storage.durable import atomic_write, remove_file, status, storage_errors
 from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load
 from timeleap.storage.scrub import raw_lines, revise_closed
@@ -277,6 +277,8 @@ def redact_sidecar_files(scan: ScanResult, redactor: Redactor) -> None:
     for file in session_files.list_files(scan.directory):
         if file.kind == "damaged":
             _rewrite(scan.directory / file.name, redactor)
+        elif file.kind == "snapshots":
+            remove_file(scan.directory / file.name)
 
 
 def _rewrite(path: Path, redactor: Redactor) -> None:

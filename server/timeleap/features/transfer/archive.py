@@ -7,6 +7,8 @@
     context_3.jsonl     timelines, oldest first, under their names
     state.json          title, sub-agents and what the original keeps there; no approvals
     timeleap.json       workspace, pins, facts of the timelines, ...; no seals, no request ids
+    snapshots.json      in an archive with files, which is of version 2: what snapshots there are
+    snapshots_1.pack    and their content, a pack of git for each folder
 
 `members` lists all others with `name`, `bytes` and `sha256`. Names are from a closed set and have no directories. No
 archive unpacks to more than `MAX_RATIO` times its own size: what deflate would shrink further is stored. The session's
@@ -50,6 +52,8 @@ from timeleap.version import __version__
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "timeleap-session"
 VERSION: Final = 1
+VERSION_WITH_FILES: Final = 2
+"""Of archives with snapshots of files, which earlier releases refuse; the others are written as they always were."""
 
 MAX_RATIO: Final = 200
 MAX_MEMBERS: Final = 20_000
@@ -81,8 +85,9 @@ class Listed(Struct, frozen=True):
     sha256: str
 
 
-def _is_log(name: str) -> bool:
-    return classify(name)[0].kind in ("log", "timeline")
+def _is_file(name: str) -> bool:
+    """True for a member that is unpacked into a file; the others are only read."""
+    return classify(name)[0].kind in ("log", "timeline", "snapshots")
 
 
 class _Member(Struct, frozen=True):
@@ -100,8 +105,9 @@ def write_archive(exhibit: Exhibit) -> Iterator[bytes]:
         StorageFailureError: A file cannot be read, is gone, or has changed under the reader's eyes: try again.
         TooLargeError: There are more timelines than an archive may have.
     """
-    timelines = [_timeline(exhibit.directory / strand.file, strand.timeline_id) for strand in exhibit.timelines]
+    timelines = [_file(exhibit.directory / strand.file) for strand in exhibit.timelines]
     members = [_live(exhibit), *timelines, _document(STATE_NAME, exhibit.state), _document(META_NAME, exhibit.notes)]
+    members += map(_file, exhibit.snapshots)
     if len(members) >= MAX_MEMBERS:
         message = f"the session has {len(exhibit.timelines)} timelines: prune it first (session/prune)"
         raise TooLargeError(message, limit="members", maximum=MAX_MEMBERS)
@@ -167,9 +173,9 @@ def _live(exhibit: Exhibit) -> _Member:
     return _Member(LOG_NAME, log.state.length, lambda: _blocks(log, log.state.length))
 
 
-def _timeline(path: Path, timeline_id: str | None) -> _Member:
+def _file(path: Path) -> _Member:
     def opened() -> OpenFile:
-        with storage_errors(f"read the timeline {timeline_id}", path):
+        with storage_errors(f"read {path.name}", path):
             return OpenFile(path)
 
     size = opened().status().size
@@ -195,7 +201,7 @@ def _text(name: str, text: bytes) -> _Member:
 def _manifest(exhibit: Exhibit, listed: list[Listed]) -> _Member:
     said = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION_WITH_FILES if exhibit.snapshots else VERSION,
         "exportedAt": clock.now_iso(),
         "exportedBy": f"timeleap {__version__}",
         "session": {
@@ -227,6 +233,7 @@ def unpack(source: OpenFile, directory: Path) -> Generator[tuple[int, int], None
             _check_room(infos, source.status().size, directory)
             manifest = _read_manifest(zipped, infos[0])
             listed = _listed(manifest, infos[1:])
+            _refuse_files_of_old(manifest, listed)
             total = sum(member.bytes for member in listed)
             documents: dict[str, dict[str, Any]] = {}
             done = lines = 0
@@ -235,7 +242,7 @@ def unpack(source: OpenFile, directory: Path) -> Generator[tuple[int, int], None
                 done += member.bytes
                 if member.name == LOG_NAME:
                     lines = count
-                elif not _is_log(member.name):
+                elif not _is_file(member.name):
                     documents[member.name] = _object(text, member.name)
         sync_directory(directory)
     except TimeleapError:
@@ -317,7 +324,7 @@ def _contents(zipped: ZipFile) -> list[ZipInfo]:
             raise _damaged(name, "is encrypted; export the session again")
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise _damaged(name, "is compressed in a way that no export uses")
-        if not _is_log(name) and info.file_size > MAX_DOCUMENT:
+        if name.endswith(".json") and info.file_size > MAX_DOCUMENT:
             raise _too_large(f"{name} has {info.file_size} bytes", "document", MAX_DOCUMENT)
     if LOG_NAME not in seen:
         raise _damaged(LOG_NAME, "is missing")
@@ -329,6 +336,7 @@ def _check_room(infos: list[ZipInfo], size: int, directory: Path) -> None:
     if total > MAX_RATIO * size:
         text = f"it says that it unpacks to {total} bytes, more than {MAX_RATIO} times its size"
         raise _too_large(text, "bytes", MAX_RATIO * size)
+    total += sum(info.file_size for info in infos if info.filename.endswith(".pack"))  # copied when it is looked at
     free = shutil.disk_usage(directory).free
     if total + SPARE > free:
         message = f"there is no room for the session: it needs {total} bytes, and {free} are free"
@@ -343,8 +351,9 @@ def _read_manifest(zipped: ZipFile, info: ZipInfo) -> dict[str, Any]:
     version = manifest.get("version")
     if type(version) is not int or version < 1:
         raise _damaged(MANIFEST, "does not say its version")
-    if version > VERSION:
-        message = f"the archive is of version {version}, and this release reads up to {VERSION}: use a newer one"
+    if version > VERSION_WITH_FILES:
+        known = VERSION_WITH_FILES
+        message = f"the archive is of version {version}, and this release reads up to {known}: use a newer one"
         raise InvalidInputError(message, errors=[{"loc": ["path"], "msg": "is of a newer version", "type": "path"}])
     return manifest
 
@@ -365,6 +374,12 @@ def _listed(manifest: dict[str, Any], infos: list[ZipInfo]) -> list[Listed]:
     return [said[info.filename] for info in infos]
 
 
+def _refuse_files_of_old(manifest: dict[str, Any], listed: list[Listed]) -> None:
+    for member in listed if manifest["version"] < VERSION_WITH_FILES else ():
+        if classify(member.name)[0].kind == "snapshots":
+            raise _damaged(member.name, "is no member of an archive of this version")
+
+
 def _unpack(
     zipped: ZipFile, info: ZipInfo, said: Listed, directory: Path, *, before: int = 0, total: int = 0
 ) -> Generator[tuple[int, int], None, tuple[bytes, int]]:
@@ -377,7 +392,7 @@ def _unpack(
         directory: Where logs go.
         before: Bytes done before it, of `total`.
     """
-    target = create_exclusive(directory / said.name) if _is_log(said.name) else None
+    target = create_exclusive(directory / said.name) if _is_file(said.name) else None
     text, sha256, done, lines, last = b"", hashlib.sha256(), 0, 0, b""
     try:
         with zipped.open(info) as entry:

@@ -11,13 +11,14 @@ ids are no part of an exhibit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, TimeleapError
@@ -110,6 +111,7 @@ class Exhibit(Struct, frozen=True):
         lost: What is no part of it though it should be, in words.
         losses: What the form cannot hold; a writer appends to it.
         tree: The files of its workspace, if they are kept.
+        snapshots: Files with their snapshots, if these are to go along.
     """
 
     session_id: str
@@ -128,6 +130,7 @@ class Exhibit(Struct, frozen=True):
     lost: tuple[str, ...] = ()
     losses: list[ExportLoss] = field(default_factory=list)
     tree: WorkingTree | None = None
+    snapshots: tuple[Path, ...] = ()
 
     def with_files(self, strand: Strand, start: int = 0) -> Iterator[tuple[Checkpoint, list[tuple[str, str]]]]:
         """The checkpoints of a log from the `start`-th on, each with the files that changed from it to the next one (of the
@@ -150,6 +153,11 @@ class Exhibit(Struct, frozen=True):
                     files = self._changed(self.tree, present.snapshot, after)
             yield present, files
             present = following
+
+    def with_snapshots(self, directory: Path, left: Sequence[str]) -> Exhibit:
+        """The same with the snapshots of files that are in a directory; `left` says what is not."""
+        self.losses.extend(ExportLoss("files", text) for text in left)
+        return replace(self, snapshots=tuple(sorted(directory.iterdir())))
 
     def _changed(self, tree: WorkingTree, before: str, after: str | None) -> list[tuple[str, str]]:
         try:

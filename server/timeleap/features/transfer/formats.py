@@ -4,12 +4,14 @@ conversion into another form, or out of one."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from timeleap.errors import InvalidInputError
+from timeleap.sessions.working_tree import TreeControl
 
 MOST: Final = 100
 """Different losses that are told apart; there may be as many as lines in a file."""
@@ -59,6 +61,25 @@ class ExportLoss(Struct, frozen=True):
 
     kind: str
     message: str
+
+
+@runtime_checkable
+class FilesExport(Protocol):
+    """The files of a session (`WorkingTree`) whose snapshots an archive can hold."""
+
+    def export(self, directory: Path, control: TreeControl) -> list[str]:
+        """Write all snapshots into files in a directory; says what is left out. Blocking."""
+        ...
+
+
+@runtime_checkable
+class FilesImport(Protocol):
+    """The snapshots of a store (`SnapshotStore`), where those of an archive are taken in."""
+
+    def check_import(self, directory: Path, folders: Sequence[str], control: TreeControl) -> dict[str, Any]:
+        """Judge the snapshots in the directory of a session that is being imported, whose files belong to these folders
+        (URIs); returns its member `files`. What it raises refuses the import. Blocking."""
+        ...
 
 
 class LossTally:

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import asdict
 
 from timeleap.cancellation import to_its_end
+from timeleap.errors import FilesUnavailableError, InvalidInputError
+from timeleap.features.transfer import formats
 from timeleap.service import opening
+from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
+from timeleap.sessions import tree_settings
 from timeleap.sessions.home import check_session_id
+from timeleap.sessions.meta import Meta
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from timeleap.call import Call
     from timeleap.features.transfer.exhibit import Exhibit
     from timeleap.service.scheduling import T, Work
@@ -29,16 +36,21 @@ WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
 
 async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
     """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
-    from timeleap.features.transfer import exhibit, export_file, formats
+    from timeleap.features.transfer import exhibit, export_file
 
     path, overwrite = export_file.absolute(params.path), bool(params.overwrite)
     form = formats.exported(params.format)
+    if params.with_files and form.name != "native":
+        raise InvalidInputError.of("withFiles", "only an archive (native) can hold snapshots of files")
     async with _looked_at(service, params, call) as session:
         content = await exhibit.exhibit_of(session)  # first of all: later requests must not show in it
         _heed_cancellation()
         await asyncio.to_thread(export_file.check_target, service.store.home, path, overwrite)
-        pieces = exhibit.written(content, form)
-        async with export_file.NewFile(path, overwrite=overwrite) as file:
+        async with (
+            _with_files(service, content, call) if params.with_files else contextlib.nullcontext(content) as whole,
+            export_file.NewFile(path, overwrite=overwrite) as file,
+        ):
+            pieces = exhibit.written(whole, form)
             written = await _told(call, "writing", content)
             while (block := await service.slices.run(_gathered(pieces))) is not None:
                 await file.write(block)
@@ -65,6 +77,18 @@ async def _looked_at(service: Service, params: SessionExportParams, call: Call) 
         borrowed = service.store.borrowed(params.session_id, "read", path=attachment.place.path)
     async with borrowed as session:
         yield session
+
+
+@contextlib.asynccontextmanager
+async def _with_files(service: Service, content: Exhibit, call: Call) -> AsyncIterator[Exhibit]:
+    """The exhibit with the snapshots of its files, which are there until the end of the block."""
+    tree = content.tree
+    with service.store.home.building() as directory:
+        if not isinstance(tree, formats.FilesExport):
+            left = ["no snapshots of the session's files are kept"]
+        else:
+            left = await until_cancelled(call, lambda control: asyncio.to_thread(tree.export, directory, control))
+        yield content.with_snapshots(directory, left)
 
 
 def _gathered(pieces: Iterator[bytes]) -> Work[bytes | None]:
@@ -104,12 +128,27 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
             wanted = announced if params.session_id is None else check_session_id(params.session_id)
             session_id = await asyncio.to_thread(store.home.free_id, wanted)
             with store.home.building() as directory:
-                work = importing.take_in(path, params.format, directory, mine)
+                folders = params.folders
+                work = importing.take_in(path, params.format, directory, mine, with_files=folders is not None)
                 await _run(service, work, call.byte_progress("reading"))
+                if folders is not None:
+                    await _keep_files(service, directory, folders, call)
                 opened = await to_its_end(store.put_in_place(directory, session_id, mine))
         held = await service.hold(call, opened.session, "owner")
     state = await opening.answer(held, opened.duplicate)
     return {**state, "losses": sanitize.origin_losses(opened.session.meta)}
+
+
+async def _keep_files(service: Service, directory: Path, folders: list[str], call: Call) -> None:
+    """Judge the snapshots that came along, and note in the new session which folders they are of. They are taken in when it
+    is opened first."""
+    snapshots = service.store.snapshots
+    if not isinstance(snapshots, formats.FilesImport):
+        raise FilesUnavailableError("no files are kept here: leave the folders out", reason="notConfigured")
+    member = await until_cancelled(
+        call, lambda control: asyncio.to_thread(snapshots.check_import, directory, folders, control)
+    )
+    await asyncio.to_thread(Meta(directory, "owner").write, {tree_settings.MEMBER: member})
 
 
 async def _run(service: Service, work: Work[T], progress: Callable[[int, int], None] | None) -> T:

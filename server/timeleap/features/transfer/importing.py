@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.archive import unpack
 from timeleap.features.transfer.conversion import MAX_LINE, begins_document
@@ -17,9 +19,16 @@ from timeleap.features.transfer.formats import IMPORTED, ExportLoss, listed, uns
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.sessions import files
 from timeleap.sessions.home import is_session
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
+from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.sessions.shapes import Mutation
-from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, storage_errors, sync_directory
+from timeleap.storage.durable import (
+    OpenFile,
+    create_exclusive,
+    list_directory,
+    remove_file,
+    storage_errors,
+    sync_directory,
+)
 from timeleap.storage.reader import timeline_names
 
 Work = Generator[tuple[int, int], None, Arrival]
@@ -37,18 +46,29 @@ _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "tur
 _OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 
 
-def take_in(path: Path, name: str | None, directory: Path, guard: Mutation) -> Generator[tuple[int, int], None, None]:
+def take_in(
+    path: Path, name: str | None, directory: Path, guard: Mutation, *, with_files: bool = False
+) -> Generator[tuple[int, int], None, None]:
     """Write the session in `path` (a file, or for `kimi` also a session's directory) into an empty directory of the staging
     area, all that belongs to it. Pauses as `Work` does. The format is recognised from the content if `name` is None.
+    Snapshots of files that are in it stay there only `with_files`; they are not looked at.
 
     Raises:
-        InvalidInputError: The format is not supported, or not recognised.
+        InvalidInputError: The format is not supported, or not recognised; or there are no files `with_files`.
         CorruptedError: What is there is damaged.
         TooLargeError: There is more of it than may be imported.
         StorageFailureError: It could not be read, or the session could not be written.
     """
     name = recognised(path) if name is None else name
     arrival = yield from _reader(name)(path, directory)
+    snapshots = [file for file in list_directory(directory) if classify(file)[0].kind == "snapshots"]
+    if with_files and not snapshots:
+        raise InvalidInputError.of("folders", "there are no snapshots of files in it: leave the folders out")
+    if snapshots and not with_files:
+        for file in snapshots:
+            remove_file(directory / file)
+        loss = ExportLoss("files", "the snapshots of files: to have them, import it again and name their folder")
+        arrival = replace(arrival, origin=replace(arrival.origin, losses=(*arrival.origin.losses, loss)))
     present = [timeline.timeline_id for timeline in timeline_names(directory / "context.jsonl")]
     settle_in(directory, arrival, guard, present)
 

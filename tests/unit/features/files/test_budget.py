@@ -9,7 +9,8 @@ import pytest
 from tests.unit.sessions.worlds import World
 
 from timeleap.errors import FilesBusyError
-from timeleap.features.files import stored
+from timeleap.features.files import tree
+from timeleap.features.files.records import SnapshotBudget
 from timeleap.features.files.trees import RootsOverBudget, SessionRoot, SessionTrees, trees_below
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
@@ -38,7 +39,7 @@ async def numbers(session: Session) -> list[str]:
 async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "BUDGET", stored.SnapshotBudget(snapshots=3))
+    monkeypatch.setattr(tree, "BUDGET", SnapshotBudget(snapshots=3))
     world, session = await opened(tmp_path)
     await session.checkpoint()
     for _ in range(4):
@@ -52,7 +53,7 @@ async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
 
 
 async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "BUDGET", stored.SnapshotBudget(snapshots=1))
+    monkeypatch.setattr(tree, "BUDGET", SnapshotBudget(snapshots=1))
     world, session = await opened(tmp_path)
 
     def busy(_tree: object, _live: Collection[int]) -> None:
@@ -66,7 +67,7 @@ async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_the_roots_are_opened_once_to_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "BUDGET", stored.SnapshotBudget(snapshots=1))
+    monkeypatch.setattr(tree, "BUDGET", SnapshotBudget(snapshots=1))
     world, session = await opened(tmp_path)
     await session.snapshots.take(None, Mutation(), NO_CONTROL)
     await session.snapshots.wait_for_background()

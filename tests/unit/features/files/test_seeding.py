@@ -12,7 +12,7 @@ from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import FilesBusyError
-from timeleap.features.files import packing, seed
+from timeleap.features.files import seed
 from timeleap.features.files.git import Git
 from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.roots import Root
@@ -243,7 +243,7 @@ def test_many_loose_objects_are_borrowed_and_owned_in_the_background(
     taken = tree.snapshot().snapshot_id
     (repository,) = (home / "files").iterdir()
     assert "alternate" in (repository / "origin.json").read_text()
-    thread = packing.pack_in_background(begun[0])
+    thread = seed.pack_in_background(begun[0])
     assert thread is not None
     thread.join(60)
     assert "alternate" not in (repository / "origin.json").read_text()
@@ -254,12 +254,12 @@ def test_many_loose_objects_are_borrowed_and_owned_in_the_background(
 
 
 def test_a_file_that_grows_takes_little_room(tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(packing, "MOST_LOOSE_BYTES", 1 << 20)
+    monkeypatch.setattr(seed, "MOST_LOOSE_BYTES", 1 << 20)
     content = os.urandom(100_000).hex()
     for number in range(40):
         put(root, log=content + f"\nline {number}")
         tree.snapshot()
-        for thread in list(packing._running.values()):
+        for thread in list(seed._running.values()):
             thread.join(60)
     assert tree.usage().bytes < 15 * len(content)
     assert len(tree.read(tree.snapshots()[-1].snapshot_id, b"log").content) == len(content) + 7
@@ -301,17 +301,17 @@ def test_nothing_is_packed_while_something_is_removed_for_good(
     tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("timeleap.features.files.repository.WAIT_SECONDS", 0.05)
-    put(root, a=os.urandom(packing.MOST_LOOSE_BYTES + 1))
+    put(root, a=os.urandom(seed.MOST_LOOSE_BYTES + 1))
     tree.snapshot()
-    for thread in list(packing._running.values()):
+    for thread in list(seed._running.values()):
         thread.join(60)
-    put(root, a=os.urandom(packing.MOST_LOOSE_BYTES + 1))
+    put(root, a=os.urandom(seed.MOST_LOOSE_BYTES + 1))
     monkeypatch.setattr("timeleap.features.files.tree.pack_in_background", lambda root: None)
     tree.snapshot()
     (repository,) = repositories(home)
     (other,) = repositories(home)
     with repository.lock(), pytest.raises(FilesBusyError):
-        packing.pack(other)
+        seed.pack(other)
 
 
 @pytest.mark.parametrize("place", [".git/info/attributes", "d/.gitattributes", "d/e/.gitattributes"])

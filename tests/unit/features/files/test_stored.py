@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.unit.features.files.conftest import Opener, go_back, put
 
+from timeleap.features.files.records import SnapshotBudget
 from timeleap.features.files.repository import Repository
 from timeleap.features.files.stored import (
-    SnapshotBudget,
     forget_session,
     holding,
     is_over,
