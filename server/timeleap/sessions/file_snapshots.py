@@ -1,4 +1,4 @@
-"""A session's files as the session asks for them: snapshots at checkpoints, ends of turns or on request; going back alone.
+"""A session's files as it asks for them: snapshots at checkpoints, ends of turns, on request; going back alone.
 
 The snapshot of a checkpoint is taken at the turn of its append, before its record is written, which names it. Where
 none can be taken the checkpoint is written all the same, and says why.
