@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -45,9 +45,12 @@ _REFUSALS: Final = 20
 _PORTION: Final = 2000  # files that are read between two reports of progress
 _REFUSED: Final = re.compile(rb"(?:Unable to process path |Invalid path ')(.+?)'?$", re.MULTILINE)
 _WORK: Final = "work-"
-_REMEMBERED_TREES: Final = 4
+_REMEMBERED: Final = 4
 _folders_of_trees: Final[dict[str, frozenset[str]]] = {}
 """The folders in the trees that were looked at last: a tree's name says what is in it, in whichever repository."""
+_listings_of_roots: Final[dict[str, dict[str, Listing]]] = {}
+"""By the roots' keys; requests have objects of their own, and each listing says itself how long it is right."""
+_Value = TypeVar("_Value")
 
 
 class Present(Struct, frozen=True):
@@ -78,7 +81,6 @@ class Snapshots:
         self._config = config
         self._disk = Disk(repository.root.path)
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
-        self._listings: dict[str, Listing] = {}
 
     # The present state
 
@@ -107,8 +109,10 @@ class Snapshots:
     def _look_again(self, index: Path, base: Commit, control: Control) -> Present:
         started = time.time_ns()
         details = self._repository.read_details(base)
-        scan = Scanner(self._git, self._config, control, self._listings).scan(index, self._folders_in(base.tree))
-        self._listings = scan.listings
+        key = self._repository.root.key
+        scanner = Scanner(self._git, self._config, control, _listings_of_roots.get(key, {}))
+        scan = scanner.scan(index, self._folders_in(base.tree))
+        _remember(_listings_of_roots, key, scan.listings)
         recent = self._recent_again(self._repository.recent_modes(index), scan)
         if not scan.present and not scan.gone:
             details_now = self._details(details, scan, self._folders_in(base.tree), {})
@@ -146,7 +150,7 @@ class Snapshots:
             control.progress("snapshot", 0, None)
             scan = scanner.scan(index, frozenset(), seed.compared if seed else None, walk)
             unchanged = not (scan.present or scan.gone)
-            self._listings = scan.listings
+            _remember(_listings_of_roots, self._repository.root.key, scan.listings)
             details = Details(usual=_usual({**kept, **_modes(scan.present)}, scan.folders))
             details = replace(details, modes=_unusual(details, kept))
             present = self._updated(index, None, details, scan, started=started, control=control)
@@ -270,10 +274,8 @@ class Snapshots:
         known = _folders_of_trees.get(tree)
         if known is None:
             listed = split(self._git.run("ls-tree", "-d", "-r", "-z", "--name-only", tree))
-            while len(_folders_of_trees) >= _REMEMBERED_TREES:
-                with suppress(KeyError, StopIteration, RuntimeError):  # another thread may do the same
-                    del _folders_of_trees[next(iter(_folders_of_trees))]
-            _folders_of_trees[tree] = known = frozenset(map(to_text, listed))
+            known = frozenset(map(to_text, listed))
+            _remember(_folders_of_trees, tree, known)
         return known
 
     def _user_repository(self) -> UserRepository | None:
@@ -443,6 +445,13 @@ class Snapshots:
         """Remove what a killed process left; the lock is held, so nobody uses it."""
         for path in self._repository.path.glob(f"{_WORK}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _remember(memory: dict[str, _Value], key: str, value: _Value) -> None:
+    while key not in memory and len(memory) >= _REMEMBERED:
+        with suppress(KeyError, StopIteration, RuntimeError):  # another thread may do the same
+            del memory[next(iter(memory))]
+    memory[key] = value
 
 
 def _lstat(path: str | Path) -> os.stat_result | None:

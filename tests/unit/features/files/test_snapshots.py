@@ -238,14 +238,15 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
 
 
 def test_a_folder_is_listed_again_only_if_it_has_changed(
-    tree: FileTree, root: Path, listed: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    open_tree: Opener, root: Path, listed: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(scanner, "RACY_NS", 0)
     put(root, same__a="1", other__b="2")
-    tree.snapshot()
+    open_tree().snapshot()
     listed()
     os.mkfifo(root / "other/fifo")
     (root / "other/empty").mkdir(mode=0o700)
+    tree = open_tree()  # each request opens its own
     taken = tree.snapshot()
     assert "other" in (names := listed()) and "same" not in names
     assert taken.skipped == (Skipped("other/fifo", "special"),)
