@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { start, type Row, type Running } from "../support/extension.js";
 import { commands, Uri, user, workspace } from "../support/vscode.js";
-import { agent, labels, press } from "./support.js";
+import { agent, labels, press, pressOnce } from "./support.js";
 
 let running: Running;
 let folder: string;
@@ -134,7 +134,7 @@ test.each([
 test("one file is put back, and that is undone", async () => {
   await twoTurns();
   const [app] = await running.rows("checkpoints", (await changed("second")).node);
-  press("Put Back", "Undo");
+  pressOnce("Put Back", "Undo");
   await commands.executeCommand("timeleap.restoreFile", app!.node);
   await vi.waitFor(() => expect(user.said.filter(({ modal }) => !modal)).toHaveLength(2), { timeout: 20_000 });
   expect(user.said[1]!.message).toContain("1 file changed back");

@@ -11,6 +11,12 @@ export function press(...buttons: string[]): void {
   user.answer = (said) => said.buttons.find((button) => buttons.includes(button));
 }
 
+/** Presses each of these buttons the first time that something has it. */
+export function pressOnce(...buttons: string[]): void {
+  const left = new Set(buttons);
+  user.answer = (said) => said.buttons.find((button) => left.delete(button));
+}
+
 /** Opens a session by what it is called in the list. */
 export async function open(name: string): Promise<void> {
   user.pick = (items) => items.find((item) => (item as { label: string }).label === name);
