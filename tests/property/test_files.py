@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.unit.features.files.conftest import go_back
+from tests.unit.features.files.test_bundle import GOOD, TOP, arrived, exported, record, written
+from tests.unit.features.files.test_bundle import NAMES as NAMES_OF_EXPORT
 from tests.unit.features.files.whole_tree import whole_tree
 
-from timeleap.features.files.records import FilesConfig
+from timeleap.errors import CorruptedError
+from timeleap.features.files import bundle
+from timeleap.features.files.records import Control, FilesConfig
 from timeleap.features.files.tree import FileTree
 
 NAMES = st.sampled_from([b"a", b"b", b"A", b"c d", b"\xff", b"e\nf", "ü".encode(), b"*", b"-x", b"git~1"])
@@ -116,6 +121,35 @@ def test_a_restore_of_a_part_changes_that_part_only(
             assert {path: after.get(path) for path in files} == {path: then.get(path) for path in files}
         go_back(tree, restored.before)
         assert whole_tree(root) == now
+
+
+@QUICK
+@given(st.lists(EDITS, min_size=1, max_size=3))
+def test_every_snapshot_goes_along_with_an_archive(turns: list[list[tuple[Any, ...]]]) -> None:
+    with place() as (root, tree):
+        states: list[tuple[str, dict[str, tuple[object, ...]]]] = []
+        for turn in turns:
+            for edit in turn:
+                apply(os.fsencode(root), edit)
+            states.append((tree.snapshot().snapshot_id, whole_tree(root)))
+        new = arrived(root.parent, exported(tree, root.parent / "export"))
+        for taken, then in states:
+            go_back(new, taken)
+            assert whole_tree(root.parent / "there") == then
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(GOOD) - 21), st.integers(1, 255)), min_size=1, max_size=3))
+def test_a_pack_with_other_bytes_is_taken_or_refused_and_nothing_else(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(GOOD[:-20])
+    for at, bits in changes:
+        data[at] ^= bits
+    with place() as (root, _):
+        packed = bytes(data) + hashlib.sha1(data).digest()
+        written(root.parent / "export", packed, record(TOP))
+        with suppress(CorruptedError):
+            bundle.check(root.parent / "store", root.parent / "export", [root.as_uri()], Control())
+        assert sorted(path.name for path in (root.parent / "export").iterdir()) == sorted(NAMES_OF_EXPORT)
 
 
 def related(path: str, part: str) -> bool:

@@ -114,6 +114,13 @@ def test_a_session_without_snapshots_is_exported_without(shared: Server, tmp_pat
         assert refused(shared, path, workspace.folder)["data"]["errors"][0]["loc"] == ["folders"]
 
 
+def test_what_is_saved_though_it_is_ignored_is_for_each_to_say(shared: Server, tmp_path: Path) -> None:
+    session = Workspace(tmp_path / "shop").open(shared, includeIgnored=[".env"])
+    session.checkpoint()
+    losses = session.call("session/export", format="native", path=str(tmp_path / "a.zip"), withFiles=True)["losses"]
+    assert ["includeIgnored" in loss["message"] for loss in losses] == [True]
+
+
 def test_only_an_archive_can_hold_them(shared: Server, tmp_path: Path) -> None:
     session, _ = worked(shared, tmp_path)
     error = session.refuse("session/export", format="html", path=str(tmp_path / "a.html"), withFiles=True)
@@ -223,13 +230,14 @@ def test_what_an_archive_says_of_folders_is_not_believed(shared: Server, tmp_pat
     session, _ = worked(shared, tmp_path)
     members = unzipped(exported(session, tmp_path / "a.zip"))
     victim, target = Workspace(tmp_path / "victim"), folder(tmp_path)
-    said = {"mode": "turn", "roots": [victim.uri]}
+    said = {"mode": "turn", "roots": [victim.uri], "includeIgnored": ["*"]}
     notes = {**json.loads(members["timeleap.json"]), "workspace": victim.uri, "files": said, "filesFrom": "x"}
     document = {**json.loads(members["snapshots.json"]), "settings": {**said, "maxFiles": 7}}
     members |= {"timeleap.json": json.dumps(notes).encode(), "snapshots.json": json.dumps(document).encode()}
     path, before = remade(tmp_path / "b.zip", members), victim.tree
     new = take_in(shared, path, target)
     assert new.state["files"].items() >= {"mode": "turn", "roots": [target.as_uri()], "maxFiles": 7}.items()
+    assert "includeIgnored" not in new.state["files"]
     new.call("files/restore", to={"snapshot": listed(new)[0]["snapshot"]})
     assert (victim.tree, (target / "login.py").exists()) == (before, True)
     without = shared.call("session/import", path=str(path))

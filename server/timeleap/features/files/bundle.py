@@ -42,12 +42,14 @@ Json = dict[str, Any]
 SNAPSHOTS_NAME: Final = "snapshots.json"
 MAX_DOCUMENT: Final = 16 << 20
 MAX_SNAPSHOTS: Final = BUDGET.snapshots
+MAX_NUMBER: Final = 99_999_999
+"""Of a snapshot that is imported: the session's own follow, and their numbers have nine digits at most."""
 LATEST: Final = 1 << 37
 """Seconds since 1970: later than this is no time of a snapshot."""
 _OID: Final = text("[0-9a-f]{40}")
 _SNAPSHOT: Final = model(
     {
-        "number": whole(1, 999_999_999),
+        "number": whole(1, MAX_NUMBER),
         "tree": _OID,
         "details": _OID,
         "createdAt": number,
@@ -100,10 +102,14 @@ def snapshots_pack(root: int) -> str:
 
 def write_document(directory: Path, settings: Json, roots: Sequence[Json]) -> None:
     """Write `snapshots.json` of an export."""
-    own = {name: value for name, value in settings.items() if name != "roots"}  # folders here mean nothing elsewhere
-    members = {"settings": own, "roots": list(roots)}
+    members = {"settings": _carried(settings), "roots": list(roots)}
     with storage_errors("write the snapshots", directory):
         atomic_write(directory / SNAPSHOTS_NAME, json.dumps(members, sort_keys=True, indent=1).encode("ascii"))
+
+
+def _carried(settings: Json) -> Json:
+    """The settings that mean the same elsewhere: not the folders, nor what is saved though the folder's owner ignores it."""
+    return {name: settings[name] for name in ("mode", "exclude", "maxFileBytes", "maxFiles") if name in settings}
 
 
 def write_pack(repository: Repository, session_uid: str, pack: Path, control: Control) -> tuple[list[Json], list[str]]:
@@ -222,7 +228,7 @@ def check(home: Path, directory: Path, folders: Sequence[str], control: Control)
                 failpoint("files.bundle_judged")
                 if found.repository.is_dir():
                     arrived.missing(Repository(found, FilesConfig()), "")
-    return {**document["settings"], "roots": list(folders)}
+    return {**_carried(document["settings"]), "roots": list(folders)}
 
 
 def take_pack(repository: Repository, session_uid: str, pack: Path, records: Sequence[Json], control: Control) -> None:

@@ -217,6 +217,8 @@ class SessionTrees:
         if not any(root["snapshots"] for root in listed):
             return [*losses, "there are no snapshots of the session's files"]
         settings = self._meta.files
+        if settings is not None and settings.include_ignored:
+            losses.append("the setting includeIgnored: give it again where the archive is imported")
         bundle.write_document(directory, settings.member() if settings is not None else {}, listed)
         return losses
 

@@ -424,7 +424,7 @@ DOCUMENTS: dict[str, Callable[[Json], object]] = {
     **{
         f"{name} {value!r}": _with(name, value)
         for name, value in (
-            *(("number", 0), ("number", 1 << 40), ("number", "1"), ("tree", "x" * 40), ("tree", A.oid[:12])),
+            *(("number", 0), ("number", 10**8), ("number", "1"), ("tree", "x" * 40), ("tree", A.oid[:12])),
             *(("details", None), ("createdAt", -1), ("createdAt", 1 << 40), ("createdAt", "now"), ("ms", -1)),
             *(("label", 3), ("label", "\ud800"), ("checkpointUid", "x" * 201), ("changed", 1.5)),
         )
