@@ -94,12 +94,17 @@ def test_only_what_the_session_needs_goes_along(open_tree: Opener, root: Path, t
     assert b"x" * 100 not in listed
 
 
-def test_borrowed_objects_are_copied_before_they_go_along(open_tree: Opener, root: Path, tmp_path: Path) -> None:
+def test_borrowed_objects_are_copied_before_they_go_along(
+    open_tree: Opener, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeleap.features.files.seed.LOOSE", 0)  # then they are copied later
+    monkeypatch.setattr("timeleap.features.files.tree.pack_in_background", lambda _: None)
     put(root, a_txt="a", b_txt="b")
     for command in (("init", "-q"), ("add", "."), ("-c", "user.name=u", "-c", "user.email=e", "commit", "-qm", "x")):
         subprocess.run(["git", *command], cwd=root, check=True)
     made = open_tree()
     made.snapshot()
+    assert made._git.alternate is not None
     place = exported(made, tmp_path / "export")
     assert made._git.alternate is None
     new = arrived(tmp_path, place)
@@ -125,10 +130,14 @@ def test_a_snapshot_that_no_import_would_take_is_left_out_and_said(
     assert [each.snapshot_id for each in arrived(tmp_path, tmp_path / "export").snapshots()] == [good.snapshot_id]
 
 
+@pytest.mark.parametrize("others", [0, 2])
 def test_rights_that_let_others_run_a_file_as_its_owner_do_not_come_along(
-    open_tree: Opener, root: Path, tmp_path: Path
+    open_tree: Opener, root: Path, tmp_path: Path, others: int
 ) -> None:
     put(root, x_sh="x")
+    for number in range(others):  # then the file's permissions are not the usual ones
+        put(root, **{f"y{number}": "y"})
+        (root / f"y{number}").chmod(0o755)
     (root / "x.sh").chmod(0o6755)
     (root / "shared").mkdir()
     (root / "shared").chmod(0o2775)
