@@ -13,14 +13,16 @@ export class Dialog {
         this.detail = this.root.locator(".dialog-message-detail");
     }
 
-    /** Press a button once there is a dialog, and wait until the dialog is gone. */
+    /** Press a button once there is a dialog with it, and wait until that dialog is gone; the next one may be there at once. */
     async press(button: string | RegExp): Promise<void> {
         const named = typeof button === "string" ? { name: button, exact: true } : { name: button };
-        await this.root.waitFor();
+        const pressed = this.root.getByRole("button", named);
+        await pressed.waitFor();
+        const asked = this.root.filter({ has: this.root.page().getByText(await this.message.innerText(), { exact: true }) });
         await patiently(async () => {
-            if ((await this.root.count()) === 0) return;
-            await this.root.getByRole("button", named).click({ timeout: MOMENT });
-            await this.root.waitFor({ state: "detached", timeout: MOMENT });
+            if ((await asked.count()) === 0) return;
+            await pressed.click({ timeout: MOMENT });
+            await asked.waitFor({ state: "detached", timeout: MOMENT });
         });
     }
 
