@@ -55,6 +55,8 @@ _UNUSABLE: Final = re.compile(
 )
 _OID: Final = re.compile(r"[0-9a-f]{40}")
 _NO_OBJECT: Final = "0" * 40
+_packing: Final = set[Path]()
+"""Repositories that this process packs now: tens of thousands of new files take longer than `WAIT_SECONDS`."""
 
 
 class Details(Struct, frozen=True):
@@ -194,7 +196,8 @@ class Repository:
         """Hold the right to change the repository and the root's files; nests within one object.
 
         Raises:
-            FilesBusyError: Another process or session holds it for longer than `WAIT_SECONDS`.
+            FilesBusyError: Another process or session holds it for longer than `WAIT_SECONDS`, or `control` says that
+                nobody waits any more.
         """
         if self._held == 0:
             self._acquire(control or Control())
@@ -203,6 +206,16 @@ class Repository:
             yield
         finally:
             self.release()
+
+    @contextmanager
+    def lock_to_pack(self) -> Iterator[None]:
+        """Hold the lock for work in the background, which this process's snapshots wait for however long it takes."""
+        with self.lock():
+            _packing.add(self.path)
+            try:
+                yield
+            finally:
+                _packing.discard(self.path)
 
     def hold(self) -> None:
         """Keep the lock, which is held, until a `release` more."""
@@ -217,6 +230,8 @@ class Repository:
         until = time.monotonic() + WAIT_SECONDS
         with storage_errors("lock the snapshots of a folder", self.path):
             while not self._file_lock.try_acquire():
+                if self.path in _packing:
+                    until = time.monotonic() + WAIT_SECONDS
                 if time.monotonic() >= until or control.cancelled():
                     message = f"a snapshot of {self.root.path} is being taken or restored: try again"
                     raise FilesBusyError(message)

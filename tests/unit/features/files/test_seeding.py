@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from tests.unit.features.files.whole_tree import whole_tree
 from timeleap.errors import FilesBusyError
 from timeleap.features.files import seed
 from timeleap.features.files.git import Git
-from timeleap.features.files.records import FilesConfig
+from timeleap.features.files.records import Control, FilesConfig
 from timeleap.features.files.roots import Root
 from timeleap.features.files.seed import UnseededError, read_index
 from timeleap.features.files.stored import repositories
@@ -312,6 +315,30 @@ def test_nothing_is_packed_while_something_is_removed_for_good(
     (other,) = repositories(home)
     with repository.lock(), pytest.raises(FilesBusyError):
         seed.pack(other)
+
+
+def test_a_snapshot_waits_for_the_packing_of_its_own_process(
+    tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("timeleap.features.files.repository.WAIT_SECONDS", 0.05)
+    put(root, a="1")
+    tree.snapshot()
+    (repository,) = repositories(home)
+    looks, waited = list[float](), threading.Event()
+
+    def cancelled() -> bool:
+        looks.append(time.monotonic())
+        if looks[-1] - looks[0] > 0.2:
+            waited.set()
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        with repository.lock_to_pack():
+            taking = pool.submit(tree.snapshot, Control(cancelled=cancelled))
+            assert waited.wait(60)
+        assert taking.result(60).changed == 0
+    with repository.lock(), pytest.raises(FilesBusyError):
+        tree.snapshot()
 
 
 @pytest.mark.parametrize("place", [".git/info/attributes", "d/.gitattributes", "d/e/.gitattributes"])
