@@ -208,7 +208,6 @@ class SessionTransactions:
 
             done = await self.engine.append(on_turn, first=with_snapshot if files.at_checkpoints is not None else None)
             assert planned is not None
-            await self._log_changed()
             before, after = done.before, done.after
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
             transaction.result = {"head": done.head, **result}
@@ -218,6 +217,7 @@ class SessionTransactions:
             self.emit(*told)
             if files.appended is not None:
                 await files.appended()
+            await self._log_changed()
 
         return await self._once(guard, attempt)
 
@@ -270,12 +270,12 @@ class SessionTransactions:
             finally:
                 if step is not None:
                     await to_its_end(asyncio.to_thread(step.settle))
-            await self._log_changed()
             timelines = self.engine.timelines()
             transaction.finish()
             self.tell(transaction.events, guard.cause)
             self._drop_dmail(guard.cause)
             await self._prune(timelines)
+            await self._log_changed()
 
         try:
             return await self._once(guard, attempt)
@@ -375,7 +375,7 @@ class SessionTransactions:
         for _ in range(CLOCK_LOOKS):
             if set_change_time_apart(self.path / LOG_NAME):
                 return
-            await asyncio.sleep(CLOCK_STEP)
+            await to_its_end(asyncio.sleep(CLOCK_STEP))
 
     def _prepared(self, transaction: Transaction, planned: RewritePlan, step: FilesStep | None) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""

@@ -238,6 +238,26 @@ async def test_a_change_is_answered_once_the_clock_of_file_times_went_on_or_will
         assert looks == [session.path / "context.jsonl"] * min(ticks_at + 1, transaction.CLOCK_LOOKS)
 
 
+async def test_a_change_is_told_before_that_clock_is_waited_for_and_not_cancelled_any_more(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await workspace.turn()
+    await session.snapshots.keep({"mode": "off"})
+    events, looks = heard(session), list[Path]()
+
+    def look(log: Path) -> bool:
+        looks.append(log)
+        return len(looks) > 3
+
+    monkeypatch.setattr(transaction, "set_change_time_apart", look)
+    change = asyncio.create_task(session.append([{"role": "user", "content": "more"}]))
+    while not looks:
+        await asyncio.sleep(0)
+    assert kinds(events) == ["messagesAppended"]
+    change.cancel()
+    assert (await change)["head"] == session.head
+
+
 async def test_keep_leaves_the_edit_and_overwrite_has_it_in_before(workspace: Workspace) -> None:
     session = await workspace.turn()
     edit_later(workspace, session)
