@@ -81,15 +81,21 @@ def place() -> Iterator[tuple[Path, FileTree]]:
         yield root, FileTree.open(home, root, "s1", FilesConfig())
 
 
+def states_of(root: Path, tree: FileTree, turns: list[list[tuple[Any, ...]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Make the edits turn by turn: each turn's snapshot, and the tree then."""
+    states: list[tuple[str, dict[str, Any]]] = []
+    for turn in turns:
+        for edit in turn:
+            apply(os.fsencode(root), edit)
+        states.append((tree.snapshot().snapshot_id, whole_tree(root)))
+    return states
+
+
 @QUICK
 @given(st.lists(EDITS, min_size=2, max_size=3), st.integers(0, 2))
 def test_restores_and_their_undo_are_exact(turns: list[list[tuple[Any, ...]]], chosen: int) -> None:
     with place() as (root, tree):
-        states: list[tuple[str, dict[str, tuple[object, ...]]]] = []
-        for turn in turns:
-            for edit in turn:
-                apply(os.fsencode(root), edit)
-            states.append((tree.snapshot().snapshot_id, whole_tree(root)))
+        states = states_of(root, tree, turns)
         target, then = states[chosen % len(states)]
         restored = go_back(tree, target)
         assert whole_tree(root) == then
@@ -127,11 +133,7 @@ def test_a_restore_of_a_part_changes_that_part_only(
 @given(st.lists(EDITS, min_size=1, max_size=3))
 def test_every_snapshot_goes_along_with_an_archive(turns: list[list[tuple[Any, ...]]]) -> None:
     with place() as (root, tree):
-        states: list[tuple[str, dict[str, tuple[object, ...]]]] = []
-        for turn in turns:
-            for edit in turn:
-                apply(os.fsencode(root), edit)
-            states.append((tree.snapshot().snapshot_id, whole_tree(root)))
+        states = states_of(root, tree, turns)
         new = arrived(root.parent, exported(tree, root.parent / "export"))
         for taken, then in states:
             go_back(new, taken)
