@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +15,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from timeleap.errors import FilesTooLargeError, FilesUnavailableError
+from timeleap.features.files import folder_list
+from timeleap.features.files.folder_list import Folder, list_folder, stamp_of
 from timeleap.features.files.git import Git, Parallel, joined, split
 from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
@@ -69,9 +74,9 @@ class Scanner:
             lambda: self._git.run(*changed, index=index, control=self._control),
         )
 
-    def walk(self, known: frozenset[str], since: int | None = None) -> Walk:
-        """Visit folders that certainly are not ignored; `since`: see `Walk`."""
-        walk = Walk(self._root, known, self._listings, since)
+    def walk(self, known: frozenset[str], since: int | None = None, ahead: dict[str, Folder] | None = None) -> Walk:
+        """Visit folders that certainly are not ignored; `since`, `ahead`: see `Walk`."""
+        walk = Walk(self._root, known, self._listings, since, ahead)
         walk.visit([""])
         return walk
 
@@ -198,10 +203,19 @@ class Walk:
         recent: Those of them that have changed at `since` (nanoseconds since 1970) or later.
     """
 
-    def __init__(self, root: Path, known: frozenset[str], before: dict[str, Listing], since: int | None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        known: frozenset[str],
+        before: dict[str, Listing],
+        since: int | None,
+        ahead: dict[str, Folder] | None = None,
+    ) -> None:
+        """`ahead`: folders that `list_ahead` has listed for the same `since`."""
         self._root = str(root)
         self._since = since
         self._before = before
+        self._ahead = ahead or {}
         self._racy = time.time_ns() - RACY_NS
         self.known = known
         self.unknown: list[str] = []
@@ -215,15 +229,9 @@ class Walk:
         waiting = list(folders)
         while waiting:
             folder = waiting.pop()
-            place = f"{self._root}/{folder}" if folder else self._root
             others: tuple[tuple[str, bool], ...] = ()
             try:
-                facts = os.lstat(place)
-                if not stat.S_ISDIR(facts.st_mode):
-                    continue
-                if folder:
-                    self.folders[folder] = stat.S_IMODE(facts.st_mode)
-                others = self._listed(folder, place, facts)
+                others = self._others(folder)
             except FileNotFoundError:
                 self.folders.pop(folder, None)
             except OSError:
@@ -235,45 +243,44 @@ class Walk:
                 elif name != ".git":
                     (waiting if path in self.known else self.unknown).append(path)
 
-    def _listed(self, folder: str, place: str, facts: os.stat_result) -> tuple[tuple[str, bool], ...]:
-        """What is in a folder beside files and links: as before if its times say that no name came or went since."""
-        stamp = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
-        listing = self._before.get(folder)
-        if listing is None or listing.stamp != stamp or self._since is not None:
-            if os.scandir not in os.supports_fd:
-                listing = Listing(stamp, self._others(folder, place))
+    def _others(self, folder: str) -> tuple[tuple[str, bool], ...]:
+        """What is in a folder beside files and links; of the files, what is asked for is noted."""
+        found = self._ahead.pop(folder, None)
+        if found is None:
+            facts = os.lstat(f"{self._root}/{folder}" if folder else self._root)
+            if not stat.S_ISDIR(facts.st_mode):
+                return ()
+            if folder:
+                self.folders[folder] = stat.S_IMODE(facts.st_mode)
+            stamp, listed = stamp_of(facts), self._before.get(folder)
+            if self._since is None and listed is not None and listed.stamp == stamp:
+                found = Folder(facts.st_mode, stamp, listed.others, {}, [])  # by its times no name came or went since
             else:
-                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # shorter ways to its files
-                try:
-                    listing = Listing(stamp, self._others(folder, descriptor))
-                finally:
-                    os.close(descriptor)
-        if _TIMES_TELL and max(facts.st_mtime_ns, facts.st_ctime_ns) < self._racy:
-            self.listings[folder] = listing
-        return listing.others
-
-    def _others(self, folder: str, source: str | int) -> tuple[tuple[str, bool], ...]:
-        """Entries beside files and links; of the files, what is asked for is noted."""
-        others: list[tuple[str, bool]] = []
-        since, modes = self._since, self.modes
-        prefix = f"{folder}/" if folder else ""
-        with os.scandir(source) as entries:
-            for entry in entries:
-                if not entry.is_file(follow_symlinks=False):
-                    if not entry.is_symlink():
-                        others.append((entry.name, entry.is_dir(follow_symlinks=False)))
-                elif since is not None:
-                    try:
-                        facts = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    modes[path := prefix + entry.name] = facts.st_mode
-                    if facts.st_ctime_ns >= since:
-                        self.recent.append(path)
-        return tuple(others)
+                found = list_folder(self._root, folder, facts, self._since)
+        elif folder:
+            self.folders[folder] = stat.S_IMODE(found.mode)
+        if _TIMES_TELL and max(found.stamp[2:]) < self._racy:
+            self.listings[folder] = Listing(found.stamp, found.others)
+        self.modes.update(found.modes)
+        self.recent += found.recent
+        return found.others
 
     def special_below_ignored(self, ignored: set[bytes]) -> list[str]:
         return [path for path in self.skipped if to_bytes(path) in ignored]
+
+
+def list_ahead(root: Path, folders: Iterable[str], since: int) -> dict[str, Folder]:
+    """Folders below the root as a process of its own finds them, meanwhile the interpreter is free for others.
+
+    Those that it cannot read are missing, or all of them: whoever visits them looks then.
+    """
+    command = [sys.executable, "-I", "-S", folder_list.__file__, str(root), str(since)]
+    asked = joined(map(to_bytes, ("", *folders)))
+    try:
+        done = subprocess.run(command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        return {folder: Folder(*facts) for folder, facts in marshal.loads(done.stdout).items()}  # noqa: S302 - of our own program
+    except (OSError, subprocess.SubprocessError, EOFError, ValueError, TypeError):
+        return {}
 
 
 def ignored_paths(

@@ -142,7 +142,8 @@ class Seed(Struct, frozen=True):
         rehashed: Paths of it that are to be read again.
         compared: How it differs from the disk; None if those paths are to go first.
         packing: Copies the contents that are needed into a pack of our own; None if that is not under way.
-        tree: Of these files `packing` copies all contents.
+        tree: The name of that of the whole index if nothing in it differs from the disk: `packing` copies its folders,
+            too.
     """
 
     paths: frozenset[str]
@@ -193,13 +194,19 @@ def seed_index(
 
     def judged() -> Seed:
         with undone():
-            return _judged(repository, user, config, index, compared)
+            return _judged(repository, user, config, index, compared, path=target)
 
     return index.texts, Parallel(judged)
 
 
 def _judged(
-    repository: Repository, user: UserRepository, config: FilesConfig, index: UserIndex, compared: Parallel[bytes]
+    repository: Repository,
+    user: UserRepository,
+    config: FilesConfig,
+    index: UserIndex,
+    compared: Parallel[bytes],
+    *,
+    path: Path,
 ) -> Seed:
     git = repository.git
     names = _names(index.oids)
@@ -220,18 +227,28 @@ def _judged(
     unwanted = {*dropped, *rehashed, *split(compared.result(1))[1::2]}
     wanted = [oid for path, oid in zip(index.paths, index.oids, strict=True) if path not in unwanted]
     soon = wanted and len(index.paths) <= config.max_files and not many_loose(user)
-    packing = Parallel(lambda: _pack(repository, _names(wanted))) if soon else None
     dropped.update(index.links)
+    tree, folders = None, b""
+    if soon and not (unwanted or dropped):
+        tree = git.text("write-tree", index=path)
+        folders = _names_of_folders(git, tree)
+    packing = Parallel(lambda: _pack(repository, _names(wanted) + folders)) if soon else None
     rehashed -= dropped
     if dropped or rehashed:
         compared.wait()
     paths = frozenset(index.texts).difference(map(to_text, dropped))
-    return Seed(paths, [*dropped], [*rehashed], None if dropped or rehashed else compared, packing)
+    return Seed(paths, [*dropped], [*rehashed], None if dropped or rehashed else compared, packing, tree)
 
 
 def _names(oids: list[bytes]) -> bytes:
     """Names as git reads them, one a line."""
-    return b"".join(oids).hex("\n", -20).encode("ascii")
+    return b"".join(oids).hex("\n", -20).encode("ascii") + b"\n"
+
+
+def _names_of_folders(git: Git, tree: str) -> bytes:
+    """The same of a tree and all folders in it."""
+    listed = git.run("ls-tree", "-d", "-r", "-z", "--format=%(objectname)", tree)
+    return tree.encode("ascii") + b"\n" + listed.replace(b"\0", b"\n")
 
 
 def _attributes(git: Git, user: UserRepository, paths: list[bytes]) -> bytes:
@@ -311,10 +328,8 @@ def many_loose(user: UserRepository) -> bool:
     return False
 
 
-def own_objects(repository: Repository, roots: list[str], *, contents: bool = True) -> None:
+def own_objects(repository: Repository, roots: list[str]) -> None:
     """Copy all objects that `roots` reach and that are only borrowed into a pack of our own.
-
-    Without `contents` only folders, commits and the roots themselves: those of files are ours already.
 
     Raises:
         GitError: Some of them cannot be read.
@@ -322,14 +337,18 @@ def own_objects(repository: Repository, roots: list[str], *, contents: bool = Tr
     git = repository.git
     asked = "\n".join(roots).encode("ascii") + b"\n"
     listing = ("rev-list", "--objects", "--no-object-names", "--stdin")
-    if not contents:
-        missing = set(git.run(*listing, "--filter=blob:none", stdin=asked).split())
-    else:
-        own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
-        listed = Parallel(lambda: git.run(*listing, stdin=asked), lambda: git.run(*own, borrowing=False))
-        missing = set(listed.result(0).split()).difference(listed.result(1).split())
+    own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
+    listed = Parallel(lambda: git.run(*listing, stdin=asked), lambda: git.run(*own, borrowing=False))
+    missing = set(listed.result(0).split()).difference(listed.result(1).split())
     if missing:
         _pack(repository, b"\n".join(missing) + b"\n")
+
+
+def are_own(repository: Repository, oids: list[str]) -> bool:
+    """True if none of the objects is only borrowed: git stores nothing that it finds there."""
+    asked = "\n".join(oids).encode("ascii") + b"\n"
+    found = repository.git.run("cat-file", "--batch-check=%(objectname)", stdin=asked, borrowing=False)
+    return b"missing" not in found
 
 
 def _pack(repository: Repository, asked: bytes) -> bytes:

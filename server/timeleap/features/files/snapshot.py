@@ -29,11 +29,21 @@ from timeleap.features.files.git import GitError, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
-from timeleap.features.files.scanner import RACY_NS, TEMPORARY, Listing, Scan, Scanner, Walk, folders_of
+from timeleap.features.files.scanner import (
+    RACY_NS,
+    TEMPORARY,
+    Listing,
+    Scan,
+    Scanner,
+    Walk,
+    folders_of,
+    list_ahead,
+)
 from timeleap.features.files.seed import (
     Seed,
     UnseededError,
     all_roots,
+    are_own,
     many_loose,
     own_objects,
     seed_index,
@@ -43,6 +53,7 @@ from timeleap.features.files.seed import (
 _ATTEMPTS: Final = 3
 _REFUSALS: Final = 20
 _PORTION: Final = 2000  # files that are read between two reports of progress
+_MANY: Final = 5000  # files from which on it takes less time to start a process that lists their folders
 _REFUSED: Final = re.compile(rb"(?:Unable to process path |Invalid path ')(.+?)'?$", re.MULTILINE)
 _WORK: Final = "work-"
 _REMEMBERED: Final = 4
@@ -149,17 +160,17 @@ class Snapshots:
         try:
             control.progress("snapshot", 0, None)
             scan = scanner.scan(index, frozenset(), seed.compared if seed else None, walk)
-            unchanged = not (scan.present or scan.gone)
+            tree = seed.tree if seed is not None and not (scan.present or scan.gone) else None
+            if tree is not None and walk is not None:
+                _remember(_folders_of_trees, tree, walk.known)
             _remember(_listings_of_roots, self._repository.root.key, scan.listings)
             details = Details(usual=_usual({**kept, **_modes(scan.present)}, scan.folders))
             details = replace(details, modes=_unusual(details, kept))
-            present = self._updated(index, None, details, scan, started=started, control=control)
+            present = self._updated(index, None, details, scan, started=started, control=control, tree=tree)
         except BaseException:
             if seed is not None and seed.packing is not None:
                 seed.packing.wait()  # the lock is held until nobody writes any more
             raise
-        if seed is not None and seed.compared is not None and seed.packing is not None and unchanged:
-            seed = replace(seed, tree=present.state.tree)
         recent = {path: stat.S_IMODE(kept[path]) for path in (walk.recent if walk else ()) if path in kept}
         return replace(present, seed=seed, recent={**recent, **_recent(scan.present, started)})
 
@@ -167,7 +178,9 @@ class Snapshots:
         """The user's index, judged while the folders of its files are walked."""
         paths, judging = seed_index(self._repository, user, self._config, index, scanner.begin)
         try:
-            walk = scanner.walk(folders_of(paths), since)
+            folders = folders_of(paths)
+            ahead = list_ahead(self._repository.root.path, folders, since) if len(paths) >= _MANY else None
+            walk = scanner.walk(folders, since, ahead)
         finally:
             judging.wait()
         seed = judging.result()
@@ -177,11 +190,21 @@ class Snapshots:
         return seed, walk
 
     def _updated(
-        self, index: Path, base: Commit | None, details: Details, scan: Scan, *, started: int, control: Control
+        self,
+        index: Path,
+        base: Commit | None,
+        details: Details,
+        scan: Scan,
+        *,
+        started: int,
+        control: Control,
+        tree: str | None = None,
     ) -> Present:
-        self._update(index, scan, control)
+        """What a scan has found, stored; `tree`: that of the index, if that is known and nothing differs from it."""
+        if tree is None:
+            self._update(index, scan, control)
         os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
-        tree = self._git.text("write-tree", index=index)
+        tree = tree or self._git.text("write-tree", index=index)
         details = self._details(details, scan, self._folders_in(tree), scan.present)
         failpoint("files.objects_written")
         return Present(TreeState(tree, details), self._repository.store_details(details), index, base)
@@ -422,8 +445,9 @@ class Snapshots:
             if seed.packing is not None:
                 seed.packing.result()
             others = all_roots(self._repository)  # what was borrowed for them before is not any more
-            complete = commit.tree == seed.tree and not others
-            own_objects(self._repository, [commit.oid, commit.details, *others], contents=not complete)
+            stored = [commit.oid, commit.outer, commit.details]
+            if others or commit.tree != seed.tree or not are_own(self._repository, stored):
+                own_objects(self._repository, [commit.oid, commit.details, *others])
         except GitError:
             return False
         self._repository.borrow(None)

@@ -15,13 +15,19 @@ from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import FilesBusyError
-from timeleap.features.files import seed
+from timeleap.features.files import folder_list, seed, snapshot
 from timeleap.features.files.git import Git
 from timeleap.features.files.records import Control, FilesConfig
 from timeleap.features.files.roots import Root
 from timeleap.features.files.seed import UnseededError, read_index
 from timeleap.features.files.stored import repositories
 from timeleap.features.files.tree import FileTree
+
+
+@pytest.fixture(autouse=True)
+def _folders_are_listed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of large trees are; the other tests of files, whose trees are small, do without."""
+    monkeypatch.setattr(snapshot, "_MANY", 0)
 
 
 def committed(root: Path, *, packed: bool = True) -> None:
@@ -449,3 +455,45 @@ def test_what_only_the_first_snapshot_of_other_settings_borrowed_becomes_ours_to
     put(root, a="3", b_log="4")
     go_back(open_tree(), taken)
     assert ((root / "a").read_text(), (root / "b.log").read_text()) == ("1", "2")
+
+
+def details_of(tree: FileTree, home: Path) -> tuple[str, str]:
+    """A first snapshot's tree and the document that goes with it."""
+    taken = tree.snapshot().snapshot_id
+    (repository,) = repositories(home)
+    shown = git(repository.path, "cat-file", "-p", "refs/timeleap/s1/1:details")
+    return taken, shown
+
+
+def entangled(root: Path, outside: Path) -> None:
+    """A committed tree with all that a folder can hold; since then a folder of it became a link."""
+    put(root, a__b__file="1", c="2", d__e="3", gone__x="4", outer__x="5")
+    (root / "d/link").symlink_to("../c")
+    (root / b"odd\xff".decode("utf-8", "surrogateescape")).mkdir()
+    (root / b"odd\xff/na\nme".decode("utf-8", "surrogateescape")).write_text("6")
+    (root / "c").chmod(0o640)
+    committed(root)
+    shutil.rmtree(root / "gone")
+    os.mkfifo(root / "d/fifo")
+    (root / "new/empty").mkdir(parents=True)
+    (root / "a").rename(outside / "a")
+    (root / "a").symlink_to(outside / "a")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes names and files that only POSIX has")
+@pytest.mark.parametrize("way", ["in this process", "no process"])
+def test_folders_are_the_same_whoever_lists_them(
+    open_tree: Opener, root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+):
+    (tmp_path / "outside").mkdir()
+    entangled(root, tmp_path / "outside")
+    ahead = details_of(open_tree(), home)
+    shutil.rmtree(home)
+    home.mkdir()
+    if way == "no process":
+        monkeypatch.setattr(folder_list, "__file__", "/nowhere.py")
+    else:
+        monkeypatch.setattr(snapshot, "_MANY", 1000)
+    snapshot._listings_of_roots.clear()
+    assert details_of(open_tree(), home) == ahead
+    assert '"d/fifo":"special"' in ahead[1].replace(" ", "")
