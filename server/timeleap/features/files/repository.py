@@ -54,8 +54,8 @@ _UNUSABLE: Final = re.compile(r"/(?:\.\.?|\.git)?(?:/|\Z)", re.IGNORECASE)  # se
 _FORBIDDEN: Final = "\0\\:" if os.name == "nt" else "\0"
 _OID: Final = re.compile(r"[0-9a-f]{40}")
 _NO_OBJECT: Final = "0" * 40
-_packing: Final = set[Path]()
-"""Repositories that this process packs now: tens of thousands of new files take longer than `WAIT_SECONDS`."""
+_PACKING: Final = "packing"
+"""There while the holder of the lock packs: tens of thousands of new files take longer than `WAIT_SECONDS`."""
 
 
 class Details(Struct, frozen=True):
@@ -207,14 +207,14 @@ class Repository:
             self.release()
 
     @contextmanager
-    def lock_to_pack(self) -> Iterator[None]:
-        """Hold the lock for work in the background, which this process's snapshots wait for however long it takes."""
-        with self.lock():
-            _packing.add(self.path)
-            try:
-                yield
-            finally:
-                _packing.discard(self.path)
+    def packing(self) -> Iterator[None]:
+        """Work that others wait for however long it takes, in this process or another; the lock is held."""
+        mark = self.path / _PACKING
+        mark.touch()
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
 
     def hold(self) -> None:
         """Keep the lock, which is held, until a `release` more."""
@@ -229,12 +229,13 @@ class Repository:
         until = time.monotonic() + WAIT_SECONDS
         with storage_errors("lock the snapshots of a folder", self.path):
             while not self._file_lock.try_acquire():
-                if self.path in _packing:
+                if (self.path / _PACKING).exists():
                     until = time.monotonic() + WAIT_SECONDS
                 if time.monotonic() >= until or control.cancelled():
                     message = f"a snapshot of {self.root.path} is being taken or restored: try again"
                     raise FilesBusyError(message)
                 time.sleep(_PAUSE_SECONDS)
+            (self.path / _PACKING).unlink(missing_ok=True)  # of a process that was killed
         self.git.alternate = self.origin().get("alternate")  # another process may have borrowed, or owned, since
 
     # Documents

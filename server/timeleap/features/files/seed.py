@@ -440,7 +440,10 @@ def pack(repository: Repository) -> None:
     """
     own_everything(repository)
     if _many_loose(repository.path):
-        with repository.lock_to_pack():  # else what is being removed for good meanwhile could get into the new pack
+        with (
+            repository.lock(),
+            repository.packing(),
+        ):  # else what is being removed for good meanwhile could get into the new pack
             repository.git.run("repack", "--geometric=2", "-d", "-q", "-n", "--window-memory=64m")
 
 

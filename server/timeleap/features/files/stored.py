@@ -68,9 +68,10 @@ def sweep(repository: Repository) -> None:
         if (index := _INDEX.fullmatch(name)) is not None and index[1] not in live:
             (repository.path / name).unlink(missing_ok=True)
     wait_for_packing(repository.path)  # it would pack what is about to go
-    repository.git.run("prune", "--expire=now")
-    repository.git.run("repack", "-a", "-d", "-l", "-q", "-n", "--window=0")
-    repository.git.run("prune", "--expire=now")
+    with repository.packing():
+        repository.git.run("prune", "--expire=now")
+        repository.git.run("repack", "-a", "-d", "-l", "-q", "-n", "--window=0")
+        repository.git.run("prune", "--expire=now")
 
 
 def remove_session(home: Path, session_uid: str) -> None:

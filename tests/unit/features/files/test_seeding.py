@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -323,13 +326,34 @@ def test_nothing_is_packed_while_something_is_removed_for_good(
         seed.pack(other)
 
 
-def test_a_snapshot_waits_for_the_packing_of_its_own_process(
-    tree: FileTree, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("timeleap.features.files.repository.WAIT_SECONDS", 0.05)
+HOLDER = """
+import sys
+from pathlib import Path
+from timeleap.features.files.stored import repositories
+(repository,) = repositories(Path(sys.argv[1]))
+with repository.lock(), repository.packing():
+    print("packing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def packing(tree: FileTree, root: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that packs until its stdin ends."""
     put(root, a="1")
     tree.snapshot()
-    (repository,) = repositories(home)
+    command = [sys.executable, "-c", HOLDER, str(home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "packing\n"
+        yield process
+        process.kill()
+
+
+def test_a_snapshot_waits_for_the_packing_of_another_process(
+    tree: FileTree, packing: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("timeleap.features.files.repository.WAIT_SECONDS", 0.05)
     looks, waited = list[float](), threading.Event()
 
     def cancelled() -> bool:
@@ -339,10 +363,20 @@ def test_a_snapshot_waits_for_the_packing_of_its_own_process(
         return False
 
     with ThreadPoolExecutor() as pool:
-        with repository.lock_to_pack():
-            taking = pool.submit(tree.snapshot, Control(cancelled=cancelled))
-            assert waited.wait(60)
+        taking = pool.submit(tree.snapshot, Control(cancelled=cancelled))
+        assert waited.wait(60)
+        packing.communicate("", timeout=60)
         assert taking.result(60).changed == 0
+
+
+def test_packing_that_was_killed_makes_nobody_wait(
+    tree: FileTree, home: Path, packing: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+):
+    packing.kill()
+    packing.wait(60)
+    tree.snapshot()
+    monkeypatch.setattr("timeleap.features.files.repository.WAIT_SECONDS", 0.05)
+    (repository,) = repositories(home)
     with repository.lock(), pytest.raises(FilesBusyError):
         tree.snapshot()
 
