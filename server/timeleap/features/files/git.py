@@ -89,12 +89,14 @@ class Git:
 
     Attributes:
         alternate: An object folder of somebody else's from which objects may be read; None for none.
+        excludes_file: The user's own ignore file for all repositories; None for that of git's default place.
     """
 
     def __init__(self, repository: Path, root: Path, *, settings: Sequence[str] = ()) -> None:
         self.repository = repository
         self.root = root
         self.alternate: str | None = None
+        self.excludes_file: str | None = None
         self._settings = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
 
     def start(
@@ -114,7 +116,8 @@ class Git:
             environment["GIT_INDEX_FILE"] = str(index)
         if borrowing and self.alternate is not None:
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self.alternate
-        arguments = ["git", *self._settings, *command]
+        excludes = [] if self.excludes_file is None else ["-c", f"core.excludesFile={self.excludes_file}"]
+        arguments = ["git", *self._settings, *excludes, *command]
         try:
             return subprocess.Popen(
                 arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
@@ -252,17 +255,28 @@ def _piped(stream: IO[bytes] | None) -> IO[bytes]:
     return stream
 
 
-def quiet_query(root: Path, *command: str) -> bytes:
+def quiet_query(root: Path, *command: str, settings_of_user: bool = False) -> bytes:
     """The output of a command that only reads, in the user's own repository at `root`.
+
+    Args:
+        root: A folder.
+        command: Of git.
+        settings_of_user: With what the user has set for all repositories.
 
     Raises:
         GitError: It failed; that of a folder without a repository, too.
     """
+    environment = _environment()
+    if settings_of_user:
+        for name in ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL"):
+            del environment[name]
+            if name in os.environ:
+                environment[name] = os.environ[name]
     settings = [
         part for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}") for part in ("-c", setting)
     ]
     arguments = ["git", *settings, *command]
-    done = subprocess.run(arguments, cwd=root, capture_output=True, check=False, env=_environment())
+    done = subprocess.run(arguments, cwd=root, capture_output=True, check=False, env=environment)
     if done.returncode:
         raise GitError(command[0], done.returncode, done.stderr)
     return done.stdout

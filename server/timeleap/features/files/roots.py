@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from timeleap.errors import FilesUnavailableError
 from timeleap.features.files.git import GitError, quiet_query
+from timeleap.features.files.records import to_text
 
 FOLDER: Final = "files"
 """The folder of the home that holds the repositories of snapshots, one for each root."""
@@ -111,6 +112,16 @@ def find_user_repository(root: Path) -> UserRepository | None:
         at_root=not prefix,
         sha1=object_format == "sha1",
     )
+
+
+def find_excludes_file(root: Path) -> str | None:
+    """The ignore file that the user has set (`core.excludesFile`); None if that is not set, or is not a file."""
+    try:
+        found = quiet_query(root, "config", "--type=path", "--get", "core.excludesFile", settings_of_user=True)
+    except (GitError, OSError, subprocess.SubprocessError):
+        return None
+    path = os.path.join(root, to_text(found.removesuffix(b"\n")))  # noqa: PTH118  (a name may have any bytes)
+    return path if os.path.isfile(path) else None
 
 
 def ignored_by_parents(root: Path) -> list[bytes]:

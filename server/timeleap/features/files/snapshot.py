@@ -28,7 +28,7 @@ from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import GitError, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
-from timeleap.features.files.roots import UserRepository, find_user_repository, ignored_by_parents
+from timeleap.features.files.roots import UserRepository, find_excludes_file, find_user_repository, ignored_by_parents
 from timeleap.features.files.scanner import (
     RACY_NS,
     TEMPORARY,
@@ -102,6 +102,7 @@ class Snapshots:
             FilesTooLargeError, FilesUnavailableError, StorageFailureError, CancelledError: Nothing was changed.
         """
         self.sweep()
+        self._git.excludes_file = find_excludes_file(self._repository.root.path)
         self._repository.write_exclude(self._patterns())
         try:
             found = self._repository.find_index()

@@ -106,6 +106,25 @@ def test_what_cannot_be_taken_in_is_named(open_tree: Opener, root: Path):
     assert taken.skipped == (Skipped("d/fifo", "special"), Skipped("fifo", "special"), Skipped("large", "tooLarge"))
 
 
+@pytest.mark.parametrize("kind", ["file", "gone", "fifo"])
+def test_what_the_user_ignores_everywhere_is_left_out(
+    tree: FileTree, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    """A place that holds no ignore file changes nothing, and nobody waits for it."""
+    place = tmp_path / "ign\u00f6re"
+    if kind == "file":
+        place.write_text(".idea/\n")
+    elif kind == "fifo":
+        os.mkfifo(place)
+    (tmp_path / "settings").write_text(f"[core]\n\texcludesFile = {place}\n[core]\n\thooksPath = /nowhere\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "settings"))
+    put(root, src="1", _idea__own="2")
+    taken = tree.snapshot()
+    put(root, _idea__own="changed", src="2")
+    go_back(tree, taken.snapshot_id)
+    assert (root / ".idea/own").read_text() == ("changed" if kind == "file" else "2")
+
+
 def test_ignored_files_are_left_out_unless_they_are_to_be_included(open_tree: Opener, root: Path):
     put(root, _gitignore="*.log\nbuild/\n", a_log="1", build__x="2", build__y_log="3", src="4")
     plain, included = open_tree(), open_tree(include_ignored=("build/",))
