@@ -120,8 +120,8 @@ def find_excludes_file(root: Path) -> str | None:
         found = quiet_query(root, "config", "--type=path", "--get", "core.excludesFile", settings_of_user=True)
     except (GitError, OSError, subprocess.SubprocessError):
         return None
-    path = os.path.join(root, to_text(found.removesuffix(b"\n")))  # noqa: PTH118  (a name may have any bytes)
-    return path if os.path.isfile(path) else None
+    path = root / to_text(found.removesuffix(b"\n"))
+    return str(path) if path.is_file() else None
 
 
 def ignored_by_parents(root: Path) -> list[bytes]:
