@@ -1,14 +1,11 @@
-"""`timeleap`, also as `python -m timeleap`.
-
-`serve` goes straight to the protocol edge, past the command line's libraries: editors start it, and wait for it.
-"""
+"""`timeleap`, also as `python -m timeleap`; `serve` and `hook`, which programs wait for, load no command line."""
 
 from __future__ import annotations
 
 import gc
 import sys
 
-from timeleap import interrupt
+from timeleap import __version__, interrupt
 
 TYPE_CHECKING = False  # see `timeleap/__init__.py`
 if TYPE_CHECKING:
@@ -23,8 +20,6 @@ def main() -> int:
     interrupt.quiet()
     arguments = sys.argv[1:]
     if arguments == ["--version"]:  # the command line answers it in every other place
-        from timeleap.version import __version__
-
         sys.stdout.write(f"timeleap {__version__}\n")
         return 0
     position = command_position(arguments)
@@ -36,20 +31,22 @@ def main() -> int:
         code = serve.main(arguments[:position] + arguments[position + 1 :])
         interrupt.quiet()  # the event loop's own handler is gone with it
         return code
+    name = None if position is None else arguments[position]
+    if name == "hook" and "--help" not in arguments:
+        from timeleap.mirrors.hooks.hook import main as hook
+
+        return hook(arguments)
     from timeleap.cli.app import main as command_line
 
-    return command_line(None if position is None else arguments[position])
+    return command_line(name)
 
 
 def command_position(arguments: Sequence[str]) -> int | None:
     """Where the command stands among the arguments: the first one that is neither an option nor an option's value."""
     position = 0
-    while position < len(arguments):
-        argument = arguments[position]
-        if not argument.startswith("-"):
-            return position
-        position += 2 if argument in GLOBAL_OPTIONS_WITH_VALUE else 1
-    return None
+    while position < len(arguments) and arguments[position].startswith("-"):
+        position += 2 if arguments[position] in GLOBAL_OPTIONS_WITH_VALUE else 1
+    return position if position < len(arguments) else None
 
 
 if __name__ == "__main__":

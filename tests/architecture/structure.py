@@ -28,8 +28,8 @@ NOTIFICATION = re.compile(r"/(did[A-Z]\w*|compactionSuggested|warning|summarize)
 METHOD_PREFIX = re.compile(r"(session|context|files|approval)/\Z")
 HANDLERS = re.compile(r"(^|/)(handlers|methods)(/|\w*\.py$)")
 
-ROOMS_OUTSIDE_THE_CORE = {"adapters", "api", "features", "cli"}
-LATER_ROOMS = ("features/files/", "adapters/")  # each has a budget of its own
+ROOMS_OUTSIDE_THE_CORE = {"adapters", "api", "features", "cli", "mirrors"}
+LATER_ROOMS = ("features/files/", "adapters/", "mirrors/")  # each has a budget of its own
 SMALL = 80  # lines
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -122,6 +122,9 @@ class Structure:
             counted["core"] += module.lines * module.in_core
             counted[module.room or "leaves"] += module.lines
         return dict(counted)
+
+    def modules_in_sums(self) -> list[str]:
+        return [module.rel for module in self.modules if not module.rel.startswith(LATER_ROOMS)]
 
     def small_modules(self) -> list[str]:
         return [module.rel for module in self.modules if module.lines < SMALL and not module.is_package]

@@ -31,15 +31,16 @@ _MODULES = {
         *("storage", "prune", "redact"),
     ),
     "settings": ("config",),
+    "timeleap.mirrors.hooks.commands": ("agents", "hook"),
     "calling": ("call", "schema", "serve"),
 }
-"""The commands of each module, in the order of the overview."""
+"""The commands of each module, here or elsewhere, in the order of the overview."""
 
 
 def modules(command: str | None = None) -> list[Commands]:
     """The modules that `command` needs, so that a person does not wait for all the others; else all of them."""
     needed = [name for name, commands in _MODULES.items() if command in commands]
-    return [importlib.import_module(f"timeleap.cli.{name}").app for name in needed or _MODULES]
+    return [importlib.import_module(name if "." in name else f"timeleap.cli.{name}").app for name in needed or _MODULES]
 
 
 def application(command: str | None = None) -> typer.Typer:

@@ -1,0 +1,126 @@
+"""The agents that can call Timeleap: where their hooks are set, in which form, and why others cannot."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+_WRITING_TOOLS: Final = "^(Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch|mcp__.*)$"
+"""Tools after which files may differ. A tool that is not named here costs the agent nothing, and what it wrote is in
+the snapshot of the next prompt."""
+
+_PROMPT_SECONDS: Final = 15
+_SECONDS: Final = 5
+"""After how long the agent ends our command: it ends by itself before that (`hook.py`)."""
+
+
+class SettingsPlace(NamedTuple):
+    """Where a settings file is.
+
+    Attributes:
+        base: The folder that the person chose; links on the way to it are theirs.
+        parts: The names from there to the file, none of which may be a link.
+    """
+
+    base: Path
+    parts: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        return self.base.joinpath(*self.parts)
+
+
+class Agent(NamedTuple):
+    """An agent whose hooks are proven.
+
+    Attributes:
+        name: What it is called on our command line.
+        title: What it is called elsewhere.
+        program: Its command.
+        variable: What names its folder in the environment.
+        folder: Its folder, in the person's or in a project's.
+        user_file, project_file: Its settings files in there. Those of a project are the person's own where the agent has
+            such: the command names a program of this machine.
+        events: The events whose hook we are, and which tools they are about.
+        note: What else a person has to do, or to know.
+    """
+
+    name: str
+    title: str
+    program: str
+    variable: str
+    folder: str
+    user_file: str
+    project_file: str
+    events: Mapping[str, str | None]
+    note: str
+
+    def place(self, project: Path | None, environ: Mapping[str, str]) -> SettingsPlace:
+        """The settings file of the person, or of a project."""
+        if project is not None:
+            return SettingsPlace(project, (self.folder, self.project_file))
+        if chosen := environ.get(self.variable):
+            return SettingsPlace(Path(chosen).expanduser().absolute(), (self.user_file,))
+        return SettingsPlace(Path.home(), (self.folder, self.user_file))
+
+    def entries(self, command: str) -> dict[str, Any]:
+        """What is added to the hooks of each event."""
+        return {event: self._entry(event, command) for event in self.events}
+
+    def _entry(self, event: str, command: str) -> dict[str, Any]:
+        matcher = self.events[event]
+        timeout = _PROMPT_SECONDS if event == "UserPromptSubmit" else _SECONDS
+        handler = {"type": "command", "command": command, "timeout": timeout}
+        return {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
+
+    def owns(self, handler: object) -> bool:
+        """Whether a hook was added by us: its command is Timeleap's `hook` for this agent, wherever Timeleap is."""
+        command = handler.get("command") if isinstance(handler, dict) else None
+        try:
+            words = shlex.split(command) if isinstance(command, str) else []
+        except ValueError:
+            return False
+        program = words[:-2]
+        if words[-2:] != ["hook", self.name] or not program:
+            return False
+        return os.path.basename(program[0]) == "timeleap" or program[1:4] == ["-P", "-m", "timeleap"]  # noqa: PTH119
+
+
+_EVENTS: Final[Mapping[str, str | None]] = {"UserPromptSubmit": None, "PostToolUse": _WRITING_TOOLS, "Stop": None}
+
+AGENTS: Final = {
+    agent.name: agent
+    for agent in (
+        Agent(
+            name="claude-code",
+            title="Claude Code",
+            program="claude",
+            variable="CLAUDE_CONFIG_DIR",
+            folder=".claude",
+            user_file="settings.json",
+            project_file="settings.local.json",
+            events={**_EVENTS, "SessionEnd": None},
+            note="Sessions that run already go on without it: Claude Code reads its hooks when it starts.",
+        ),
+        Agent(
+            name="codex",
+            title="Codex",
+            program="codex",
+            variable="CODEX_HOME",
+            folder=".codex",
+            user_file="hooks.json",
+            project_file="hooks.json",
+            events=_EVENTS,
+            note="Codex runs no new hook before you have trusted it: start it, type /hooks, and trust those of Timeleap.",
+        ),
+    )
+}
+
+REFUSED: Final = {
+    "gemini": "Timeleap does not read the sessions of Gemini CLI yet, so its hooks would have nothing to belong to.",
+    "cursor": "what Cursor tells a hook of its sessions is not proven, and Timeleap does not read them.",
+}
+"""Agents that are asked for and cannot be had, and why."""

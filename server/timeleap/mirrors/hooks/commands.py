@@ -1,0 +1,233 @@
+"""Commands about the hooks of agents: `agents` with its `install`, `uninstall`, `list`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from timeleap.cli.command import FAILED, DryRun, Yes, command, subcommands
+from timeleap.cli.formatting import safe
+from timeleap.cli.parameters import Argument, Commands, Option, Registered
+from timeleap.cli.terminal import Exit, Terminal, UsageError
+from timeleap.mirrors.hooks.agents import AGENTS, REFUSED, Agent
+from timeleap.mirrors.hooks.hook import main as tell
+from timeleap.mirrors.hooks.settings_file import (
+    HookSettings,
+    SettingsChange,
+    UnsafeSettingsError,
+    installed,
+    read,
+    with_hooks,
+)
+from timeleap.service import config
+
+app = Commands("Other agents")
+agents = subcommands(
+    app, "agents", "Let other agents' sessions appear here, with undo of their files.", app.panel or ""
+)
+
+_VERSION_SECONDS: Final = 10.0
+_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
+
+Name = Annotated[
+    Literal["claude-code", "codex", "gemini", "cursor"],
+    Argument(metavar="AGENT", help="claude-code or codex."),
+]
+Project = Annotated[
+    bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
+]
+
+
+@command(agents)
+def install(
+    terminal: Terminal, agent: Name, project: Project = False, yes: Yes = False, dry_run: DryRun = False
+) -> None:
+    """Have an agent call Timeleap at each prompt and after tools that write; shows the change and asks first.
+
+    From then on its sessions appear here, with a checkpoint and a snapshot of the files at each prompt. Other hooks and
+    settings stay as they are.
+
+    Examples:
+        timeleap agents install claude-code
+        timeleap agents install claude-code --project --yes
+    """
+    chosen = _chosen(agent)
+    settings = _settings(terminal, chosen, project)
+    line = hook_command(chosen, _home(terminal))
+    try:
+        change = settings.plan_install(line)
+        if _agreed(terminal, settings, change, "Change it?", yes=yes, dry_run=dry_run):
+            settings.carry_out(change, install=True)
+            terminal.answer(_told(settings, change), hint=f"installed in {settings.place.path}. {chosen.note}")
+        elif not dry_run:
+            terminal.hint(f"{chosen.title} calls Timeleap already, as {settings.place.path} says")
+    except UnsafeSettingsError as error:
+        _refuse(terminal, settings, str(error), with_hooks(chosen, line, None))
+
+
+@command(agents)
+def uninstall(
+    terminal: Terminal, agent: Name, project: Project = False, yes: Yes = False, dry_run: DryRun = False
+) -> None:
+    """Take Timeleap's hooks out of an agent's settings: what was there before is there again, byte for byte.
+
+    If the file was changed since, only the hooks go. Sessions that are here stay.
+
+    Example:
+        timeleap agents uninstall claude-code
+    """
+    settings = _settings(terminal, _chosen(agent), project)
+    try:
+        change = settings.plan_uninstall()
+        if _agreed(terminal, settings, change, "Change it?", yes=yes, dry_run=dry_run):
+            settings.carry_out(change, install=False)
+            terminal.answer(_told(settings, change), hint=f"taken out of {settings.place.path}")
+        elif not dry_run:
+            terminal.hint(f"no hook of Timeleap's is in {settings.place.path}")
+    except UnsafeSettingsError as error:
+        _refuse(terminal, settings, str(error), None)
+
+
+@command(agents, "list")
+def list_(terminal: Terminal) -> None:
+    """Say of each agent whether its hooks are installed, for you and for this folder, and which version is there.
+
+    Example:
+        timeleap agents list --json
+    """
+    rows = [_listed(terminal, agent) for agent in AGENTS.values()]
+    rows += [{"agent": name, "supported": False, "problem": reason} for name, reason in REFUSED.items()]
+    columns = ("agent", "version", "for you", "this folder", "settings")
+    terminal.records(rows, columns, _row)
+
+
+def _row(found: dict[str, Any]) -> tuple[object, ...]:
+    if not found["supported"]:
+        return (found["agent"], "", "not supported", "not supported", found["problem"])
+    user, project = found["user"], found["project"]
+    words = [place.get("problem") or ("installed" if place["installed"] else "no") for place in (user, project)]
+    return (found["agent"], found["version"] or "not found", *words, user["path"])
+
+
+def _listed(terminal: Terminal, agent: Agent) -> dict[str, Any]:
+    told: dict[str, Any] = {"agent": agent.name, "supported": True, "version": found_version(agent.program)}
+    for name, project in (("user", False), ("project", True)):
+        settings = _settings(terminal, agent, project)
+        told[name] = {"path": os.fsdecode(settings.place.path), "installed": False}
+        try:
+            content = read(settings.place)
+        except UnsafeSettingsError as error:
+            told[name]["problem"] = str(error)
+        else:
+            told[name]["installed"] = content is not None and bool(installed(agent, content.text))
+    return told
+
+
+def found_version(program: str) -> str | None:
+    """The version that an agent's program says it has; None where there is no such program, or it does not say."""
+    path = shutil.which(program)
+    if path is None:
+        return None
+    try:
+        ran = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(ran.stdout[:1000].decode(errors="replace"))
+    return match and match[0][:40]
+
+
+def hook_command(agent: Agent, home: Path) -> str:
+    """The command line that an agent is to run: this Timeleap, on this store.
+
+    Raises:
+        UsageError: It cannot be written into a settings file.
+    """
+    started = Path(sys.argv[0]).absolute()
+    if started.name == "timeleap" and os.access(started, os.X_OK):
+        words = [str(started)]
+    else:  # -P: the folder in which an agent works may hold modules of anybody's
+        words = [sys.executable, "-P", "-m", "timeleap"]
+    line = shlex.join([*words, "--home", str(home), "hook", agent.name])
+    if not line.isprintable():
+        raise UsageError(f"a command cannot be written with this path: {line!r}")
+    return line
+
+
+def hook(terminal: Terminal | None, arguments: Sequence[str]) -> None:
+    """Tell Timeleap of an event of an agent, which is read from the standard input: what `agents install` has them run.
+
+    Says nothing and ends with 0, whatever happens: an agent is never held up. What went wrong is in hooks/hook.log in
+    the store's directory.
+    """
+    # `timeleap.__main__` goes there without loading any of this; only other ways in come here.
+    home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
+    raise Exit(tell([*home, "hook", *arguments]))
+
+
+app.members.append(Registered("hook", hook, None, app.panel, raw=True))
+
+
+def _chosen(name: str) -> Agent:
+    if name in REFUSED:
+        raise UsageError(f"{name} is not supported: {REFUSED[name]}")
+    if sys.platform == "win32":
+        raise UsageError("hooks are not available on Windows yet: Timeleap's own process cannot be reached fast enough")
+    return AGENTS[name]
+
+
+def _home(terminal: Terminal) -> Path:
+    return Path(terminal.home or os.environ.get("TIMELEAP_HOME") or config.default_home()).expanduser().absolute()
+
+
+def _settings(terminal: Terminal, agent: Agent, project: bool) -> HookSettings:
+    return HookSettings(agent, agent.place(Path.cwd() if project else None, os.environ), _home(terminal))
+
+
+def _agreed(
+    terminal: Terminal, settings: HookSettings, change: SettingsChange, question: str, *, yes: bool, dry_run: bool
+) -> bool:
+    if change.changes:
+        terminal.say(f"The change to {settings.place.path}:", *(safe(line) for line in _diff(settings, change)))
+    return terminal.consents(_told(settings, change), question, yes=yes, dry_run=dry_run, goes=change.changes)
+
+
+def _told(settings: HookSettings, change: SettingsChange) -> dict[str, Any]:
+    return {
+        "agent": settings.agent.name,
+        "path": os.fsdecode(settings.place.path),
+        "changed": change.changes,
+        "diff": "\n".join(_diff(settings, change)),
+    }
+
+
+def _diff(settings: HookSettings, change: SettingsChange) -> list[str]:
+    before = "" if change.before is None else change.before.text
+    after = "" if change.after is None else change.after.decode()
+    name = os.fsdecode(settings.place.path)
+    old, new = (name if text else os.devnull for text in (before, after))
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm=""))
+
+
+def _refuse(terminal: Terminal, settings: HookSettings, why: str, text: str | None) -> None:
+    path = os.fsdecode(settings.place.path)
+    lines = [f"{why}. Nothing was written."]
+    if text is None:
+        lines.append(f"Take the hooks whose command ends with `hook {settings.agent.name}` out of {path} yourself.")
+    else:
+        lines += [f"You can put this into {path} yourself; what is in hooks already stays:", *text.splitlines()]
+    terminal.fail(lines, {"kind": "settings", "message": lines[0], "path": path, "text": text})
+    raise Exit(FAILED) from None

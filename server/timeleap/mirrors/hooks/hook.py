@@ -1,0 +1,282 @@
+"""`timeleap hook AGENT`: what an agent runs at its events. Tells the hooks' process of them, and never stands in the way.
+
+Always ends with 0 and says nothing, in time: an exit code, or words on the standard output, would mean something to the
+agent. An agent runs this at each prompt and after many tools, so it imports next to nothing (a test says what).
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import socket
+import stat
+import sys
+import time
+
+TYPE_CHECKING = False  # not imported from `typing`: that takes longer than most of what is done here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+SECONDS = 2.0
+"""How long an event may take all told."""
+FIRST_SECONDS = 10.0
+"""How long the first prompt of a session may take: its snapshot reads all files of the folder."""
+MAX_INPUT = 16 * 1024 * 1024
+"""Bytes of an event; a larger one is left alone."""
+MAX_LOG = 256 * 1024
+"""Bytes of the log; one that has grown larger is begun again."""
+UNREACHABLE_SECONDS = 60.0
+"""How long only prompts try to reach a process that did not answer: else each tool would have to wait for it."""
+
+FOLDER = "hooks"
+RECORD = "host.json"
+LOG = "hook.log"
+_UNREACHABLE = "unreachable"
+_MAX_LINE = 64 * 1024
+_LABEL = 200
+_PAUSE = 0.01
+_LAST_SECONDS = 0.2
+_POSSIBLE_EVENTS = {
+    "UserPromptSubmit": "prompt",
+    "PostToolUse": "tool",
+    "PostToolUseFailure": "tool",
+    "Stop": "stop",
+    "SessionEnd": "end",
+    "SessionStart": "start",
+}
+
+
+_GONE = "the hooks' process could not be reached in time"
+
+
+class _LeftAloneError(Exception):
+    """Nothing is done about an event; the message says why."""
+
+
+class _Deadline:
+    """The time by which the process ends, whatever happens."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.at = self.began + SECONDS
+        self.accepted = False  # whether the hooks' process has said that it has the event
+
+    def allow(self, seconds: float) -> None:
+        self.at = max(self.at, self.began + min(seconds, FIRST_SECONDS))
+
+    @property
+    def left(self) -> float:
+        return self.at - time.monotonic()
+
+    @property
+    def to_wait(self) -> float:
+        """Seconds to wait for somebody else, after which there is time to note what became of it; never none."""
+        return max(self.left - _LAST_SECONDS, _PAUSE)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Tell of the event on the standard input; ends the process with 0, at the latest at its deadline.
+
+    Args:
+        arguments: All of the command's: the last one is the agent's name, and `--home` counts.
+    """
+    deadline = _Deadline()
+    done = _thread.allocate_lock()
+    done.acquire()
+    reason = ["there was no time left"]
+
+    def work() -> None:
+        try:
+            reason[0] = _tell(_home(arguments), arguments[-1], deadline)
+        except BaseException as error:
+            reason[0] = str(error) if isinstance(error, _LeftAloneError) else f"{type(error).__name__}: {error}"
+        finally:
+            done.release()
+
+    # In a thread, since what it does may hang where nothing can interrupt it: a dead network folder, an open input.
+    _thread.start_new_thread(work, ())
+    while (left := deadline.left) > 0 and not done.acquire(timeout=left):
+        pass
+    if reason[0]:
+        # Briefly: where the thread hangs on the store's folder, so does this.
+        logged = _thread.allocate_lock()
+        logged.acquire()
+        _thread.start_new_thread(_log, (arguments, reason[0], logged))
+        logged.acquire(timeout=0.2)
+    os._exit(0)
+
+
+def _home(arguments: Sequence[str]) -> str:
+    if "--home" in arguments[:-1]:
+        return os.path.abspath(arguments[arguments.index("--home") + 1])  # noqa: PTH100  (pathlib is slow to load)
+    if chosen := os.environ.get("TIMELEAP_HOME"):
+        return os.path.abspath(chosen)  # noqa: PTH100
+    raise _LeftAloneError("no store is named: --home DIR, as `timeleap agents install` writes it")
+
+
+def _tell(home: str, agent: str, deadline: _Deadline) -> str:
+    """Hand the event over; returns what is to be logged, nothing if all is well."""
+    event = read_event(agent, _input())
+    unreachable = os.path.join(home, FOLDER, _UNREACHABLE)  # noqa: PTH118
+    if event["event"] != "prompt" and _age(unreachable) < UNREACHABLE_SECONDS:
+        return ""
+    started = False
+    try:
+        while deadline.left > _LAST_SECONDS:
+            answer = _ask(home, event, deadline)
+            if answer is not None:
+                return str(answer.get("problem") or "")
+            if not started:
+                started = True
+                if event["event"] == "prompt":
+                    deadline.allow(FIRST_SECONDS)
+                _start(home)
+            time.sleep(_PAUSE)
+    finally:
+        _note(unreachable, not deadline.accepted)
+    return "the hooks' process did not answer in time; what it has accepted goes on" if deadline.accepted else _GONE
+
+
+def read_event(agent: str, data: bytes) -> dict[str, Any]:
+    """The event that an agent tells, as `bridge/catchUp` takes it.
+
+    Raises:
+        _LeftAloneError: It is not one of those that are told on.
+        ValueError: It is no JSON.
+    """
+    if len(data) > MAX_INPUT:
+        raise _LeftAloneError(f"the event has more than {MAX_INPUT} bytes")
+    told = json.loads(data)
+    if not isinstance(told, dict):
+        raise _LeftAloneError("the event is no JSON object")
+    name, path, folder = told.get("hook_event_name"), told.get("transcript_path"), told.get("cwd")
+    event = _POSSIBLE_EVENTS.get(name) if isinstance(name, str) else None
+    if event is None:
+        raise _LeftAloneError("the event is not one that counts")
+    if not isinstance(path, str) or not os.path.isabs(path):  # noqa: PTH117
+        raise _LeftAloneError("the event names no transcript")
+    members: dict[str, Any] = {"kind": agent, "event": event, "path": path}
+    if isinstance(folder, str) and os.path.isabs(folder):  # noqa: PTH117
+        members["cwd"] = folder
+    tool = told.get("tool_name")
+    if event == "tool" and isinstance(tool, str):
+        members["toolName"] = tool[:_LABEL]
+    return members
+
+
+def _input() -> bytes:
+    read, size = [], 0
+    while size <= MAX_INPUT and (part := os.read(0, 1 << 20)):
+        read.append(part)
+        size += len(part)
+    return b"".join(read)
+
+
+def _ask(home: str, event: dict[str, Any], deadline: _Deadline) -> dict[str, Any] | None:
+    """The answer to an event; None if nobody is there to give one."""
+    record = _record(home)
+    if record is None:
+        return None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.settimeout(deadline.to_wait)
+            connection.connect(record["address"])
+            if not _is_ours(connection):
+                return None
+            connection.sendall(json.dumps({"token": record["token"], **event}).encode() + b"\n")
+            received = b""
+            while len(received) <= _MAX_LINE:
+                connection.settimeout(deadline.to_wait)
+                part = connection.recv(4096)
+                if not part:
+                    return None
+                received += part
+                *lines, received = received.split(b"\n")
+                for line in lines:
+                    answer = json.loads(line)
+                    deadline.accepted = True
+                    if answer.get("done"):
+                        return dict(answer)
+                    deadline.allow(float(answer.get("wait", 0.0)))
+        except (OSError, ValueError, AttributeError, TypeError):
+            return None
+    return None
+
+
+def _record(home: str) -> dict[str, Any] | None:
+    """How the hooks' process is reached, where what is there can be trusted: a socket of ours in a folder of ours."""
+    try:
+        with open(os.path.join(home, FOLDER, RECORD), "rb") as file:  # noqa: PTH118
+            record = json.loads(file.read(_MAX_LINE))
+        address, token = record["address"], record["token"]
+        folder, there = os.lstat(os.path.dirname(address)), os.lstat(address)  # noqa: PTH120
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    private = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    ours = folder.st_uid == there.st_uid == os.geteuid()
+    if not (private and ours and stat.S_ISSOCK(there.st_mode) and isinstance(token, str)):
+        return None
+    return {"address": address, "token": token}
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    if sys.platform != "linux":
+        return True  # the folder's permissions have to do
+    return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[4:8], sys.byteorder) == (
+        os.geteuid()
+    )
+
+
+def _start(home: str) -> None:
+    """Start the hooks' process, detached: it has nothing of ours open, and outlives us and the agent."""
+    log = _log_file(home)
+    arguments = [sys.executable, "-P", "-m", "timeleap.mirrors.hooks.host", "--home", home]
+    nowhere = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+    actions = [nowhere, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, log, 2)]
+    os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions, setsid=True)
+    os.close(log)
+
+
+def _age(path: str) -> float:
+    try:
+        return abs(time.time() - os.lstat(path).st_mtime)
+    except OSError:
+        return UNREACHABLE_SECONDS
+
+
+def _note(path: str, there: bool) -> None:
+    """Have an empty file at `path`, or none."""
+    try:
+        if there:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
+            os.utime(path, follow_symlinks=False)
+        else:
+            os.unlink(path)  # noqa: PTH108
+    except OSError:
+        pass
+
+
+def _log_file(home: str) -> int:
+    """The log, open for appending."""
+    folder = os.path.join(home, FOLDER)  # noqa: PTH118
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    path = os.path.join(folder, LOG)  # noqa: PTH118
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    log = os.open(path, flags, 0o600)
+    if os.fstat(log).st_size > MAX_LOG:
+        os.close(os.open(path, flags | os.O_TRUNC))
+    return log
+
+
+def _log(arguments: Sequence[str], reason: str, logged: Any) -> None:
+    try:
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {os.getpid()} {arguments[-1][:80]}: {reason[:1000]}"
+        log = _log_file(_home(arguments))
+        os.write(log, line.encode("utf-8", "backslashreplace").replace(b"\n", b" ") + b"\n")
+        os.close(log)
+    except (OSError, _LeftAloneError):
+        pass
+    finally:
+        logged.release()

@@ -1,0 +1,347 @@
+"""Settings files of agents: read with suspicion, edited in place, and put back as they were.
+
+What an installation changed is kept in `<home>/hooks/`, so that its undoing gives the very bytes back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from timeleap.errors import StorageFailureError
+from timeleap.mirrors.hooks import json_text
+from timeleap.mirrors.hooks.agents import Agent, SettingsPlace
+from timeleap.storage import durable
+
+MAX_BYTES: Final = 1024 * 1024
+"""The largest settings file that is edited."""
+_MOST_ENTRIES: Final = 64
+"""Hooks of ours that are taken out of a file at most: each takes a look at the whole of it."""
+_HOOKS: Final = "hooks"
+
+
+class UnsafeSettingsError(Exception):
+    """A settings file is left alone; the message says why."""
+
+
+class Content(NamedTuple):
+    """A settings file as it was read."""
+
+    data: bytes
+    mode: int
+
+    @property
+    def text(self) -> str:
+        return self.data.decode()
+
+
+class InstallRecord(NamedTuple):
+    """What an installation did.
+
+    Attributes:
+        before: The text that the file had; None if there was none.
+        after: The digest of what was written.
+        made: The members of the file that were not there before: `hooks`, and events of it.
+        made_folder: Whether there was no folder for it.
+    """
+
+    before: str | None
+    after: str
+    made: frozenset[str]
+    made_folder: bool
+
+
+def read(place: SettingsPlace) -> Content | None:
+    """The settings file, judged fit to be edited; None if there is none.
+
+    Raises:
+        UnsafeSettingsError: It is a link, no file, too large, not ours, not to be written, or no plain JSON.
+    """
+    folder = place.base
+    for name in place.parts[:-1]:
+        folder = folder / name
+        if (there := _look(folder)) is None:
+            return None
+        if stat.S_ISLNK(there.st_mode):
+            raise UnsafeSettingsError(f"{folder} is a link, which is not followed")
+        if not stat.S_ISDIR(there.st_mode):
+            raise UnsafeSettingsError(f"{folder} is no folder")
+    if (there := _look(place.path)) is None:
+        return None
+    _judge(place.path, there)
+    try:
+        data = durable.OpenFile(place.path).pread(0, MAX_BYTES + 1)
+    except (OSError, StorageFailureError) as error:
+        raise UnsafeSettingsError(f"{place.path} cannot be read: {error}") from None
+    if len(data) > MAX_BYTES:
+        raise UnsafeSettingsError(f"{place.path} is larger than {MAX_BYTES:,} bytes")
+    _judge_text(place.path, data)
+    return Content(data, stat.S_IMODE(there.st_mode))
+
+
+def _look(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UnsafeSettingsError(f"{path} cannot be looked at: {error}") from None
+
+
+def _judge(path: Path, there: os.stat_result) -> None:
+    problem = None
+    if stat.S_ISLNK(there.st_mode):
+        problem = "is a link, which is not followed"
+    elif not stat.S_ISREG(there.st_mode):
+        problem = "is no regular file"
+    elif there.st_nlink > 1:
+        problem = "has another name, too (a hard link), which would keep the old text"
+    elif sys.platform != "win32" and there.st_uid != os.geteuid():
+        problem = "belongs to another user"
+    elif not there.st_mode & stat.S_IWUSR:
+        problem = "is read-only"
+    elif there.st_size > MAX_BYTES:
+        problem = f"is larger than {MAX_BYTES:,} bytes"
+    if problem is not None:
+        raise UnsafeSettingsError(f"{path} {problem}")
+
+
+def _judge_text(path: Path, data: bytes) -> None:
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise UnsafeSettingsError(f"{path} begins with a byte order mark, which is no JSON")
+    try:
+        value = json_text.document(data.decode())
+    except UnicodeDecodeError:
+        raise UnsafeSettingsError(f"{path} is no UTF-8 text") from None
+    except ValueError as error:
+        raise UnsafeSettingsError(
+            f"{path} is no plain JSON, which has no comments and no commas at the end: {error}"
+        ) from None
+    if not isinstance(value, dict):
+        raise UnsafeSettingsError(f"{path} holds no JSON object")
+    hooks = value.get(_HOOKS, {})
+    if not isinstance(hooks, dict):
+        raise UnsafeSettingsError(f"{path}: hooks is no JSON object")
+    for event, groups in hooks.items():
+        if not isinstance(groups, list):
+            raise UnsafeSettingsError(f"{path}: hooks.{event} is no JSON array")
+
+
+def installed(agent: Agent, text: str) -> dict[str, list[str]]:
+    """The commands of ours in a settings file, by their events."""
+    hooks = json_text.document(text).get(_HOOKS, {})
+    found = {
+        event: [handler["command"] for group in groups for handler in _handlers(group) if agent.owns(handler)]
+        for event, groups in hooks.items()
+    }
+    return {event: commands for event, commands in found.items() if commands}
+
+
+def _handlers(group: object) -> list[Any]:
+    handlers = group.get("hooks") if isinstance(group, dict) else None
+    return handlers if isinstance(handlers, list) else []
+
+
+def with_hooks(agent: Agent, command: str, text: str | None) -> str:
+    """The text of a settings file with our hooks at the end of those that are there."""
+    if text is None:
+        return (
+            json.dumps({_HOOKS: {event: [entry] for event, entry in agent.entries(command).items()}}, indent=2) + "\n"
+        )
+    at = json_text.root(text)
+    if (hooks := json_text.member(text, at, _HOOKS)) is None:
+        missing = {event: [entry] for event, entry in agent.entries(command).items()}
+        return json_text.with_item(text, at, missing, _HOOKS)
+    for event, entry in agent.entries(command).items():
+        groups = json_text.member(text, hooks.value, event)
+        if groups is None:
+            text = json_text.with_item(text, hooks.value, [entry], event)
+        else:
+            text = json_text.with_item(text, groups.value, entry)
+    return text
+
+
+def members_made(agent: Agent, text: str | None) -> frozenset[str]:
+    """The members that `with_hooks` adds to a settings file besides the hooks themselves."""
+    hooks = None if text is None else json_text.document(text).get(_HOOKS)
+    return frozenset(agent.events) - frozenset(hooks or {}) | (frozenset() if hooks is not None else {_HOOKS})
+
+
+def without_hooks(agent: Agent, text: str, made: frozenset[str]) -> str:
+    """The text without our hooks, and without members that are empty now and that we had `made`."""
+    for _ in range(_MOST_ENTRIES):
+        shorter = _without_first(agent, text)
+        if shorter is None:
+            break
+        text = shorter
+    else:
+        raise UnsafeSettingsError(f"more than {_MOST_ENTRIES} hooks of {agent.title} call Timeleap")
+    at = json_text.root(text)
+    hooks = json_text.member(text, at, _HOOKS)
+    if hooks is None:
+        return text
+    for event in made - {_HOOKS}:
+        found, _ = json_text.items(text, hooks.value)
+        position = next((number for number, item in enumerate(found) if item.key == event), None)
+        if position is not None and not json_text.items(text, found[position].value)[0]:
+            text = json_text.without_item(text, hooks.value, position)
+    if _HOOKS in made and not json_text.items(text, hooks.value)[0]:
+        keys = [item.key for item in json_text.items(text, at)[0]]
+        text = json_text.without_item(text, at, keys.index(_HOOKS))
+    return text
+
+
+def _without_first(agent: Agent, text: str) -> str | None:
+    hooks = json_text.member(text, json_text.root(text), _HOOKS)
+    for event in json_text.items(text, hooks.value)[0] if hooks is not None else []:
+        for number, group in enumerate(json_text.items(text, event.value)[0]):
+            handlers = _handlers(json.loads(text[group.value : group.end]))
+            own = [agent.owns(handler) for handler in handlers]
+            if own and all(own):
+                return json_text.without_item(text, event.value, number)
+            if any(own):
+                inner = json_text.member(text, group.value, "hooks")
+                assert inner is not None
+                return json_text.without_item(text, inner.value, own.index(True))
+    return None
+
+
+class SettingsChange(NamedTuple):
+    """What is to become of a settings file; `after` None: there is to be none."""
+
+    before: Content | None
+    after: bytes | None
+
+    @property
+    def changes(self) -> bool:
+        return self.after != (None if self.before is None else self.before.data)
+
+
+class HookSettings:
+    """The settings file of an agent, and the record of what was done to it."""
+
+    def __init__(self, agent: Agent, place: SettingsPlace, home: Path) -> None:
+        self.agent = agent
+        self.place = place
+        digest = hashlib.blake2b(os.fsencode(place.path), digest_size=12).hexdigest()
+        self._record = home / "hooks" / f"{agent.name}-{digest}.json"
+
+    def plan_install(self, command: str) -> SettingsChange:
+        """The change that adds our hooks; those that were added with another command are replaced.
+
+        Raises:
+            UnsafeSettingsError: As `read`.
+        """
+        before = read(self.place)
+        return SettingsChange(before, with_hooks(self.agent, command, self._stripped(before)).encode())
+
+    def plan_uninstall(self) -> SettingsChange:
+        """The change that takes our hooks out, and nothing else.
+
+        Raises:
+            UnsafeSettingsError: As `read`.
+        """
+        before = read(self.place)
+        stripped = self._stripped(before)
+        return SettingsChange(before, None if stripped is None else stripped.encode())
+
+    def _stripped(self, content: Content | None) -> str | None:
+        """The text without our hooks; that from before them, if nothing else has changed since. None: no file."""
+        if content is None:
+            return None
+        record = self._read_record()
+        stripped = without_hooks(self.agent, content.text, record.made if record else frozenset())
+        if record is None or not installed(self.agent, content.text):
+            return stripped
+        value = json_text.document(stripped)
+        if record.before is None:
+            return None if not value else stripped
+        # The record could be anybody's: it may say how the text was laid out, never what it says.
+        same = record.after == _digest(content.data) and _same(record.before, value)
+        return record.before if same else stripped
+
+    def carry_out(self, change: SettingsChange, *, install: bool) -> None:
+        """Make a change in one step; the file stays as it is if that fails.
+
+        Raises:
+            UnsafeSettingsError: The file was changed meanwhile, or became unfit.
+            OSError, StorageFailureError: It cannot be written.
+        """
+        folder = self.place.path.parent
+        if install:
+            self._write_record(change, made_folder=_look(folder) is None)
+        record = self._read_record()
+        if change.after is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if read(self.place) != change.before:
+            raise UnsafeSettingsError(f"{self.place.path} was changed meanwhile: look again")
+        if change.after is None:
+            durable.remove_file(self.place.path)
+            if record is not None and record.made_folder:
+                with suppress(OSError):  # somebody else has put something there
+                    folder.rmdir()
+        else:
+            _replace(self.place.path, change.after, 0o600 if change.before is None else change.before.mode)
+        if not install:
+            durable.remove_file(self._record)
+
+    def _write_record(self, change: SettingsChange, *, made_folder: bool) -> None:
+        assert change.after is not None
+        previous = self._read_record()
+        text = self._stripped(change.before)
+        members = {
+            "path": os.fsdecode(self.place.path),
+            "before": text,
+            "after": _digest(change.after),
+            "made": sorted(members_made(self.agent, text)),
+            "madeFolder": made_folder or (previous is not None and previous.made_folder),
+        }
+        durable.make_directory(self._record.parent)
+        durable.atomic_write(self._record, json.dumps(members).encode())
+
+    def _read_record(self) -> InstallRecord | None:
+        try:
+            members = json_text.document(durable.OpenFile(self._record).pread(0, 8 * MAX_BYTES).decode())
+        except (OSError, ValueError, StorageFailureError):
+            return None
+        if not isinstance(members, dict) or members.get("path") != os.fsdecode(self.place.path):
+            return None
+        before, after, made = members.get("before"), members.get("after"), members.get("made")
+        if not (before is None or isinstance(before, str)) or not isinstance(after, str) or not isinstance(made, list):
+            return None
+        known = frozenset({_HOOKS, *self.agent.events})
+        return InstallRecord(
+            before, after, known & {name for name in made if isinstance(name, str)}, members.get("madeFolder") is True
+        )
+
+
+def _same(text: str, value: object) -> bool:
+    try:
+        return bool(json_text.document(text) == value)
+    except ValueError:
+        return False
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
+
+
+def _replace(path: Path, data: bytes, mode: int) -> None:
+    """Put `data` at `path` in one step, with permissions from the first moment on."""
+    temporary = durable.open_temporary(path.parent, path.name)
+    try:
+        temporary.pwrite(data, 0)
+        temporary.path.chmod(mode)
+        temporary.sync()
+        temporary.close()
+        durable.replace_file(temporary.path, path)
+    except BaseException:
+        durable.remove_file(temporary.path)
+        raise
+    durable.sync_directory(path.parent)

@@ -1,0 +1,103 @@
+"""Hooks of agents from the command line: the change is shown, asked for, made, listed, and undone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.support.cli import Cli, Typed
+
+pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="hooks are refused there")
+SETTINGS = '{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The folder of Claude Code, with settings."""
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "settings.json").write_text(SETTINGS)
+    return folder
+
+
+@pytest.fixture
+def cli(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "bin").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(config), "CODEX_HOME": "", "PATH": str(tmp_path / "bin")}
+    return Cli(tmp_path / "home", own)
+
+
+def test_install_shows_the_change_asks_and_uninstall_gives_the_very_bytes_back(cli: Cli, config: Path) -> None:
+    ran = cli.run("agents", "install", "claude-code", input=Typed("y\n"))
+    assert '+    "UserPromptSubmit": [' in ran.out
+    assert "Change it?" in ran.err
+    handler = json.loads((config / "settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
+    assert shlex.split(handler["command"])[-4:] == ["--home", str(cli.home), "hook", "claude-code"]
+    cli.run("agents", "uninstall", "claude-code", "--yes")
+    assert (config / "settings.json").read_text() == SETTINGS
+
+
+def test_a_person_who_says_no_and_a_machine_that_cannot_be_asked_change_nothing(cli: Cli, config: Path) -> None:
+    assert "nothing was changed" in cli.run("agents", "install", "claude-code", input=Typed("n\n"), code=1).err
+    assert "--yes" in cli.run("agents", "install", "claude-code", code=2).err
+    assert "UserPromptSubmit" in cli.run("agents", "install", "claude-code", "--dry-run").out
+    assert (config / "settings.json").read_text() == SETTINGS
+    assert not (cli.home / "hooks").exists()
+
+
+def test_for_machines_the_change_is_one_document(cli: Cli, config: Path) -> None:
+    told = cli.run("agents", "install", "claude-code", "--yes", "--json").json()
+    assert told["changed"] is True
+    assert told["path"] == str(config / "settings.json")
+    assert told["diff"].startswith("--- ")
+    assert cli.run("agents", "install", "claude-code", "--yes", "--json").json()["changed"] is False
+
+
+def test_a_project_has_settings_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    cli.run("agents", "install", "claude-code", "--project", "--yes")
+    local = tmp_path / "project" / ".claude" / "settings.local.json"
+    assert "UserPromptSubmit" in json.loads(local.read_text())["hooks"]
+    assert (tmp_path / "config" / "settings.json").read_text() == SETTINGS
+    cli.run("agents", "uninstall", "claude-code", "--project", "--yes")
+    assert not local.parent.exists()
+
+
+def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, config: Path, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "claude"
+    program.write_text("#!/bin/sh\necho '2.1.330 (Claude Code)'\n")
+    program.chmod(0o755)
+    cli.run("agents", "install", "claude-code", "--yes")
+    claude, codex, gemini, cursor = cli.run("agents", "list", "--json").lines()
+    assert claude["version"] == "2.1.330"
+    assert claude["user"] == {"path": str(config / "settings.json"), "installed": True}
+    assert claude["project"]["installed"] is False
+    assert (codex["version"], codex["user"]["path"]) == (None, str(tmp_path / ".codex" / "hooks.json"))
+    assert gemini["supported"] is cursor["supported"] is False
+    (config / "settings.json").write_text("{")
+    assert "no plain JSON" in cli.run("agents", "list").out
+
+
+@pytest.mark.parametrize("agent", ["gemini", "cursor"])
+def test_an_agent_whose_sessions_are_not_read_is_refused_by_name(cli: Cli, agent: str) -> None:
+    assert f"{agent} is not supported: " in cli.run("agents", "install", agent, "--yes", code=2).err
+
+
+def test_settings_with_comments_are_left_alone_and_the_text_to_paste_is_shown(cli: Cli, config: Path) -> None:
+    text = '{\n  // mine\n  "model": "opus"\n}\n'
+    (config / "settings.json").write_text(text)
+    ran = cli.run("agents", "install", "claude-code", "--yes", code=1)
+    assert "no comments" in ran.err
+    assert "Nothing was written" in ran.err
+    assert "hooks" in json.loads(ran.err[ran.err.index("\n{") :])
+    assert "yourself" in cli.run("agents", "uninstall", "claude-code", "--yes", code=1).err
+    assert (config / "settings.json").read_text() == text
+    error = json.loads(cli.run("agents", "install", "claude-code", "--yes", "--json", code=1).err)["error"]
+    assert json.loads(error["text"])["hooks"].keys() >= {"UserPromptSubmit", "PostToolUse", "Stop"}
+
+
+def test_nothing_to_take_out_is_said(cli: Cli) -> None:
+    assert "no hook of Timeleap's" in cli.run("agents", "uninstall", "codex", "--yes").err
