@@ -27,7 +27,7 @@ def cli(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     (tmp_path / "project").mkdir()
     (tmp_path / "bin").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(config), "CODEX_HOME": "", "PATH": str(tmp_path / "bin")}
+    own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(config), "PATH": str(tmp_path / "bin")}
     return Cli(tmp_path / "home", own)
 
 
@@ -75,13 +75,14 @@ def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, 
     assert claude["version"] == "2.1.330"
     assert claude["user"] == {"path": str(config / "settings.json"), "installed": True}
     assert claude["project"]["installed"] is False
-    assert (codex["version"], codex["user"]["path"]) == (None, str(tmp_path / ".codex" / "hooks.json"))
-    assert gemini["supported"] is cursor["supported"] is False
+    assert codex["supported"] is gemini["supported"] is cursor["supported"] is False
+    program.unlink()
+    assert next(iter(cli.run("agents", "list", "--json").lines()))["version"] is None
     (config / "settings.json").write_text("{")
     assert "no plain JSON" in cli.run("agents", "list").out
 
 
-@pytest.mark.parametrize("agent", ["gemini", "cursor"])
+@pytest.mark.parametrize("agent", ["codex", "gemini", "cursor"])
 def test_an_agent_whose_sessions_are_not_read_is_refused_by_name(cli: Cli, agent: str) -> None:
     assert f"{agent} is not supported: " in cli.run("agents", "install", agent, "--yes", code=2).err
 
@@ -100,4 +101,4 @@ def test_settings_with_comments_are_left_alone_and_the_text_to_paste_is_shown(cl
 
 
 def test_nothing_to_take_out_is_said(cli: Cli) -> None:
-    assert "no hook of Timeleap's" in cli.run("agents", "uninstall", "codex", "--yes").err
+    assert "no hook of Timeleap's" in cli.run("agents", "uninstall", "claude-code", "--yes").err

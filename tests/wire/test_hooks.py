@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from tests.support.cli import Cli
 
-from timeleap.mirrors.hooks.hook import FIRST_SECONDS, SECONDS
+from timeleap.mirrors.hooks.hook import FIRST_SECONDS, MAX_LOG, SECONDS
 from timeleap.storage.lock import FileLock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="hooks are refused there")
@@ -124,7 +125,7 @@ def test_only_prompts_try_again_what_did_not_answer(cli: Cli, hanging: Host) -> 
     tried = hanging.connections
     run_hook(cli, TOOL)
     assert hanging.connections == tried
-    run_hook(cli, within=FIRST_SECONDS)
+    run_hook(cli)
     assert hanging.connections > tried
 
 
@@ -214,12 +215,29 @@ def test_there_is_one_for_a_store(cli: Cli, answering: Host) -> None:
     assert answering.connections == 0
 
 
-def test_a_hook_that_finds_no_process_starts_one_that_outlives_it(cli: Cli) -> None:
+@pytest.fixture
+def started(cli: Cli) -> Iterator[int]:
+    """The hooks' process, as a hook starts it; its process id."""
     run_hook(cli, within=FIRST_SECONDS)
     there = cli.home / "hooks" / "host.json"
     until = time.monotonic() + 60
     while not there.exists() and time.monotonic() < until:
         time.sleep(0.01)
-    record = json.loads(there.read_bytes())
-    assert os.getsid(record["pid"]) == record["pid"] != os.getsid(0)
-    os.kill(record["pid"], 15)
+    process: int = json.loads(there.read_bytes())["pid"]
+    yield process
+    os.kill(process, signal.SIGTERM)
+
+
+def test_a_hook_that_finds_no_process_starts_one_that_outlives_it(started: int) -> None:
+    assert os.getsid(started) == started != os.getsid(0)
+
+
+def test_the_log_is_bounded_while_that_process_runs(cli: Cli, started: int) -> None:
+    assert started
+    file = cli.home / "hooks" / "hook.log"
+    file.write_bytes(b"x" * (MAX_LOG + 1))
+    run_hook(cli)
+    until = time.monotonic() + 60
+    while file.stat().st_size > MAX_LOG and time.monotonic() < until:
+        time.sleep(0.01)
+    assert file.stat().st_size <= MAX_LOG

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-_WRITING_TOOLS: Final = "^(Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch|mcp__.*)$"
+_WRITING_TOOLS: Final = "^(Bash|Edit|MultiEdit|Write|NotebookEdit|mcp__.*)$"
 """Tools after which files may differ. A tool that is not named here costs the agent nothing, and what it wrote is in
 the snapshot of the next prompt."""
 
@@ -89,8 +89,6 @@ class Agent(NamedTuple):
         return os.path.basename(program[0]) == "timeleap" or program[1:4] == ["-P", "-m", "timeleap"]  # noqa: PTH119
 
 
-_EVENTS: Final[Mapping[str, str | None]] = {"UserPromptSubmit": None, "PostToolUse": _WRITING_TOOLS, "Stop": None}
-
 AGENTS: Final = {
     agent.name: agent
     for agent in (
@@ -102,24 +100,20 @@ AGENTS: Final = {
             folder=".claude",
             user_file="settings.json",
             project_file="settings.local.json",
-            events={**_EVENTS, "SessionEnd": None},
+            events={
+                "UserPromptSubmit": None,
+                "PostToolUse": _WRITING_TOOLS,
+                "PostToolUseFailure": _WRITING_TOOLS,
+                "Stop": None,
+                "SessionEnd": None,
+            },
             note="Sessions that run already go on without it: Claude Code reads its hooks when it starts.",
-        ),
-        Agent(
-            name="codex",
-            title="Codex",
-            program="codex",
-            variable="CODEX_HOME",
-            folder=".codex",
-            user_file="hooks.json",
-            project_file="hooks.json",
-            events=_EVENTS,
-            note="Codex runs no new hook before you have trusted it: start it, type /hooks, and trust those of Timeleap.",
         ),
     )
 }
 
 REFUSED: Final = {
+    "codex": "Timeleap does not follow the sessions of Codex yet, so its hooks would have nothing to belong to.",
     "gemini": "Timeleap does not read the sessions of Gemini CLI yet, so its hooks would have nothing to belong to.",
     "cursor": "what Cursor tells a hook of its sessions is not proven, and Timeleap does not read them.",
 }

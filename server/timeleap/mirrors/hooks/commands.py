@@ -39,7 +39,7 @@ _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
     Literal["claude-code", "codex", "gemini", "cursor"],
-    Argument(metavar="AGENT", help="claude-code or codex."),
+    Argument(metavar="AGENT", help="claude-code; `agents list` says why the others cannot be had yet."),
 ]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")

@@ -28,7 +28,7 @@ MAX_INPUT = 16 * 1024 * 1024
 MAX_LOG = 256 * 1024
 """Bytes of the log; one that has grown larger is begun again."""
 UNREACHABLE_SECONDS = 60.0
-"""How long only prompts try to reach a process that did not answer: else each tool would have to wait for it."""
+"""How long a process that did not answer is tried by prompts only, and briefly: else each tool would wait for it."""
 
 FOLDER = "hooks"
 RECORD = "host.json"
@@ -120,17 +120,17 @@ def _tell(home: str, agent: str, deadline: _Deadline) -> str:
     """Hand the event over; returns what is to be logged, nothing if all is well."""
     event = read_event(agent, _input())
     unreachable = os.path.join(home, FOLDER, _UNREACHABLE)  # noqa: PTH118
-    if event["event"] != "prompt" and _age(unreachable) < UNREACHABLE_SECONDS:
+    prompt, doubtful = event["event"] == "prompt", _age(unreachable) < UNREACHABLE_SECONDS
+    if doubtful and not prompt:
         return ""
     started = False
     try:
         while deadline.left > _LAST_SECONDS:
-            answer = _ask(home, event, deadline)
-            if answer is not None:
-                return str(answer.get("problem") or "")
+            if _ask(home, event, deadline):
+                return ""  # what went wrong there stands in the same log
             if not started:
                 started = True
-                if event["event"] == "prompt":
+                if prompt and not doubtful:
                     deadline.allow(FIRST_SECONDS)
                 _start(home)
             time.sleep(_PAUSE)
@@ -174,35 +174,35 @@ def _input() -> bytes:
     return b"".join(read)
 
 
-def _ask(home: str, event: dict[str, Any], deadline: _Deadline) -> dict[str, Any] | None:
-    """The answer to an event; None if nobody is there to give one."""
+def _ask(home: str, event: dict[str, Any], deadline: _Deadline) -> bool:
+    """Tell the hooks' process of an event; says whether it has answered."""
     record = _record(home)
     if record is None:
-        return None
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.settimeout(deadline.to_wait)
             connection.connect(record["address"])
             if not _is_ours(connection):
-                return None
+                return False
             connection.sendall(json.dumps({"token": record["token"], **event}).encode() + b"\n")
             received = b""
             while len(received) <= _MAX_LINE:
                 connection.settimeout(deadline.to_wait)
                 part = connection.recv(4096)
                 if not part:
-                    return None
+                    return False
                 received += part
                 *lines, received = received.split(b"\n")
                 for line in lines:
                     answer = json.loads(line)
                     deadline.accepted = True
                     if answer.get("done"):
-                        return dict(answer)
+                        return True
                     deadline.allow(float(answer.get("wait", 0.0)))
         except (OSError, ValueError, AttributeError, TypeError):
-            return None
-    return None
+            return False
+    return False
 
 
 def _record(home: str) -> dict[str, Any] | None:
@@ -231,7 +231,7 @@ def _is_ours(connection: socket.socket) -> bool:
 
 def _start(home: str) -> None:
     """Start the hooks' process, detached: it has nothing of ours open, and outlives us and the agent."""
-    log = _log_file(home)
+    log = open_log(home)
     arguments = [sys.executable, "-P", "-m", "timeleap.mirrors.hooks.host", "--home", home]
     nowhere = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
     actions = [nowhere, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, log, 2)]
@@ -258,8 +258,8 @@ def _note(path: str, there: bool) -> None:
         pass
 
 
-def _log_file(home: str) -> int:
-    """The log, open for appending."""
+def open_log(home: str) -> int:
+    """The log, open for appending; emptied if it has grown too large."""
     folder = os.path.join(home, FOLDER)  # noqa: PTH118
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     path = os.path.join(folder, LOG)  # noqa: PTH118
@@ -273,7 +273,7 @@ def _log_file(home: str) -> int:
 def _log(arguments: Sequence[str], reason: str, logged: Any) -> None:
     try:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {os.getpid()} {arguments[-1][:80]}: {reason[:1000]}"
-        log = _log_file(_home(arguments))
+        log = open_log(_home(arguments))
         os.write(log, line.encode("utf-8", "backslashreplace").replace(b"\n", b" ") + b"\n")
         os.close(log)
     except (OSError, _LeftAloneError):

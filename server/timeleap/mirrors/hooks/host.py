@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from timeleap.attach import sockets
 from timeleap.errors import StorageFailureError
-from timeleap.mirrors.hooks.hook import FIRST_SECONDS, FOLDER, RECORD
+from timeleap.mirrors.hooks.hook import FIRST_SECONDS, FOLDER, RECORD, open_log
 from timeleap.storage import durable
 from timeleap.storage.lock import FileLock
 from timeleap_client import RawTimeleap, TimeleapClientError
@@ -36,6 +36,7 @@ MAX_CONNECTIONS: Final = 64
 MAX_SESSIONS: Final = 1000
 """Sessions of agents that are remembered; of one that was forgotten the next prompt counts as the first."""
 MAX_LINE: Final = 64 * 1024
+_WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
 _LINE_SECONDS: Final = 5.0
 _CALL_SECONDS: Final = 120.0
 _ENDING_SECONDS: Final = 5.0
@@ -58,22 +59,24 @@ class AgentSession:
     def busy(self) -> bool:
         return self._turn.locked() or self._tool is not None or bool(self._tasks)
 
-    async def tell(self, call: Call, event: dict[str, Any]) -> dict[str, Any]:
-        """Hand an event to the server; the snapshot that it takes counts for a tool's that still waits."""
+    async def tell(self, call: Call, event: dict[str, Any]) -> None:
+        """Hand an event to the server. Where it takes a snapshot, that counts for a tool's that still waits."""
         if self._tool is not None:
             self._tool.cancel()
-            self._tool = self._waiting = None
+            if event["event"] in _WITH_SNAPSHOT:
+                self._tool = self._waiting = None
+            else:
+                self._joined(call)
         async with self._turn:
             try:
                 result = await call(event)
             except TimeleapClientError as error:
                 log.warning("%s: %s", event["event"], error)
-                return {"problem": str(error)[:1000]}
+                return
         if event["event"] == "prompt":
             self.prompted = True
         if problem := result.get("problem"):
             log.warning("%s: %s", event["event"], problem)
-        return result
 
     def tell_later(self, call: Call, event: dict[str, Any]) -> None:
         """Hand an event to the server without anybody waiting; those after tools a little later, several as one."""
@@ -90,10 +93,7 @@ class AgentSession:
             self._begin(call, event)
 
     def _begin(self, call: Call, event: dict[str, Any]) -> None:
-        async def run() -> None:
-            await self.tell(call, event)
-
-        task = asyncio.get_running_loop().create_task(run())
+        task = asyncio.get_running_loop().create_task(self.tell(call, event))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -167,6 +167,7 @@ class HookHost:
             self._connections -= 1
             self._last = asyncio.get_running_loop().time()
             writer.close()
+            os.close(open_log(os.fspath(self._home)))  # which keeps it bounded: what we log goes there, too
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_LINE_SECONDS):
@@ -178,13 +179,12 @@ class HookHost:
         session = self._session(str(event.get("path")))
         first = event.get("event") == "prompt" and not session.prompted
         _write(writer, {"wait": FIRST_SECONDS if first else 0.0})
-        if event.get("event") != "prompt":
-            session.tell_later(self._call, event)
-            _write(writer, {"done": True})
+        if event.get("event") == "prompt":
+            # The agent waits, so that the snapshot is of the files as they were. Its hook may give up; this goes on.
+            await session.tell(self._call, event)
         else:
-            # An agent that ends its hook has not ended the snapshot: it goes on, and is there for the next one.
-            result = await asyncio.shield(asyncio.ensure_future(session.tell(self._call, event)))
-            _write(writer, {"done": True, "problem": result.get("problem")})
+            session.tell_later(self._call, event)
+        _write(writer, {"done": True})
         await writer.drain()
 
     def _session(self, path: str) -> AgentSession:

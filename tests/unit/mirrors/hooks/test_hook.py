@@ -107,3 +107,11 @@ async def test_the_end_of_a_turn_waits_for_nobody_and_nobody_for_it() -> None:
     assert server.events == []
     await session.finish(server.call)
     assert server.events == [{"event": "stop"}]
+
+
+async def test_the_end_of_a_session_takes_no_snapshot_so_a_tool_that_waits_gets_its_own() -> None:
+    server, session = Server(), AgentSession()
+    session.tell_later(server.call, tool("Edit"))
+    await session.tell(server.call, {"event": "end"})
+    await session.finish(server.call)
+    assert sorted(event["event"] for event in server.events) == ["end", "tool"]

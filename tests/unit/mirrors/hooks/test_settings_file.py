@@ -135,6 +135,13 @@ def test_a_record_that_somebody_rewrote_puts_nothing_into_the_settings(scene: Sc
     assert scene.path.read_text() == TEXT
 
 
+def test_a_layout_that_was_changed_since_stays(scene: Scene) -> None:
+    scene.install()
+    scene.write(json.dumps(scene.value(), indent=1))
+    scene.uninstall()
+    assert scene.path.read_text() == json.dumps(json.loads(TEXT), indent=1)
+
+
 def test_our_hook_in_a_group_with_another_goes_alone(scene: Scene) -> None:
     ours = {"type": "command", "command": COMMAND}
     scene.write(json.dumps({"hooks": {"Stop": [{"hooks": [*OTHER["hooks"], ours]}]}}))
@@ -269,8 +276,7 @@ def test_the_folder_that_the_environment_names_is_taken(tmp_path: Path, monkeypa
     monkeypatch.setenv("HOME", str(tmp_path))
     named = CLAUDE.place(None, {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")})
     assert named.path == tmp_path / "config" / "settings.json"
-    assert AGENTS["codex"].place(None, {"CODEX_HOME": "/c"}).path == Path("/c/hooks.json")
-    assert AGENTS["codex"].place(None, {}).path == tmp_path / ".codex" / "hooks.json"
+    assert CLAUDE.place(None, {"CLAUDE_CONFIG_DIR": ""}).path == tmp_path / ".claude" / "settings.json"
     assert CLAUDE.place(Path("/p"), {"CLAUDE_CONFIG_DIR": "/c"}).path == Path("/p/.claude/settings.local.json")
 
 
