@@ -1,9 +1,10 @@
-"""`timeleap`, also as `python -m timeleap`; `serve` and `hook`, which programs wait for, load no command line."""
+"""`timeleap`, also as `python -m timeleap`; what programs start, and wait for, loads no command line."""
 
 from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 
 from timeleap import __version__, interrupt
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "--durability"})
 """Options that may stand before the command and take the next argument as their value."""
+PROGRAMS = {"serve": "timeleap.rpc.serve", "mcp": "timeleap.mcp.stdio_server"}
 
 
 def main() -> int:
@@ -23,12 +25,10 @@ def main() -> int:
         sys.stdout.write(f"timeleap {__version__}\n")
         return 0
     position = command_position(arguments)
-    if position is not None and arguments[position] == "serve":
+    if position is not None and (module := PROGRAMS.get(arguments[position])) is not None:
         # What is imported stays: looking for garbage in it, which serving takes up again, costs a tenth of the start.
         gc.disable()
-        from timeleap.rpc import serve
-
-        code = serve.main(arguments[:position] + arguments[position + 1 :])
+        code: int = import_module(module).main(arguments[:position] + arguments[position + 1 :])
         interrupt.quiet()  # the event loop's own handler is gone with it
         return code
     name = None if position is None else arguments[position]

@@ -17,6 +17,7 @@ class Model:
         requests: The bodies of the requests that were about a conversation.
         gate: Set: answers are sent at once; cleared: they wait until it is set.
         asked: Set when a request has arrived.
+        calls: By a question: the tools to call, with their inputs, one after another before it is answered.
     """
 
     def __init__(self) -> None:
@@ -24,6 +25,7 @@ class Model:
         self.gate = threading.Event()
         self.gate.set()
         self.asked = threading.Event()
+        self.calls: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         handler = type("Handler", (_Handler,), {"model": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -76,8 +78,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.model.requests.append(body)
             self.model.asked.set()
             self.model.gate.wait(60)
+        calls = self.model.calls.get(questions[-1], []) if questions and body.get("tools") else []
+        done = json.dumps(body["messages"]).count('"tool_result"')
+        if done < len(calls):
+            return self._send(200, b"".join(_calling(f"toolu_{done}", *calls[done])), "text/event-stream")
         said = f"answer {questions[-1]}" if questions else "Done."
-        return self._send(200, b"".join(_events(said)), "text/event-stream")
+        return self._send(200, b"".join(_saying(said)), "text/event-stream")
 
     def _send(self, status: int, data: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
@@ -96,15 +102,24 @@ def _response() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _events(text: str) -> Iterator[bytes]:
+def _saying(text: str) -> Iterator[bytes]:
+    return _events({"type": "text", "text": ""}, {"type": "text_delta", "text": text}, "end_turn")
+
+
+def _calling(call_id: str, tool: str, given: dict[str, Any]) -> Iterator[bytes]:
+    block = {"type": "tool_use", "id": call_id, "name": tool, "input": {}}
+    return _events(block, {"type": "input_json_delta", "partial_json": json.dumps(given)}, "tool_use")
+
+
+def _events(block: dict[str, Any], delta: dict[str, Any], reason: str) -> Iterator[bytes]:
     usage = {"input_tokens": 11, "output_tokens": 3}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": [], "usage": usage}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
+        {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
         {"type": "message_stop"},
     ]
     for event in events:

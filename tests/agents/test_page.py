@@ -69,7 +69,7 @@ def test_there_is_an_example_for_each_adapter() -> None:
     assert len(EXAMPLES) == 3
 
 
-@pytest.mark.parametrize("package", ["claude-agent-sdk", "openai-agents", "pydantic-ai-slim"])
+@pytest.mark.parametrize("package", ["claude-agent-sdk", "mcp", "openai-agents", "pydantic-ai-slim"])
 def test_the_versions_of_the_page_are_those_that_are_tested(package: str) -> None:
     version = importlib.metadata.version(package)
     assert f"| {package} | {version}" in PAGE

@@ -95,6 +95,7 @@ def test_every_dependency_is_explained_and_everything_imported_is_one() -> None:
         "pydantic_core",
         "re2",
         "kingfisher_sdk",
+        "mcp_types",
         "claude_agent_sdk",
         "pydantic_ai",
     }  # what packages are imported as

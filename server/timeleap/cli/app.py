@@ -32,7 +32,7 @@ _MODULES = {
     ),
     "settings": ("config",),
     "timeleap.mirrors.hooks.commands": ("agents", "hook"),
-    "calling": ("call", "schema", "serve"),
+    "calling": ("call", "schema", "serve", "mcp"),
 }
 """The commands of each module, here or elsewhere, in the order of the overview."""
 

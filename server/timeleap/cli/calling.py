@@ -6,8 +6,10 @@ import fnmatch
 import json
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Literal
 
+from timeleap.__main__ import PROGRAMS
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command, text_or_file
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
@@ -108,17 +110,16 @@ def _rows(only: str) -> list[Method]:
     return [row for row in METHODS.values() if any(fnmatch.fnmatchcase(row.name, name) for name in wanted)]
 
 
-def serve(terminal: Terminal | None, arguments: Sequence[str]) -> None:
-    """Run the server: JSON-RPC 2.0 on the standard input and output, until their end.
+def _for_programs(name: str, text: str) -> None:
+    """Register a command that programs start: `timeleap.__main__` goes past this to it; only other ways in come here."""
 
-    Editors and agents start this; `timeleap serve --help` has its options. The first byte decides the framing: an
-    opening brace for one JSON object a line, Content-Length for the base protocol of the Language Server Protocol.
-    """
-    # `timeleap.__main__` goes to the server without loading any of this; only other ways in come here.
-    from timeleap.rpc.serve import main as run
+    def run(terminal: Terminal | None, arguments: Sequence[str]) -> None:
+        home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
+        raise Exit(import_module(PROGRAMS[name]).main([*home, *arguments]))
 
-    home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
-    raise Exit(run([*home, *arguments]))
+    run.__doc__ = text
+    app.members.append(Registered(name, run, None, "Protocol", raw=True))
 
 
-app.members.append(Registered("serve", serve, None, "Protocol", raw=True))
+_for_programs("serve", "Run the server: JSON-RPC 2.0 on the standard input and output, until their end.")
+_for_programs("mcp", "Offer a model its earlier conversations: the Model Context Protocol on the same streams.")
