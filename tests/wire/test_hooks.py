@@ -147,6 +147,20 @@ def test_an_input_that_never_ends_holds_nobody_up(cli: Cli) -> None:
     assert "no time left" in log(cli)
 
 
+def test_ctrl_c_is_for_the_agent(cli: Cli, hanging: Host) -> None:
+    process = subprocess.Popen(
+        cli.argv(["hook", "claude-code"]), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=cli.environment()
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(TOOL).encode())
+    process.stdin.close()
+    until = time.monotonic() + GENEROUS
+    while not hanging.connections and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(SECONDS + GENEROUS) == 0
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"{", b"null", b"\0" * 1000, b"\xff\xfe{}", b"[" * 200_000, b" " * (17 * 1024 * 1024), b"{}"],

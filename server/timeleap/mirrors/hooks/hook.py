@@ -6,6 +6,7 @@ agent. An agent runs this at each prompt and after many tools, so it imports nex
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` itself imports enum
 import _thread
 import json
 import os
@@ -82,6 +83,15 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: All of the command's: the last one is the agent's name, and `--home` counts.
     """
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent; we end soon anyway
+        _run(arguments)
+    finally:
+        os._exit(0)
+
+
+def _run(arguments: Sequence[str]) -> None:
+    """Do what there is to do, until the deadline, and log why it was not done."""
     deadline = _Deadline()
     done = _thread.allocate_lock()
     done.acquire()
@@ -105,7 +115,6 @@ def main(arguments: Sequence[str]) -> int:
         logged.acquire()
         _thread.start_new_thread(_log, (arguments, reason[0], logged))
         logged.acquire(timeout=0.2)
-    os._exit(0)
 
 
 def _home(arguments: Sequence[str]) -> str:
@@ -276,7 +285,7 @@ def _log(arguments: Sequence[str], reason: str, logged: Any) -> None:
         log = open_log(_home(arguments))
         os.write(log, line.encode("utf-8", "backslashreplace").replace(b"\n", b" ") + b"\n")
         os.close(log)
-    except (OSError, _LeftAloneError):
-        pass
+    except Exception:  # noqa: S110
+        pass  # there is nobody to be told
     finally:
         logged.release()
