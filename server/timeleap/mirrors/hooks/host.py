@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -109,11 +110,11 @@ class AgentSession:
 class HookHost:
     """Takes events from hooks, as long as some come."""
 
-    def __init__(self, home: Path, idle: float) -> None:
+    def __init__(self, home: Path, idle: float, client: RawTimeleap | None = None) -> None:
         self._home = home
         self._idle = idle
         self._token = secrets.token_hex(32)
-        self._client = RawTimeleap(home=home, name="hooks", cwd=home)
+        self._client = client or RawTimeleap(home=home, name="hooks", cwd=home)
         self._started = asyncio.Event()
         self._sessions: OrderedDict[str, AgentSession] = OrderedDict()
         self._connections = 0
@@ -133,8 +134,10 @@ class HookHost:
         try:
             members = {"address": listening.address, "token": self._token, "pid": os.getpid()}
             durable.atomic_write(record, json.dumps(members).encode(), durable=False)
-            await self._client.start()
-            self._started.set()
+            try:
+                await self._client.start()
+            finally:
+                self._started.set()  # events that wait are told to the client, which says that it does not run
             while (left := self._last + self._idle - loop.time()) > 0 or self._connections or self._busy():  # noqa: ASYNC110
                 await asyncio.sleep(max(left, _PAUSE))
         finally:
@@ -161,13 +164,14 @@ class HookHost:
         try:
             if self._connections <= MAX_CONNECTIONS:
                 await self._answer(reader, writer)
-        except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError) as error:
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.info("a hook's connection ended: %s", type(error).__name__)
         finally:
             self._connections -= 1
             self._last = asyncio.get_running_loop().time()
             writer.close()
-            os.close(open_log(os.fspath(self._home)))  # which keeps it bounded: what we log goes there, too
+            with contextlib.suppress(OSError):
+                os.close(open_log(os.fspath(self._home)))  # which keeps it bounded: what we log goes there, too
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_LINE_SECONDS):
