@@ -182,6 +182,11 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
         "expectedFiles",
         "dryRun",
     ),
+    "bridge/list": (),
+    "bridge/watch": ("kind", "path", "workspace"),
+    "bridge/unwatch": ("kind", "path"),
+    "bridge/catchUp": ("kind", "path", "cwd", "event", "toolName", "sessionId"),
+    "bridge/adopt": ("sessionId", "at"),
 }
 
 NOTIFICATIONS: Final[tuple[str, ...]] = (
@@ -194,6 +199,7 @@ NOTIFICATIONS: Final[tuple[str, ...]] = (
     "approval/didResolve",
     "files/didSnapshot",
     "files/didRestore",
+    "bridge/didChange",
     "$/progress",
     "$/logTrace",
 )

@@ -95,6 +95,8 @@ class _OneError:
 Token = Annotated[str | Int, _OneError("Input should be a string or an integer")]
 """An id that the sender chose."""
 Name = Annotated[str, Field(min_length=1)]
+Place = Annotated[str | Count, _OneError("Input should be a uid or an index")]
+"""A place in a log: uid of a checkpoint, or index of a message."""
 
 
 def _without_nul(value: str) -> str:

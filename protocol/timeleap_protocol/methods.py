@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from timeleap_protocol.approval_rows import APPROVAL_ROWS
+from timeleap_protocol.bridge_rows import BRIDGE_ROWS
 from timeleap_protocol.context_rows import CONTEXT_ROWS
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.files_rows import FILES_ROWS
@@ -62,6 +63,7 @@ _ROWS: Final = (
     *CONTEXT_ROWS,
     *APPROVAL_ROWS,
     *FILES_ROWS,
+    *BRIDGE_ROWS,
     # Server to client
     Method(
         "context/summarize",
@@ -89,6 +91,7 @@ _ROWS: Final = (
     ),
     notice("files/didSnapshot", "files.FilesDidSnapshot", "A snapshot of a session's files was taken."),
     notice("files/didRestore", "files.FilesDidRestore", "Files of a session were put back."),
+    notice("bridge/didChange", "bridge.BridgeDidChange", "Mirrors of other programs' sessions were made or changed."),
     notice("$/progress", "notifications.ProgressParams", "How far the work of a request has come."),
     notice("$/logTrace", "lifecycle.LogTraceParams", "What the server is doing, where `$/setTrace` asked for it."),
 )

@@ -9,7 +9,7 @@ from pydantic import Field
 from timeleap_protocol.base import Count, Int, JsonObject, Opt, Positive, SessionId, Shape, Timestamp
 from timeleap_protocol.messages import MessageObject
 
-TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "unknown"]
+TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "external", "unknown"]
 Access = Literal["owner", "attached", "readOnly"]
 Range = Annotated[list[Count], Field(min_length=2, max_length=2)]
 """Start and end, the end exclusive."""
@@ -194,6 +194,10 @@ class Source(Shape):
     """The kind of program."""
     key: str
     """Its key of the conversation."""
+    path: Opt[str] = None
+    """Of a mirror, which is read-only: the program's own file."""
+    live: Opt[bool] = None
+    """Of a mirror: a process follows the program's file at the moment."""
 
 
 class SessionInfo(Shape):

@@ -19,8 +19,9 @@ from timeleap_protocol.generate.schema import definitions
 from timeleap_protocol.methods import ANSWERED
 
 LIFECYCLE = {"initialize", "shutdown", "rpc.discover"}
-ELSEWHERE = {"approval/respond", "files/read"}
-"""What needs a second client to be answered (its params are tried in tests/unit/protocol), or a file (below)."""
+ELSEWHERE = {"approval/respond", "bridge/adopt", "bridge/catchUp", "files/read"}
+"""What needs a second client to be answered, or another program's file (its params are tried in tests/unit/protocol), or a
+file (below)."""
 
 
 def nulls(method: str) -> dict[str, None]:

@@ -43,6 +43,7 @@ const ICONS: Readonly<Record<Timeline["reason"], string>> = {
   compact: "fold",
   restore: "history",
   dmail: "mail",
+  external: "sync",
   import: "cloud-download",
   unknown: "archive",
 };

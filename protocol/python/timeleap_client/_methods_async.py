@@ -1790,3 +1790,88 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("files/restore", params, models.files.FilesRestoreResult)
+
+    async def bridge_list(self) -> models.bridge.BridgeListResult:
+        """`bridge/list`: lists the folders in which agents' programs keep sessions."""
+        return await self.call("bridge/list", {}, models.bridge.BridgeListResult)
+
+    async def bridge_watch(
+        self,
+        *,
+        kind: Literal["claude-code"],
+        path: str | None = None,
+        workspace: str | None = None,
+    ) -> models.bridge.BridgeWatchResult:
+        """`bridge/watch`: mirrors the sessions of an agent's program, and follows them.
+
+        Args:
+            path: The folder. Default: where the program keeps its sessions, by its own environment variable.
+            workspace: URI: only the sessions of this folder.
+        """
+        params = given(
+            {
+                "kind": kind,
+                "path": path,
+                "workspace": workspace,
+            }
+        )
+        return await self.call("bridge/watch", params, models.bridge.BridgeWatchResult)
+
+    async def bridge_unwatch(
+        self,
+        *,
+        kind: Literal["claude-code"],
+        path: str | None = None,
+    ) -> models.bridge.BridgeUnwatchResult:
+        """`bridge/unwatch`: follows them no more.
+
+        Args:
+            path: The folder. Default: where the program keeps its sessions, by its own environment variable.
+        """
+        return await self.call("bridge/unwatch", given({"kind": kind, "path": path}), models.bridge.BridgeUnwatchResult)
+
+    async def bridge_catch_up(
+        self,
+        *,
+        kind: Literal["claude-code"],
+        path: str,
+        event: Literal["start", "prompt", "tool", "stop", "end"],
+        cwd: str | None = None,
+        tool_name: str | None = None,
+        session_id: str | None = None,
+    ) -> models.bridge.BridgeCatchUpResult:
+        """`bridge/catchUp`: mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs.
+
+        Args:
+            path: The file of the session; it need not be there yet.
+            event: `prompt`: a prompt is about to be worked on: the snapshot belongs to its checkpoint; `tool`: a tool has run; `stop`: the turn is over; `start`, `end`: of the session: no snapshot.
+            cwd: The agent's folder, an absolute path: snapshots are of it. Without it none is taken.
+            tool_name: The label of the snapshot.
+            session_id: The mirror; a process that passes the request on to the one that has the mirror open says it. Ignored.
+        """
+        params = given(
+            {
+                "kind": kind,
+                "path": path,
+                "event": event,
+                "cwd": cwd,
+                "toolName": tool_name,
+                "sessionId": session_id,
+            }
+        )
+        return await self.call("bridge/catchUp", params, models.bridge.BridgeCatchUpResult)
+
+    async def bridge_adopt(self, *, session_id: str, at: str | int | None = None) -> models.bridge.BridgeAdoptResult:
+        """`bridge/adopt`: writes a new session for the agent's own program, cut at a point of a mirror, and says how to resume it.
+
+        Args:
+            session_id: The session.
+            at: Where to go on from, which is the first thing left out: uid of a checkpoint, or index of a message. Default: behind all of it.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "at": at,
+            }
+        )
+        return await self.call("bridge/adopt", params, models.bridge.BridgeAdoptResult)

@@ -72,3 +72,8 @@ class SyncMethods(Blocking[AsyncMethods]):
     files_diff = blocking(AsyncMethods.files_diff)
     files_read = blocking(AsyncMethods.files_read)
     files_restore = blocking(AsyncMethods.files_restore)
+    bridge_list = blocking(AsyncMethods.bridge_list)
+    bridge_watch = blocking(AsyncMethods.bridge_watch)
+    bridge_unwatch = blocking(AsyncMethods.bridge_unwatch)
+    bridge_catch_up = blocking(AsyncMethods.bridge_catch_up)
+    bridge_adopt = blocking(AsyncMethods.bridge_adopt)

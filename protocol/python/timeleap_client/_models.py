@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from timeleap_protocol import (
         approval,
         base,
+        bridge,
         compaction,
         context,
         files,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "approval",
     "base",
+    "bridge",
     "compaction",
     "context",
     "files",

@@ -195,8 +195,7 @@ class Attachment:
         self._uid = note.session
         self._tell_effects(note.made)
         self._catch_up_with(state)
-        # Behind what was held back, which says more.
-        tell = self.notified_approvals.tell_ends
+        tell = self.notified_approvals.tell_ends  # behind what was held back, which says more
         self._loop.call_soon(tell, self._client, self.place.session_id, note.ended_approvals)
         self._peer = peer
         self._regulate(self._congested)
@@ -377,7 +376,8 @@ class Attachment:
     def _as_here(self, state: Json) -> Json:
         """A session's state as our client gets it: without the owner's note, which is meant for us."""
         state.pop(META, None)
-        return {**state, "sessionId": self.place.session_id, "access": self.access}
+        access = "readOnly" if state["access"] == "readOnly" else self.access  # a mirror is read only for all
+        return {**state, "sessionId": self.place.session_id, "access": access}
 
     def _fail(self, error: Exception) -> None:
         for request in self._waiting():

@@ -49,13 +49,7 @@ class Watcher:
     the client was told that the session was deleted: what has its path by then is another one.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        client: Client,
-        audience: SubscriberList,
-        deleted: Callable[[], None],
-    ) -> None:
+    def __init__(self, session: Session, client: Client, audience: SubscriberList, deleted: Callable[[], None]) -> None:
         self._session = session
         self._client = client
         self._audience = audience

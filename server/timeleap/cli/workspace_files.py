@@ -230,9 +230,7 @@ def _pieces(opened: OpenSession, snapshot: str, named: Json) -> Iterator[bytes]:
 
 @command(files)
 def snapshot(
-    terminal: Terminal,
-    session: Session,
-    label: Annotated[list[str] | None, Argument(help="What to call it.")] = None,
+    terminal: Terminal, session: Session, label: Annotated[list[str] | None, Argument(help="What to call it.")] = None
 ) -> None:
     """Save the files as they are now, without a checkpoint.
 

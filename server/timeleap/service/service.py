@@ -193,6 +193,16 @@ def tell_recovery(client: Client, session: Session) -> None:
         client.notify(event.method, event.params(session.session_id))
 
 
+def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
+    """Refuse a change of what is open to be read only, or of what another program writes: of that only files go back."""
+    mirrored = session.meta.mirrored and getattr(params, "restore", None) != "files"
+    if REQUESTS[call.method].writes(params) and (mirrored or access == "readOnly"):
+        how = 'open read-only: close it and open it with access "write" to change it'
+        if mirrored:
+            how = "the mirror of another program's session: fork it, or let that program go on with bridge/adopt"
+        raise ReadOnlyError(f"session {session.session_id} is {how}", **({"reason": "mirrored"} if mirrored else {}))
+
+
 class Service:
     """All methods of the contract, for any number of connections.
 
@@ -219,15 +229,14 @@ class Service:
         self._make_network = make_network
         self._make_files = make_files
         self._network: LocalNetwork | None = None
-        self._trash_keeper: asyncio.Task[None] | None = None
+        self.background: dict[str, asyncio.Task[None]] = {}  # what goes on until the process ends, by name
         self._opening = 0  # sessions that are on their way to be ours
         self.drain = SessionDrain()
 
     @property
     def network(self) -> LocalNetwork | None:
         """The way to other processes, if there is to be one; made at first need."""
-        if self._network is None and self._make_network is not None:
-            self._network = self._make_network(self)
+        self._network = self._network or (self._make_network and self._make_network(self))
         return self._network
 
     @property
@@ -260,16 +269,15 @@ class Service:
                 self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
                 self.shapes = Shapes(self.config.budget)
             move_in(self.config.home)
-            # What the first open needs, and no reply has to wait for.
             first: Any = (lambda: self._handlers[OPEN.name], lambda: OPEN.read_params({}), lambda: self.network)
             step_by_step(iter((*first, self._keep_trash)), lambda: bool(self._connections))
         self._connections[id(client)] = _Connection(client)
         return [] if client.is_peer else list(self.config.warnings)
 
     def _keep_trash(self) -> None:
-        if self._trash_keeper is None:
+        if "trash" not in self.background:
             keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)
-            self._trash_keeper = asyncio.get_running_loop().create_task(keeping)
+            self.background["trash"] = asyncio.get_running_loop().create_task(keeping)
 
     def _tell_all(self, method: str, params: Mapping[str, Any]) -> None:
         for connection in self._connections.values():
@@ -376,9 +384,9 @@ class Service:
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close everything."""
-        if self._trash_keeper is not None:
-            self._trash_keeper.cancel()
-            await asyncio.wait([self._trash_keeper])
+        for task in self.background.values():
+            task.cancel()
+        await asyncio.gather(*self.background.values(), return_exceptions=True)
         for connection in list(self._connections.values()):
             if connection.client.is_peer:
                 await connection.client.end()
@@ -411,10 +419,7 @@ class Service:
             TimeleapError: As `held`.
         """
         held = self.held(call, params.session_id)
-        if held.access == "readOnly" and REQUESTS[call.method].writes(params):
-            raise ReadOnlyError(
-                f'session {params.session_id} is open read-only: close it and open it with access "write" to change it'
-            )
+        refuse_change(held.session, held.access, call, params)
         return held.session
 
     def opened(self, call: Call) -> dict[str, OpenHandle]:
@@ -438,6 +443,7 @@ class Service:
         self.store.locate(params.session_id)
         access: Literal["write", "read"] = "write" if REQUESTS[call.method].writes(params) else "read"
         async with self.store.borrowed(params.session_id, access) as session:
+            refuse_change(session, "owner", call, params)
             yield session
 
     def asking(self, call: Call, session_id: str) -> contextlib.AbstractContextManager[None]:
@@ -528,8 +534,8 @@ class Service:
         return found
 
     def has(self, session: Session) -> bool:
-        """True if a client of our own has the session open: while none has, it is being handed over."""
-        return bool(self._clients_of(session, peers=False))
+        """True if a client of our own has the session open, or it is a mirror: while none has, it is being handed over."""
+        return session.meta.mirrored or bool(self._clients_of(session, peers=False))
 
     def _clients_of(self, session: Session, *, peers: bool) -> list[Client]:
         """The clients, of our own or other processes, that have a session open here."""

@@ -68,10 +68,7 @@ async def list_trash(service: Service, params: SessionListTrashParams, _: Call) 
 
 
 def _listing(page: SessionPage) -> Json:
-    return {
-        "sessions": [info.wire() for info in page.sessions],
-        **shapes.set_members(nextCursor=page.next_cursor),
-    }
+    return {"sessions": [info.wire() for info in page.sessions], **shapes.set_members(nextCursor=page.next_cursor)}
 
 
 async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:

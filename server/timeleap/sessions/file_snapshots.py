@@ -187,12 +187,7 @@ class FileSnapshots:
         return await self._carried_out(guard, plan)
 
     async def restore(
-        self,
-        guard: Mutation,
-        target: Callable[[], TreeTarget],
-        request: RestoreRequest,
-        *,
-        dry_run: bool = False,
+        self, guard: Mutation, target: Callable[[], TreeTarget], request: RestoreRequest, *, dry_run: bool = False
     ) -> Json:
         """Put files back as a snapshot has them; `target` finds it at the request's turn, and may block. The log stays.
         Also where the session is only read here: then the request is known as long as this process lives.

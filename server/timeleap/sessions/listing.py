@@ -95,11 +95,7 @@ def list_trash(home: Home, *, cursor: str | None, limit: int) -> SessionPage:
 
 
 def _page(
-    listing: str,
-    entries: Iterable[T],
-    position: Callable[[T], tuple[int | str, str]],
-    cursor: str | None,
-    limit: int,
+    listing: str, entries: Iterable[T], position: Callable[[T], tuple[int | str, str]], cursor: str | None, limit: int
 ) -> tuple[list[T], str | None]:
     """The entries behind a cursor, up to a limit, and the cursor of the next page; entries fall by their position."""
     if not 1 <= limit <= MAX_LIMIT:

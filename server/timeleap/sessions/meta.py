@@ -81,7 +81,10 @@ MODEL: Final[Mapping[str, Check]] = {
     "createdAt": date,
     "createdBy": model({"r": text(), "h": text(), "m": text()}, required=("r", "h", "m")),
     "workspace": text(empty=False),
-    "source": model({"kind": text(most=MAX_SOURCE_KIND), "key": text(most=MAX_SOURCE_KEY)}, required=("kind", "key")),
+    "source": model(
+        {"kind": text(most=MAX_SOURCE_KIND), "key": text(most=MAX_SOURCE_KEY), "path": text(empty=False)},
+        required=("kind", "key"),
+    ),
     "parent": model({"sessionId": text(most=200), "checkpointUid": text(most=200)}, required=("sessionId",)),
     "autoCheckpoint": choice(*get_args(AutoCheckpoint)),
     "subagents": items(model({"name": text(), "systemPrompt": text()}, required=("name", "systemPrompt"))),
@@ -155,7 +158,7 @@ def decode(document: Mapping[str, Any]) -> Document:
 
 
 def _source(member: Mapping[str, str]) -> Source:
-    return Source(member["kind"], member["key"])
+    return Source(member["kind"], member["key"], member.get("path"))
 
 
 def _parent(member: Mapping[str, str]) -> Parent:
@@ -199,6 +202,7 @@ class Meta:
     created_at = _Attribute[str | None]("createdAt", None)
     workspace = _Attribute[str | None]("workspace", None)
     source = _Attribute[Source | None]("source", None, _source)
+    mirrored = _Attribute("source", False, lambda member: "path" in member)  # another program writes it, by its file
     parent = _Attribute[Parent | None]("parent", None, _parent)
     auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")
     subagents = _Attribute[tuple[Subagent, ...] | None](

@@ -305,10 +305,7 @@ class RequestTable:
     def _now(self, members: Collection[str]) -> Json:
         """Of a result with these members, those that say how the session is, as it is now."""
         engine, facts = self._engine, self._state.facts
-        now: Json = {
-            "dynamicSubagents": [agent.wire() for agent in facts.subagents],
-            "approval": facts.approval.wire(),
-        }
+        now: Json = {"dynamicSubagents": [agent.wire() for agent in facts.subagents], "approval": facts.approval.wire()}
         if "compacted" not in members:  # a compaction's say which pins its summary has
             now["pins"] = list(facts.pins)
         if "context" in members:

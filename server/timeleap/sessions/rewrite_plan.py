@@ -130,10 +130,7 @@ class RewritePlan(Struct, frozen=True):
             **set_members(timelineId=timeline_id),
             "removed": self.removed,
             "context": context,
-            **set_members(
-                checkpoint=made and made.wire(),
-                toolExchange=exchange and exchange.wire(),
-            ),
+            **set_members(checkpoint=made and made.wire(), toolExchange=exchange and exchange.wire()),
         }
         if self.steps is not None:
             steps = [step.wire() for step in self.steps]

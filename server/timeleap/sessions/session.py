@@ -122,7 +122,7 @@ class Session:
         return {
             "sessionId": self.session_id,
             "path": str(self.path),
-            "access": access,
+            "access": "readOnly" if self.meta.mirrored else access,
             "head": self.head,
             "context": forms.summary(self.summary()),
             "budget": forms.budget.wire(),
@@ -160,9 +160,7 @@ class Session:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
         files = self.snapshots.for_messages(messages, guard.cause) if self.meta.keeps_files else NO_FILES
         return await self._append(
-            guard,
-            lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint),
-            files,
+            guard, lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint), files
         )
 
     async def update_token_count(self, token_count: int, guard: Mutation = NOBODY) -> Json:

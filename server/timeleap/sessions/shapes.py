@@ -403,14 +403,16 @@ class Owner(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """What a session belongs to in another program: the `kind` of program, and its `key` of the conversation."""
+    """What a session belongs to in another program: the `kind` of program, its `key` of the conversation, and of a mirror
+    the `path` of the program's file."""
 
     kind: str
     key: str
+    path: str | None = None
 
-    def wire(self) -> Json:
-        """`source` of the contract."""
-        return {"kind": self.kind, "key": self.key}
+    def wire(self, live: bool | None = None) -> Json:
+        """`source` of the contract; `live`: whether a process has the mirror open."""
+        return {"kind": self.kind, "key": self.key, **set_members(path=self.path, live=live if self.path else None)}
 
 
 class SessionInfo(Struct, frozen=True):
@@ -447,7 +449,7 @@ class SessionInfo(Struct, frozen=True):
             **set_members(
                 parent=parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
                 owner=owner and {"pid": owner.pid, "host": owner.host, "since": owner.since},
-                source=self.source and self.source.wire(),
+                source=self.source and self.source.wire(owner is not None),
                 deletedAt=self.deleted_at,
                 damaged=self.damaged,
             ),

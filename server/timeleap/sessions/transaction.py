@@ -177,10 +177,7 @@ class SessionTransactions:
     # Changes
 
     async def append(
-        self,
-        guard: Mutation,
-        work_out: Callable[[LogState, Marks], AppendPlan],
-        files: AppendFiles = NO_FILES,
+        self, guard: Mutation, work_out: Callable[[LogState, Marks], AppendPlan], files: AppendFiles = NO_FILES
     ) -> Json:
         """Append at its turn what `work_out` makes of the state and the request's marks."""
 
@@ -408,9 +405,7 @@ class SessionTransactions:
             failpoint("session.prepared")
 
         return replace(
-            planned.replacement,
-            prepare=prepare,
-            settle=lambda prepared: self.state.settle_rewrite(prepared, after),
+            planned.replacement, prepare=prepare, settle=lambda prepared: self.state.settle_rewrite(prepared, after)
         )
 
     def _foretold(

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 Access = Literal["write", "read"]
 Durability = Literal["disk", "os"]
-TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "unknown"]
+TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "external", "unknown"]
 
 
 class RecordKind(IntEnum):

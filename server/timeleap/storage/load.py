@@ -483,12 +483,7 @@ class _AbandonedError(Exception):
 
 
 def validate(
-    log: StoredLog,
-    *,
-    parsed: bool,
-    writable: bool,
-    abandoned: Callable[[], bool],
-    progress: Progress | None = None,
+    log: StoredLog, *, parsed: bool, writable: bool, abandoned: Callable[[], bool], progress: Progress | None = None
 ) -> Validation | None:
     """Parse a log again, which may be appended to meanwhile: lines that are not what was written are damaged then.
     Blocking; None if there was no need.

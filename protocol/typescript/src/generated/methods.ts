@@ -15,6 +15,17 @@ import type {
   ApprovalResult,
   AtParams,
   AtResult,
+  BridgeAdoptParams,
+  BridgeAdoptResult,
+  BridgeCatchUpParams,
+  BridgeCatchUpResult,
+  BridgeDidChange,
+  BridgeListParams,
+  BridgeListResult,
+  BridgeUnwatchParams,
+  BridgeUnwatchResult,
+  BridgeWatchParams,
+  BridgeWatchResult,
   CancelDMailParams,
   CancelParams,
   CheckpointParams,
@@ -273,6 +284,16 @@ export interface Methods {
   "files/read": { params: FilesReadParams; result: FilesReadResult };
   /** Puts files back as a snapshot has them; what was there is kept as a snapshot first. */
   "files/restore": { params: FilesRestoreParams; result: FilesRestoreResult };
+  /** Lists the folders in which agents' programs keep sessions. */
+  "bridge/list": { params: BridgeListParams; result: BridgeListResult };
+  /** Mirrors the sessions of an agent's program, and follows them. */
+  "bridge/watch": { params: BridgeWatchParams; result: BridgeWatchResult };
+  /** Follows them no more. */
+  "bridge/unwatch": { params: BridgeUnwatchParams; result: BridgeUnwatchResult };
+  /** Mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs. */
+  "bridge/catchUp": { params: BridgeCatchUpParams; result: BridgeCatchUpResult };
+  /** Writes a new session for the agent's own program, cut at a point of a mirror, and says how to resume it. */
+  "bridge/adopt": { params: BridgeAdoptParams; result: BridgeAdoptResult };
 }
 
 /** Requests that change something: they take a `requestId`, and are safe to repeat under it. */
@@ -356,6 +377,8 @@ export interface Notifications {
   "files/didSnapshot": FilesDidSnapshot;
   /** Files of a session were put back. */
   "files/didRestore": FilesDidRestore;
+  /** Mirrors of other programs' sessions were made or changed. */
+  "bridge/didChange": BridgeDidChange;
   /** How far the work of a request has come. */
   "$/progress": ProgressParams;
   /** What the server is doing, where `$/setTrace` asked for it. */

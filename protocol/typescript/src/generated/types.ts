@@ -250,6 +250,144 @@ export interface BodyLoss {
   index?: number;
 }
 
+/** `bridge/adopt`. */
+export interface BridgeAdoptParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Where to go on from, which is the first thing left out: uid of a checkpoint, or index of a message. Default: behind all of it. */
+  at?: string | number;
+}
+
+/** A new session of the agent's program, beside the old one, which is as it was. */
+export interface BridgeAdoptResult {
+  /** Of its mirror. */
+  sessionId: string;
+  /** The program's new file. */
+  path: string;
+  resume: ResumeCommand;
+}
+
+/** `bridge/catchUp`: what a hook of an agent's program asks for. Mirrors one file up to now, whether it is watched or not; and keeps the files of the workspace. */
+export interface BridgeCatchUpParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  kind: "claude-code";
+  /** The file of the session; it need not be there yet. */
+  path: string;
+  /** The agent's folder, an absolute path: snapshots are of it. Without it none is taken. */
+  cwd?: string;
+  /** `prompt`: a prompt is about to be worked on: the snapshot belongs to its checkpoint; `tool`: a tool has run; `stop`: the turn is over; `start`, `end`: of the session: no snapshot. */
+  event: "start" | "prompt" | "tool" | "stop" | "end";
+  /** The label of the snapshot. */
+  toolName?: string;
+  /** The mirror; a process that passes the request on to the one that has the mirror open says it. Ignored. */
+  sessionId?: string;
+}
+
+/** What was done. A file that is not there yet is no error. */
+export interface BridgeCatchUpResult {
+  /** The mirror, which is made when the file is there. */
+  sessionId: string;
+  /** Messages that are new in the mirror. */
+  added: number;
+  /** The newest checkpoint. */
+  checkpointUid?: string;
+  snapshot?: string;
+  /** Why there is no snapshot, or no mirror. */
+  problem?: string;
+}
+
+/** Ids of mirrors, joined over 200 ms. */
+export interface BridgeDidChange {
+  added: string[];
+  changed: string[];
+  /** Their files are gone; the mirrors stay. */
+  gone: string[];
+}
+
+/** `bridge/list`. */
+export interface BridgeListParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+}
+
+/** The folders in which agents keep sessions: the usual ones, and those that are watched. */
+export interface BridgeListResult {
+  sources: BridgeSource[];
+}
+
+/** A folder in which an agent's program keeps its sessions. */
+export interface BridgeSource {
+  kind: "claude-code";
+  /** Of the folder. */
+  path: string;
+  /** Files of sessions that are in it. */
+  sessions: number;
+  /** False where there is no such folder, or it cannot be read. */
+  available: boolean;
+  /** This process follows it. */
+  watched: boolean;
+  /** Files that are mirrored up to their present size. */
+  mirrored: number;
+  /** What could not be read, and why. */
+  problem?: string;
+}
+
+/** `bridge/unwatch`. The mirrors stay as they are. */
+export interface BridgeUnwatchParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  kind: "claude-code";
+  /** The folder. Default: where the program keeps its sessions, by its own environment variable. */
+  path?: string;
+}
+
+/** Whether it was watched. */
+export interface BridgeUnwatchResult {
+  watched: boolean;
+}
+
+/** `bridge/watch`. Mirrors what is there, in the background, and follows it until `bridge/unwatch`. */
+export interface BridgeWatchParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  kind: "claude-code";
+  /** The folder. Default: where the program keeps its sessions, by its own environment variable. */
+  path?: string;
+  /** URI: only the sessions of this folder. */
+  workspace?: string;
+}
+
+/** What is watched. */
+export interface BridgeWatchResult {
+  kind: "claude-code";
+  path: string;
+  /** How the server hears of changes: from the system, or by looking again and again. */
+  method: "notifications" | "polling";
+}
+
 /** When the context counts as full. */
 export interface Budget {
   /** Tokens; null: no trigger. */
@@ -1766,6 +1904,14 @@ export interface RestoredFiles {
   conflictPaths?: FilePath[];
 }
 
+/** A command that has the agent's program go on. */
+export interface ResumeCommand {
+  command: string;
+  args: string[];
+  /** The folder to run it in. */
+  cwd?: string;
+}
+
 /** How many timelines a session keeps. The newest one is always kept. */
 export interface Retention {
   /** Default: 50. */
@@ -2786,6 +2932,10 @@ export interface Source {
   kind: string;
   /** Its key of the conversation. */
   key: string;
+  /** Of a mirror, which is read-only: the program's own file. */
+  path?: string;
+  /** Of a mirror: a process follows the program's file at the moment. */
+  live?: boolean;
 }
 
 /** Of which program, and of which of its conversations. */
@@ -2903,7 +3053,7 @@ export interface Timeline {
   /** Its file's name within the session's directory. */
   file: string;
   /** What set it aside. */
-  reason: "revert" | "clear" | "compact" | "restore" | "dmail" | "import" | "unknown";
+  reason: "revert" | "clear" | "compact" | "restore" | "dmail" | "import" | "external" | "unknown";
   /** When it was set aside; absent where nobody noted it. */
   createdAt?: string;
   bytes: number;

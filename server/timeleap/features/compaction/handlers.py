@@ -74,11 +74,7 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
     session = service.session(call, params)
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     prompt = prompt_message(history.removed, params.custom_instruction or "") if history.removed else None
-    return {
-        "systemPrompt": SUMMARISER_SYSTEM_PROMPT,
-        "prompt": prompt,
-        "preservedFrom": history.preserved_from,
-    }
+    return {"systemPrompt": SUMMARISER_SYSTEM_PROMPT, "prompt": prompt, "preservedFrom": history.preserved_from}
 
 
 async def compact(service: Service, params: CompactParams, call: Call) -> Json:

@@ -175,14 +175,7 @@ def request_text(custom_instruction: str = "") -> str:
     return f"\n{COMPACT}{added}"
 
 
-SECTIONS = (
-    "current_focus",
-    "environment",
-    "completed_tasks",
-    "active_issues",
-    "code_state",
-    "important_context",
-)
+SECTIONS = ("current_focus", "environment", "completed_tasks", "active_issues", "code_state", "important_context")
 
 _WEIGHTS = {
     "current_focus": 0.24,

@@ -24,6 +24,7 @@ from timeleap.features.transfer.conversion import (
     JsonLine,
     JsonLines,
     LogWriter,
+    RecordWriter,
     content_of,
     image_part,
     sound,
@@ -95,7 +96,7 @@ def _in_a_row(nodes: list[Node]) -> list[Node]:
     return [nodes[0], *(replace(node, parent=before.uuid) for before, node in pairwise(nodes))]
 
 
-class _Tree:
+class Tree:
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes: dict[str, Node] = {}
         for node in _in_a_row(nodes):
@@ -110,7 +111,19 @@ class _Tree:
 
     def main(self) -> list[Node]:
         """The messages of the conversation."""
-        return self._branch(self._spoken[-1]) if self._spoken else []
+        return self._branch(self._leaf()) if self._spoken else []
+
+    def _leaf(self) -> Node:
+        """The last message; where that is a result which stands aside, as others are yet to come, the last call."""
+        leaf = self._spoken[-1]
+        call = next((node for node in reversed(self._spoken) if not node.results), leaf)
+        if call is leaf or any(node is call for node in self._up(leaf)):
+            return leaf
+        path = list(self._up(call))
+        aside = any(node.uuid == leaf.parent for node in path) and leaf.results <= {
+            made for node in path for made in node.calls
+        }
+        return call if aside else leaf
 
     def others(self) -> Iterator[tuple[list[Node], bool]]:
         """Those of the other branches, which are not empty, and whether they were summed up and go on in another one;
@@ -195,7 +208,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     file = opened(path)
     try:
         lines = JsonLines(file, left_out)
-        survey = _Survey(left_out)
+        survey = EntrySurvey(left_out)
         for line in lines:
             if line.record is not None:
                 survey.take(line.record)
@@ -204,7 +217,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
             yield line.offset // 2, lines.size
         if not survey.nodes and survey.title is None:
             raise nothing_of("claude-code")
-        tree = _Tree(survey.main_nodes())
+        tree = Tree(survey.main_nodes())
         main = tree.main()
         others: list[tuple[list[Node], bool]] = []
         for branch in islice(tree.others(), MAX_TIMELINES):
@@ -230,7 +243,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     )
 
 
-class _Survey:
+class EntrySurvey:
     """Facts in the records apart from the conversation."""
 
     def __init__(self, left_out: LossTally) -> None:
@@ -274,7 +287,7 @@ class _Survey:
 
 
 def _write(log: LogWriter, nodes: list[Node], lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
-    writer = _Writer(log, left_out)
+    writer = EntryWriter(log, left_out)
     for number, node in enumerate(nodes):
         writer.take(lines.at(node.offset, node.length), node.time)
         yield (lines.size + lines.size * number // len(nodes)) // 2, lines.size
@@ -282,10 +295,10 @@ def _write(log: LogWriter, nodes: list[Node], lines: JsonLines, left_out: LossTa
     log.finish()
 
 
-class _Writer:
+class EntryWriter:
     """From records to messages; the records of one answer become one message."""
 
-    def __init__(self, log: LogWriter, left_out: LossTally) -> None:
+    def __init__(self, log: RecordWriter, left_out: LossTally) -> None:
         self._log = log
         self._left_out = left_out
         self._answer: Any = None  # id of the answer that is being put together

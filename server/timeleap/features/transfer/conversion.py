@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from timeleap import clock
@@ -54,17 +55,18 @@ class JsonLines:
         TooLargeError: It is larger than what is imported; on the way through it: it has more lines.
     """
 
-    def __init__(self, file: OpenFile, left_out: LossTally) -> None:
+    def __init__(self, file: OpenFile, left_out: LossTally, start: int = 0) -> None:
         self._file = file
         self._left_out = left_out
         self._lines = 0
+        self._start = start
         self.size = file.status().size
         if self.size > MAX_FILE:
             message = f"the file has {self.size} bytes; at most {MAX_FILE} are imported"
             raise TooLargeError(message, limit="bytes", maximum=MAX_FILE)
 
     def __iter__(self) -> Iterator[JsonLine]:
-        start = at = 0
+        start = at = self._start
         pending = bytearray()
         while at < self.size and (block := self._file.pread(at, min(BLOCK, self.size - at))):
             at += len(block)
@@ -153,9 +155,12 @@ def time_of(text: object) -> str | None:
 
 def _object(text: bytes) -> Json | None:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+        found = msgspec.json.decode(text)
+    except (ValueError, RecursionError):  # it refuses halves of surrogate pairs, and NaN
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
     return found if isinstance(found, dict) else None
 
 
@@ -168,13 +173,10 @@ class Mark(Struct, frozen=True):
     checkpoints: int
 
 
-class LogWriter:
-    """One log on its way to the disk, where there must be none. What cannot be written is noted in `left_out`."""
+class RecordWriter:
+    """Makes records. What cannot be written is noted in `left_out`."""
 
-    def __init__(self, path: Path, left_out: LossTally) -> None:
-        self._file = create_exclusive(path)
-        self._buffer = bytearray()
-        self._written = 0
+    def __init__(self, left_out: LossTally) -> None:
         self._left_out = left_out
         self.lines = 0
         self.messages = 0
@@ -211,6 +213,19 @@ class LogWriter:
         """A token count; what is none is passed over."""
         if type(tokens) is int and 0 < tokens < 1 << 53:
             self._add(usage_record(tokens))
+
+    def _add(self, record: NewRecord) -> None:
+        raise NotImplementedError
+
+
+class LogWriter(RecordWriter):
+    """One log on its way to the disk, where there must be none."""
+
+    def __init__(self, path: Path, left_out: LossTally) -> None:
+        super().__init__(left_out)
+        self._file = create_exclusive(path)
+        self._buffer = bytearray()
+        self._written = 0
 
     def mark(self) -> Mark:
         return Mark(self._written + len(self._buffer), self.lines, self.messages, self._checkpoints)

@@ -1,0 +1,55 @@
+"""Rows of the method table: `bridge/*`, sessions of other agents' programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.method import Method, read, request
+
+_E = ErrorKind
+
+BRIDGE_ROWS: Final[tuple[Method, ...]] = (
+    request(
+        "bridge/list",
+        "bridge.BridgeListParams",
+        "bridge.BridgeListResult",
+        "Lists the folders in which agents' programs keep sessions.",
+        handler="mirrors.handlers.list_sources",
+        errors=(_E.STORAGE_FAILURE,),
+    ),
+    request(
+        "bridge/watch",
+        "bridge.BridgeWatchParams",
+        "bridge.BridgeWatchResult",
+        "Mirrors the sessions of an agent's program, and follows them.",
+        handler="mirrors.handlers.watch",
+        errors=(_E.STORAGE_FAILURE,),
+    ),
+    request(
+        "bridge/unwatch",
+        "bridge.BridgeUnwatchParams",
+        "bridge.BridgeUnwatchResult",
+        "Follows them no more.",
+        handler="mirrors.handlers.unwatch",
+    ),
+    request(
+        "bridge/catchUp",
+        "bridge.BridgeCatchUpParams",
+        "bridge.BridgeCatchUpResult",
+        "Mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs.",
+        handler="mirrors.handlers.catch_up",
+        errors=(_E.STORAGE_FAILURE, _E.SESSION_LOCKED, _E.CORRUPTED),
+    ),
+    read(
+        "bridge/adopt",
+        "bridge.BridgeAdoptParams",
+        "bridge.BridgeAdoptResult",
+        "Writes a new session for the agent's own program, cut at a point of a mirror, and says how to resume it.",
+        handler="mirrors.handlers.adopt",
+        scope="any",
+        cancel="unbegun",
+        forward="never",
+        errors=(_E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED, _E.STORAGE_FAILURE),
+    ),
+)

@@ -1,0 +1,130 @@
+"""A new session for the agent's own program, cut at a point of a mirror: Claude Code.
+
+The new file has the lines of the old one that the conversation up to that point is made of, with a new session id. The
+old file is only read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+from msgspec import Struct
+
+from timeleap.errors import CorruptedError, InvalidInputError
+from timeleap.features.transfer.conversion import RecordWriter
+from timeleap.mirrors.claude_log import ClaudeLog
+from timeleap.mirrors.growing_file import Step
+from timeleap.sessions.shapes import set_members
+from timeleap.storage.durable import atomic_write, storage_errors
+
+if TYPE_CHECKING:
+    from timeleap.sessions.session import Session
+    from timeleap.storage.engine import NewRecord
+
+Json = dict[str, Any]
+
+ADOPTED: Final = "claude-code"
+
+
+class AdoptPlan(Struct, frozen=True):
+    """What is to be written.
+
+    Attributes:
+        kind: The program.
+        source: Its file that is mirrored.
+        messages: How many messages of it are kept; None: all.
+    """
+
+    kind: str
+    source: Path
+    messages: int | None
+
+
+class Adopted(Struct, frozen=True):
+    """A new file of the program, and the command that goes on in it."""
+
+    path: Path
+    resume: Json
+
+
+def plan(session: Session, at: str | int | None) -> AdoptPlan:
+    """What to write to go on before `at`: uid of a checkpoint, or index of a message.
+
+    Raises:
+        InvalidInputError: It is no mirror, or of a program whose sessions cannot be written; or there is no such message.
+        CheckpointNotFoundError: There is no such checkpoint.
+    """
+    source = session.meta.source
+    if source is None or source.path is None:
+        raise InvalidInputError.of(
+            "sessionId", "is not the mirror of another program's session: only those are adopted"
+        )
+    if source.kind != ADOPTED:
+        raise InvalidInputError.of("sessionId", f"mirrors {source.kind}: only sessions of {ADOPTED} can be adopted")
+    total = session.engine.state.messages
+    messages = session.find_checkpoint(uid=at).message_count if isinstance(at, str) else at
+    if messages is not None and not 0 < messages <= total:
+        raise InvalidInputError.of("at", f"must leave something to go on from: a message from 1 to {total}")
+    return AdoptPlan(source.kind, Path(source.path), messages)
+
+
+def write(wanted: AdoptPlan) -> Adopted:
+    """Write the new file beside the old one. Blocking.
+
+    Raises:
+        InvalidInputError: It would end in the middle of a tool call.
+        CorruptedError: The old file does not say any more what the mirror shows.
+        StorageFailureError: The old file cannot be read, or the new one not written.
+    """
+    log = ClaudeLog(wanted.source)
+    log.read()
+    kept = _kept(log, wanted.messages)
+    if log.open_calls(kept):
+        raise InvalidInputError.of(
+            "at", "lies in the middle of a tool call: go on from a prompt, a checkpoint stands at each"
+        )
+    session_id = str(uuid.uuid4())
+    path = wanted.source.with_name(f"{session_id}.jsonl")
+    lines = [json.dumps({**record, "sessionId": session_id}) for record in log.branch(kept)]
+    with storage_errors("write the new session", path):
+        atomic_write(path, ("\n".join(lines) + "\n").encode())
+    resume = {"command": "claude", "args": ["--resume", session_id], **set_members(cwd=_folder(log.workspace))}
+    return Adopted(path, resume)
+
+
+class _Counter(RecordWriter):
+    """Counts the messages that there would be."""
+
+    def __init__(self, log: ClaudeLog) -> None:
+        super().__init__(log.file.left_out)
+
+    def _add(self, record: NewRecord) -> None:
+        del record
+
+
+def _kept(log: ClaudeLog, messages: int | None) -> list[Step]:
+    """The steps that make the first so many messages."""
+    steps = log.steps()
+    if messages is None:
+        return steps
+    counter, kept = _Counter(log), 0
+    for number, _ in enumerate(log.write(steps, counter), 1):
+        if counter.messages <= messages:
+            kept = number
+    if not kept or counter.messages < messages:
+        raise CorruptedError(f"{log.file.path} does not say what its mirror shows: look at the mirror once more")
+    return steps[:kept]
+
+
+def _folder(workspace: str | None) -> str | None:
+    """The path of a URI; None where it is none."""
+    if workspace is None:
+        return None
+    parts = urlsplit(workspace)
+    return url2pathname(unquote(parts.path)) if os.name == "nt" else unquote(parts.path)

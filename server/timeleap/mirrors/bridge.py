@@ -1,0 +1,172 @@
+"""All mirrors of one process: which folders are followed, which mirrors are open, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from timeleap.mirrors.folders import FOLDERS, FolderNotes, look, usual_folder
+from timeleap.mirrors.mirror import Growth, Mirror
+from timeleap.mirrors.watching import FolderWatch
+
+if TYPE_CHECKING:
+    from timeleap.call import Client
+    from timeleap.service.service import Service
+
+Json = dict[str, Any]
+
+JOINED_SECONDS: Final = 0.2
+MAX_OPEN: Final = 32
+"""Mirrors that stay open, those that changed last."""
+IDLE_SECONDS: Final = 60.0
+DID_CHANGE: Final = "bridge/didChange"
+
+
+class Bridge:
+    """The mirrors of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._mirrors: dict[str, Mirror] = {}
+        self._watches: dict[tuple[str, Path], tuple[FolderWatch, asyncio.Task[None]]] = {}
+        self._workspaces: dict[tuple[str, Path], str | None] = {}
+        self._clients: dict[int, Client] = {}
+        self._used: dict[str, float] = {}  # mirrors that are open, and when they changed; last ones last
+        self._news: dict[str, str] = {}  # by session id: added, changed or gone
+        service.background["mirrors"] = asyncio.get_running_loop().create_task(self._tidy())
+
+    def mirror(self, kind: str, path: Path) -> Mirror:
+        """The mirror of a file."""
+        made = Mirror(self._service, kind, path)
+        return self._mirrors.setdefault(made.session_id, made)
+
+    async def catch_up(self, mirror: Mirror, workspace: str | None = None) -> Growth:
+        """Show what the mirror's file says by now; who watches is told. Raises as `Mirror.catch_up`."""
+        growth = await mirror.catch_up(workspace)
+        if growth.changed:
+            self._tell(mirror.session_id, "added" if growth.created else "changed")
+        if mirror.session is not None:
+            self._used.pop(mirror.session_id, None)
+            self._used[mirror.session_id] = asyncio.get_running_loop().time()
+            while len(self._used) > MAX_OPEN:
+                await self._close(next(iter(self._used)))
+        return growth
+
+    # Folders
+
+    def watch(self, kind: str, folder: Path, workspace: str | None, client: Client) -> FolderWatch:
+        """Follow a folder; of one that is followed already the `workspace` may change."""
+        self._clients[id(client)] = client
+        key = kind, folder
+        if key in self._watches and self._workspaces[key] != workspace:
+            self._watches.pop(key)[1].cancel()
+        self._workspaces[key] = workspace
+        if key not in self._watches:
+            notes = FolderNotes(self._service.store.home.path, kind, folder)
+            watch = FolderWatch(
+                kind, folder, notes, lambda path: self._follow(key, path), lambda path: self._lost(kind, path)
+            )
+            self._watches[key] = watch, asyncio.get_running_loop().create_task(watch.run())
+        return self._watches[key][0]
+
+    async def unwatch(self, kind: str, folder: Path) -> bool:
+        """Follow it no more; says whether it was followed."""
+        found = self._watches.pop((kind, folder), None)
+        if found is None:
+            return False
+        found[1].cancel()
+        await asyncio.wait([found[1]])
+        return True
+
+    async def sources(self) -> list[Json]:
+        """`BridgeSource`s of the contract."""
+        folders = {(kind, usual_folder(kind)): None for kind in FOLDERS} | dict.fromkeys(self._watches)
+        return [await asyncio.to_thread(self._source, kind, folder) for kind, folder in folders]
+
+    def _source(self, kind: str, folder: Path) -> Json:
+        watch = self._watches.get((kind, folder))
+        found = look(kind, folder)
+        available = folder.is_dir()
+        if watch is not None:
+            mirrored = watch[0].mirrored.keys() - watch[0].failures.keys()
+            failures = [f"{path}: {why}" for path, why in watch[0].failures.items()]
+        else:
+            notes = FolderNotes(self._service.store.home.path, kind, folder).read()
+            mirrored, failures = {path for path, facts in notes.items() if found.files.get(path) == facts}, []
+        problems = [*(found.problems if available else []), *failures]
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return {
+            "kind": kind,
+            "path": str(folder),
+            "sessions": len(found.files),
+            "available": available,
+            "watched": watch is not None,
+            "mirrored": len(mirrored & found.files.keys()),
+            **({"problem": problems[0] + more} if problems else {}),
+        }
+
+    async def _follow(self, key: tuple[str, Path], path: str) -> None:
+        mirror, workspace = self.mirror(key[0], Path(path)), self._workspaces[key]
+        if workspace is not None and await asyncio.to_thread(mirror.workspace_of_file) != workspace:
+            return
+        await self.catch_up(mirror)
+
+    def _lost(self, kind: str, path: str) -> None:
+        mirror = self.mirror(kind, Path(path))
+        mirror.forget()
+        self._tell(mirror.session_id, "gone")
+
+    # What goes on by itself
+
+    def _tell(self, session_id: str, what: str) -> None:
+        if not self._news:
+            asyncio.get_running_loop().call_later(JOINED_SECONDS, self._tell_now)
+        known = self._news.get(session_id)
+        self._news[session_id] = "added" if known == "added" and what == "changed" else what
+
+    def _tell_now(self) -> None:
+        news, self._news = self._news, {}
+        said = {what: [name for name, is_so in news.items() if is_so == what] for what in ("added", "changed", "gone")}
+        for number, client in list(self._clients.items()):
+            if client.ending.done():
+                del self._clients[number]
+            else:
+                client.notify(DID_CHANGE, said)
+
+    async def _close(self, session_id: str) -> None:
+        self._used.pop(session_id, None)
+        mirror = self._mirrors.pop(session_id, None)
+        if mirror is not None:
+            await mirror.close()
+
+    async def _tidy(self) -> None:
+        """Close mirrors that have not changed for a while, until the process ends."""
+        try:
+            while True:
+                await asyncio.sleep(IDLE_SECONDS / 4)
+                before = asyncio.get_running_loop().time() - IDLE_SECONDS
+                for session_id in [name for name, used in self._used.items() if used < before]:
+                    await self._close(session_id)
+        finally:
+            tasks = [task for _, task in self._watches.values()]
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+            for session_id in list(self._used):
+                with suppress(Exception):
+                    await self._close(session_id)
+
+
+_BRIDGES: Final[WeakKeyDictionary[Service, Bridge]] = WeakKeyDictionary()
+
+
+def bridge_of(service: Service) -> Bridge:
+    """The mirrors of a service; made at first need."""
+    bridge = _BRIDGES.get(service)
+    if bridge is None:
+        bridge = _BRIDGES[service] = Bridge(service)
+    return bridge

@@ -1,0 +1,142 @@
+"""A file of JSON lines that another program writes: what was added, line by line, and whether it is still the same file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from timeleap.features.transfer.conversion import BLOCK, MAX_FILE, Json, JsonLine, JsonLines
+from timeleap.features.transfer.formats import LossTally
+from timeleap.features.transfer.importing import opened
+from timeleap.storage.durable import OpenFile
+
+TAIL: Final = 4096
+"""Bytes before the end of what was read that are compared before more is read."""
+FRESH_BYTES: Final = 16 << 20
+"""Of lines whose records are kept from the reading until they are written, so that they are parsed once."""
+
+
+class FileReplacedError(Exception):
+    """What was read is not what the file begins with any more: all of it has to be read again."""
+
+
+class Step(Struct, frozen=True):
+    """A line of a file that is part of the conversation as it is now.
+
+    Attributes:
+        key: Tells it from all others of its file.
+        time: ISO-8601 UTC; None where it is not known.
+    """
+
+    key: str
+    offset: int
+    length: int
+    time: str | None
+
+
+class GrowingFile:
+    """Attributes:
+    left_out: What could not be read.
+    end: Offset behind the last whole line that was read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.left_out = LossTally()
+        self.end = 0
+        self._identity: object = None
+        self._tail = b""
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._fresh: dict[int, Json] = {}
+        self._fresh_bytes = 0
+
+    def added(self) -> Iterator[JsonLine]:
+        """The lines that were added, of those that are whole; a line without its line feed waits. Blocking.
+
+        Raises:
+            FileReplacedError: It is another file, shorter, or not what it was.
+            StorageFailureError: It cannot be read, or is no ordinary file.
+            TooLargeError: It has more bytes or lines than are read.
+        """
+        file = opened(self.path)
+        try:
+            if self._identity is not None and not self._is_same(file):
+                raise FileReplacedError
+            self._identity = file.identity
+            lines = JsonLines(file, self.left_out, self.end)
+            lines.size = self._whole_lines(file, lines.size)
+            if lines.size == self.end:
+                return
+            for line in lines:
+                if line.record is not None and self._fresh_bytes < FRESH_BYTES:
+                    self._fresh[line.offset] = line.record
+                    self._fresh_bytes += line.length
+                yield line
+            self._absorb(file, lines.size)
+        finally:
+            file.close()
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that was read."""
+        return self._hash.hexdigest()
+
+    def begins_with(self, end: int, fingerprint: str) -> bool:
+        """True if the first `end` bytes have this fingerprint. Blocking."""
+        if (end, fingerprint) == (self.end, self.fingerprint):
+            return True
+        if not 0 <= end <= self.end:
+            return False
+        found = hashlib.blake2b(digest_size=16)
+        file = opened(self.path)
+        try:
+            _feed(found, file, 0, end)
+        finally:
+            file.close()
+        return found.hexdigest() == fingerprint
+
+    def records(self, steps: list[Step]) -> Iterator[tuple[Step, Json]]:
+        """The records of steps; empty where the line is another one by now. Blocking."""
+        file = opened(self.path)
+        try:
+            lines = JsonLines(file, self.left_out, self.end)
+            for step in steps:
+                record = self._fresh.pop(step.offset, None)
+                yield step, lines.at(step.offset, step.length) if record is None else record
+        finally:
+            file.close()
+
+    def forget_fresh(self) -> None:
+        """Let go of records that were not asked for."""
+        self._fresh, self._fresh_bytes = {}, 0
+
+    def _is_same(self, file: OpenFile) -> bool:
+        same = file.identity == self._identity and file.status().size >= self.end
+        return same and file.pread(self.end - len(self._tail), len(self._tail)) == self._tail
+
+    def _whole_lines(self, file: OpenFile, size: int) -> int:
+        """Offset behind the last line feed."""
+        if size > MAX_FILE:  # JsonLines has refused it
+            return self.end
+        at = size
+        while at > self.end:
+            start = max(self.end, at - BLOCK)
+            if (found := file.pread(start, at - start).rfind(b"\n")) >= 0:
+                return start + found + 1
+            at = start
+        return self.end
+
+    def _absorb(self, file: OpenFile, end: int) -> None:
+        _feed(self._hash, file, self.end, end)
+        self._tail = file.pread(max(0, end - TAIL), min(TAIL, end))
+        self.end = end
+
+
+def _feed(digest: hashlib.blake2b, file: OpenFile, start: int, end: int) -> None:
+    while start < end and (block := file.pread(start, min(BLOCK, end - start))):
+        digest.update(block)
+        start += len(block)

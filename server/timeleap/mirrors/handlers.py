@@ -1,0 +1,150 @@
+"""bridge/*: sessions of other agents' programs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from timeleap import clock
+from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
+from timeleap.mirrors import adopting
+from timeleap.mirrors.bridge import bridge_of
+from timeleap.mirrors.folders import usual_folder
+from timeleap.mirrors.mirror import PendingSnapshot
+from timeleap.sessions.file_snapshots import problem_of
+from timeleap.sessions.shapes import Cause, Mutation, set_members
+from timeleap.sessions.working_tree import NO_CONTROL
+
+if TYPE_CHECKING:
+    from timeleap.call import Call
+    from timeleap.mirrors.bridge import Bridge
+    from timeleap.mirrors.mirror import Mirror
+    from timeleap.service.service import Service
+    from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
+    from timeleap_protocol.structs.bridge import (
+        BridgeAdoptParams,
+        BridgeCatchUpParams,
+        BridgeListParams,
+        BridgeUnwatchParams,
+        BridgeWatchParams,
+    )
+
+
+WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
+CLOCKS_APART: Final = 2.0
+"""Seconds by which the time that a program notes for a prompt may be before that of its hook."""
+
+
+async def list_sources(service: Service, params: BridgeListParams, call: Call) -> Json:
+    """The folders in which agents' programs keep sessions."""
+    del params, call
+    return {"sources": await bridge_of(service).sources()}
+
+
+async def watch(service: Service, params: BridgeWatchParams, call: Call) -> Json:
+    """Mirror the sessions of a folder, and follow them."""
+    folder = _folder(params.kind, params.path)
+    if service.store.home.is_inside(folder):
+        raise InvalidInputError.of(
+            "path", "lies in the store: name the folder in which the agent's program keeps sessions"
+        )
+    watch = bridge_of(service).watch(params.kind, folder, params.workspace, call.client)
+    return {"kind": params.kind, "path": str(folder), "method": watch.method}
+
+
+async def unwatch(service: Service, params: BridgeUnwatchParams, call: Call) -> Json:
+    """Follow a folder no more."""
+    del call
+    return {"watched": await bridge_of(service).unwatch(params.kind, _folder(params.kind, params.path))}
+
+
+async def catch_up(service: Service, params: BridgeCatchUpParams, call: Call) -> Any:
+    """Mirror one file up to now, and keep the files of its workspace; by the process that has the mirror open."""
+    path = _absolute(params.path, "path")
+    if params.cwd is not None:
+        _absolute(params.cwd, "cwd")
+    if not path.name.endswith(".jsonl"):
+        raise InvalidInputError.of("path", "must be the .jsonl file of a session")
+    bridge = bridge_of(service)
+    mirror = bridge.mirror(params.kind, path)
+    try:
+        return await _take_event(bridge, mirror, params)
+    except SessionLockedError:
+        if call.client.is_peer or service.network is None:
+            raise
+    async with service.attachment(call, _place(service, mirror), quiet=True).for_one_request() as attachment:
+        if attachment is not None:
+            return await attachment.request(call.method, params, call)
+    return await _take_event(bridge, mirror, params)  # the owner went just now
+
+
+async def adopt(service: Service, params: BridgeAdoptParams, call: Call) -> Json:
+    """Write a session for the agent's program that ends at a point of a mirror."""
+    bridge = bridge_of(service)
+    async with service.borrowed(call, params) as session:
+        await session.catch_its_turn()
+        plan = adopting.plan(session, params.at)
+        made = await asyncio.to_thread(adopting.write, plan)
+    mirror = bridge.mirror(plan.kind, made.path)
+    await bridge.catch_up(mirror)
+    return {"sessionId": mirror.session_id, "path": str(made.path), "resume": made.resume}
+
+
+def _place(service: Service, mirror: Mirror) -> Any:
+    return service.store.place(mirror.session_id, None)
+
+
+def _folder(kind: str, path: str | None) -> Path:
+    return usual_folder(kind) if path is None else _absolute(path, "path")
+
+
+def _absolute(text: str, field: str) -> Path:
+    path = Path(text)
+    if not path.is_absolute():
+        raise InvalidInputError.of(field, "must be an absolute path")
+    return path
+
+
+async def _take_event(bridge: Bridge, mirror: Mirror, params: BridgeCatchUpParams) -> Json:
+    """Do what a hook asks for. Raises as `Mirror.catch_up`."""
+    begun = time.time()
+    wanted = params.cwd is not None and params.event in WITH_SNAPSHOT
+    workspace = Path(params.cwd).as_uri() if wanted and params.cwd is not None else None
+    growth = await bridge.catch_up(mirror, workspace)
+    session, added = mirror.session, growth.added
+    taken: Json = {}
+    if session is not None and workspace is not None:
+        taken = await _snapshot(session, workspace, params)
+        if params.event == "prompt" and "files" in taken:
+            mirror.pending_snapshot = PendingSnapshot(taken["files"], clock.iso(begun - CLOCKS_APART))
+            added += (await bridge.catch_up(mirror)).added
+    state = session.engine.state if session is not None else None
+    newest = (
+        session.checkpoints(session.engine, state.checkpoints - 1, 1) if session and state and state.checkpoints else []
+    )
+    return {
+        "sessionId": mirror.session_id,
+        "added": added,
+        **set_members(
+            checkpointUid=newest[0].uid if newest else None,
+            snapshot=taken.get("snapshot"),
+            problem=taken.get("problem") or (None if session is not None else "there is nothing to mirror yet"),
+        ),
+    }
+
+
+async def _snapshot(session: Session, workspace: str, params: BridgeCatchUpParams) -> Json:
+    """A snapshot of the agent's folder, and how a checkpoint names it; or why there is none."""
+    label = params.tool_name if params.event == "tool" and params.tool_name else params.event
+    try:
+        if session.meta.files is None:
+            await session.snapshots.keep({"mode": "checkpoint", "roots": [workspace]})
+        begun = time.monotonic()
+        made = await session.snapshots.take(label, Mutation(cause=Cause(client=params.kind)), NO_CONTROL)
+    except (TimeleapError, OSError) as error:
+        return {"problem": problem_of(error)["message"]}
+    taken = {"snapshot": made["snapshot"], "changed": made["changed"], "skipped": len(made["skipped"])}
+    return {"snapshot": made["snapshot"], "files": {**taken, "ms": int((time.monotonic() - begun) * 1000)}}

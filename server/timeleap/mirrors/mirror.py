@@ -1,0 +1,388 @@
+"""One session that shows what another program's file says.
+
+The log of a mirror has, beside the messages, marks: opaque records that say which step of the conversation stands before
+them, and how much of the file was read. So the log itself says how far it is, after a crash, too: an append and its mark
+are one step. Where the file says something else than the log (its program went back, or wrote another file), the log is
+cut at the last mark that both have in common, and what it was is a timeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from timeleap import clock
+from timeleap.cancellation import to_its_end
+from timeleap.errors import SessionNotOpenError
+from timeleap.features.transfer.conversion import RecordWriter
+from timeleap.features.transfer.formats import LossTally
+from timeleap.mirrors.claude_log import ClaudeLog
+from timeleap.mirrors.folders import mirror_id
+from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, Step
+from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.past import first_words, preview_of
+from timeleap.sessions.rewrite_plan import facts_now
+from timeleap.sessions.shapes import CONTEXT, Cause, Checkpoint, Event, Mutation, Source, set_members
+from timeleap.sessions.tree_settings import MARK
+from timeleap.storage.engine import LogState, NewRecord, RecordKind, Replacement
+from timeleap.storage.record import checkpoint_record, decode_json, opaque_record
+
+if TYPE_CHECKING:
+    from timeleap.service.service import Service
+    from timeleap.sessions.session import Session
+
+Json = dict[str, Any]
+
+MARK_ROLE: Final = "_mirror"
+STEPS_AT_ONCE: Final = 200
+BYTES_AT_ONCE: Final = 4 << 20
+"""Of a file, that become one append."""
+ENTRIES_AT_ONCE: Final = 10_000
+MAX_TITLE: Final = 1000
+NEWER: Final = "newerThanTested"
+
+
+class Conversation(Protocol):
+    """The reader of a kind of file."""
+
+    file: GrowingFile
+    version: tuple[int, ...]
+
+    @property
+    def tested(self) -> tuple[int, ...]: ...
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def workspace(self) -> str | None: ...
+    @property
+    def session_id(self) -> str: ...
+    def read(self) -> None: ...
+    def read_start(self) -> None: ...
+    def steps(self) -> list[Step]: ...
+    def earlier(self) -> list[list[Step]]: ...
+    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]: ...
+
+
+READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {"claude-code": ClaudeLog}
+
+
+class StepMark(Struct, frozen=True):
+    """The log up to and including `line` shows the first `steps` steps of a conversation, of which `key` is the last."""
+
+    line: int
+    steps: int
+    key: str
+
+
+class RecordList(RecordWriter):
+    """Records for the end of a log at `state`, with the checkpoints that are among them."""
+
+    def __init__(self, left_out: LossTally, state: LogState) -> None:
+        super().__init__(left_out)
+        self.records: list[NewRecord] = []
+        self.made: list[Checkpoint] = []
+        self._state = state
+        self._checkpoints = state.next_checkpoint_id
+
+    def checkpoint(self, message: Mapping[str, Any], time: str | None) -> None:
+        number, uid, label = self._checkpoints, f"c{self._checkpoints}-{clock.new_uid(12)}", first_words(message)
+        created_at, at = time or clock.now_iso(), self._state.messages + self.messages
+        self._add(checkpoint_record(number, set_members(u=uid, l=label, t=created_at)))
+        self.made.append(Checkpoint(number, uid, label, created_at, at, self._state.token_count, preview_of(message)))
+        self._checkpoints += 1
+
+    def mark(self, steps: int, key: str, **more: Any) -> None:
+        """Say which step of the conversation stands before."""
+        self._add(_mark(steps, key, **more))
+
+    def mark_before(self, number: int, steps: int, key: str) -> None:
+        """The same before the record `number`."""
+        self.records.insert(number, _mark(steps, key))
+        self.lines += 1
+
+    def with_snapshot(self, files: Json) -> None:
+        """Give the last checkpoint a snapshot of the files."""
+        for number in reversed(range(len(self.records))):
+            record = self.records[number]
+            if record.kind is RecordKind.CHECKPOINT:
+                made = self.made[-1]
+                marks = set_members(u=made.uid, l=made.label, t=made.created_at)
+                self.records[number] = checkpoint_record(made.id, {**marks, MARK: files})
+                self.made[-1] = replace(made, files=files)
+                return
+
+    def _add(self, record: NewRecord) -> None:
+        self.records.append(record)
+        self.lines += 1
+
+
+class PendingSnapshot(Struct, frozen=True):
+    """A snapshot that belongs to the next checkpoint, if that is of a prompt `not_before` this time (ISO-8601 UTC)."""
+
+    files: Json
+    not_before: str
+
+
+class Growth(Struct, frozen=True):
+    """What a catch-up did: messages that are new; whether the mirror is; whether anything changed."""
+
+    added: int = 0
+    created: bool = False
+    changed: bool = False
+
+
+class Mirror:
+    """The mirror of one file.
+
+    Attributes:
+        path: The file.
+        session_id: The session that shows it.
+        pending_snapshot: A snapshot that was taken for the next checkpoint.
+    """
+
+    def __init__(self, service: Service, kind: str, path: Path) -> None:
+        self.kind = kind
+        self.path = path
+        self.session_id = mirror_id(kind, path)
+        self.pending_snapshot: PendingSnapshot | None = None
+        self.session: Session | None = None
+        self._service = service
+        self._cause = Cause(client=kind)
+        self._conversation: Conversation | None = None
+        self._marks: list[StepMark] | None = None
+        self._open: contextlib.AsyncExitStack | None = None
+        self._turn = asyncio.Lock()
+
+    async def catch_up(self, workspace: str | None = None) -> Growth:
+        """Show what the file says by now. With a `workspace` (URI) the mirror is made even if there is no file yet.
+
+        Raises:
+            SessionLockedError: Another process has the mirror open.
+            InvalidInputError: The file is none of that program.
+            TimeleapError, OSError: It cannot be read, or the mirror cannot be written.
+        """
+        async with self._turn:
+            try:
+                return await self._catch_up(workspace)
+            except SessionNotOpenError:  # it was deleted meanwhile
+                await self._let_go()
+                return await self._catch_up(workspace)
+
+    async def close(self) -> None:
+        """Let go of the session; what was read stays in memory."""
+        async with self._turn:
+            await self._let_go()
+
+    def workspace_of_file(self) -> str | None:
+        """URI of the folder that the file's session is about, from its first lines. Blocking. Raises StorageFailureError."""
+        if self._conversation is not None:
+            return self._conversation.workspace
+        reader = READERS[self.kind](self.path)
+        reader.read_start()
+        return reader.workspace
+
+    def forget(self) -> None:
+        """Let go of what was read, too; it is read again when it is needed."""
+        self._conversation, self._marks = None, None
+
+    async def _catch_up(self, workspace: str | None) -> Growth:
+        conversation = await to_its_end(asyncio.to_thread(self._read))
+        if conversation is None:
+            if workspace is None:
+                return Growth()
+            _, created = await self._opened(READERS[self.kind](self.path), workspace)
+            return Growth(created=created, changed=created)
+        steps = conversation.steps()
+        if not steps and workspace is None and not self._exists():
+            return Growth()  # nothing is said yet
+        session, created = await self._opened(conversation, workspace)
+        before = session.engine.state
+        if self._marks is None:
+            self._marks = await asyncio.to_thread(self._known, session, conversation)
+            if created:
+                for branch in conversation.earlier():
+                    await self._show(session, conversation, branch, whole=False)
+        changed = await self._show(session, conversation, steps, whole=True)
+        conversation.file.forget_fresh()
+        if conversation.title and (title := _title(conversation.title)) != session.facts.title:
+            await session.set_title(title, Mutation(cause=self._cause))
+            changed = True
+        return Growth(max(0, session.engine.state.messages - before.messages), created, changed or created)
+
+    def _read(self) -> Conversation | None:
+        """The conversation up to now; None where there is no file, not yet or not any more. Blocking."""
+        if not self.path.exists():
+            return None
+        try:
+            conversation = self._conversation or READERS[self.kind](self.path)
+            conversation.read()
+        except FileReplacedError:
+            self._marks = None
+            conversation = READERS[self.kind](self.path)
+            conversation.read()
+        self._conversation = conversation
+        return conversation
+
+    def _exists(self) -> bool:
+        return (self._service.store.home.sessions / self.session_id).is_dir()
+
+    async def _opened(self, conversation: Conversation, workspace: str | None) -> tuple[Session, bool]:
+        """The mirror, open; and whether it was made by this."""
+        if self.session is not None and not self.session.transactions.closed:
+            return self.session, False
+        await self._let_go()
+        title = conversation.title
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._service.reachable())  # as long as it is open, others may attach to it
+            opened = await self._service.store.open(
+                self.session_id,
+                title=title and _title(title),
+                workspace=conversation.workspace or workspace,
+                source=Source(self.kind, conversation.session_id[:200], str(self.path)),
+            )
+            stack.push_async_callback(opened.session.aclose)
+            self._open = stack.pop_all()
+        self.session = session = opened.session
+        if conversation.version > conversation.tested:
+            versions = [".".join(map(str, each)) for each in (conversation.version, conversation.tested)]
+            session.transactions.warn(
+                NEWER, f"{self.kind} {versions[0]} wrote this, which was tested up to {versions[1]}"
+            )
+        return session, opened.created
+
+    async def _let_go(self) -> None:
+        stack, self._open, self.session, self._marks = self._open, None, None, None
+        if stack is not None:
+            await stack.aclose()
+
+    def _known(self, session: Session, conversation: Conversation) -> list[StepMark]:
+        """The marks of the log, as far as the file still begins with what they were made of. Blocking."""
+        found: list[StepMark] = []
+        read: tuple[int, str] | None = None
+        for line, record in _marks_of(session):
+            steps, key = record.get("steps"), record.get("key")
+            if type(steps) is int and isinstance(key, str):
+                found.append(StepMark(line, steps, key))
+                end, fingerprint = record.get("end"), record.get("hash")
+                if type(end) is int and isinstance(fingerprint, str):
+                    read = end, fingerprint
+        if read is not None and not conversation.file.begins_with(*read):
+            return []
+        return found
+
+    async def _show(self, session: Session, conversation: Conversation, steps: list[Step], *, whole: bool) -> bool:
+        """Make the log say these steps; says whether that changed anything. `whole`: they are all of the file."""
+        assert self._marks is not None
+        marks = self._marks
+        while marks and not (marks[-1].steps <= len(steps) and _is_at(marks[-1], steps)):
+            marks.pop()
+        done, keep_lines = (marks[-1].steps, marks[-1].line + 1) if marks else (0, 0)
+        changed = False
+        if keep_lines < session.engine.state.lines:
+            await self._cut(session, keep_lines)
+            changed = True
+        for part in _parts(steps, done):
+            done += len(part)
+            last = whole and done == len(steps)
+            await self._append(session, conversation, part, done, last=last)
+            changed = True
+        return changed
+
+    async def _append(
+        self, session: Session, conversation: Conversation, part: list[Step], done: int, *, last: bool
+    ) -> None:
+        assert self._marks is not None
+        log = await to_its_end(asyncio.to_thread(_records_of, session, conversation, part, done, last=last))
+        waiting = self.pending_snapshot
+        if last and waiting is not None and log.made and (log.made[-1].created_at or "") >= waiting.not_before:
+            log.with_snapshot(waiting.files)
+            self.pending_snapshot = None
+
+        def plan(_: LogState, __: Marks) -> AppendPlan:
+            return AppendPlan(log.records, made=log.made)
+
+        before = session.engine.state.lines
+        await session.transactions.append(Mutation(cause=self._cause), plan)
+        for number, record in enumerate(log.records):
+            if record.kind is RecordKind.FOREIGN:
+                steps, key = _position(record.body)
+                self._marks.append(StepMark(before + number, steps, key))
+
+    async def _cut(self, session: Session, keep_lines: int) -> None:
+        """Take away what the file does not say any more; the log as it was is a timeline."""
+        engine, transactions = session.engine, session.transactions
+        keep = transactions.state
+
+        def on_turn(_: LogState) -> Replacement:
+            replacement = Replacement(facts_now(engine, "external", {}), keep_lines=keep_lines, reuse=True)
+            stacks = transactions.stacks().without_redo()
+            return replace(
+                replacement,
+                prepare=lambda prepared: keep.note_rewrite(prepared, replacement, [], stacks),
+                settle=lambda prepared: keep.settle_rewrite(prepared, stacks),
+            )
+
+        done = await engine.replace(on_turn)
+        session.emit(Event("external", done.head, method=CONTEXT, cause=self._cause))
+
+
+def _mark(steps: int, key: str, **more: Any) -> NewRecord:
+    return opaque_record({"role": MARK_ROLE, "content": "", "steps": steps, "key": key, **more})
+
+
+def _marks_of(session: Session) -> Iterator[tuple[int, Json]]:
+    """The marks of a log, each with its line. Blocking."""
+    engine = session.engine
+    for start in range(0, engine.state.lines, ENTRIES_AT_ONCE):
+        for entry in engine.entries(start, start + ENTRIES_AT_ONCE):
+            if entry.kind is RecordKind.FOREIGN:
+                record = decode_json(engine.read(entry.line, entry.line + 1)[0])
+                if isinstance(record, dict) and record.get("role") == MARK_ROLE:
+                    yield entry.line, record
+
+
+def _records_of(session: Session, conversation: Conversation, part: list[Step], done: int, *, last: bool) -> RecordList:
+    """The records of some steps, up to the step number `done`, with a mark before each prompt and at the end. Blocking."""
+    log, file = RecordList(conversation.file.left_out, session.engine.state), conversation.file
+    number, before, key = done - len(part), 0, ""
+    prompts = 0
+    for step in conversation.write(part, log):
+        if len(log.made) > prompts and before:
+            log.mark_before(before, number, key)
+        number, before, key, prompts = number + 1, len(log.records), step.key, len(log.made)
+    log.mark(done, key, **({"end": file.end, "hash": file.fingerprint} if last else {}))
+    return log
+
+
+def _parts(steps: list[Step], done: int) -> Iterator[list[Step]]:
+    """The steps behind the first `done`, as many together as become one append."""
+    part: list[Step] = []
+    size = 0
+    for step in islice(steps, done, None):
+        part.append(step)
+        size += step.length
+        if len(part) >= STEPS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _is_at(mark: StepMark, steps: list[Step]) -> bool:
+    return mark.steps > 0 and steps[mark.steps - 1].key == mark.key
+
+
+def _position(record: bytes) -> tuple[int, str]:
+    members = decode_json(record)
+    return members["steps"], members["key"]
+
+
+def _title(text: str) -> str:
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:MAX_TITLE]

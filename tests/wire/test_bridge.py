@@ -1,0 +1,280 @@
+"""`bridge/*`: sessions of Claude Code are shown as they grow, are changed by nobody here, and can be gone on in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.claude_file import ClaudeFile
+from tests.support.fixtures import StartServer
+from tests.support.scene import until
+from tests.support.server import Message, Server
+from tests.support.session import Session
+
+from timeleap.mirrors.folders import mirror_id
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> ClaudeFile:
+    """A session of two turns."""
+    made = ClaudeFile(tmp_path / "projects")
+    made.turn(1)
+    made.turn(2)
+    return made
+
+
+@pytest.fixture
+def watching(start: StartServer, file: ClaudeFile) -> Server:
+    """A server that follows the folder."""
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    return server
+
+
+def shown(server: Server, file: ClaudeFile, messages: int) -> Session:
+    """The mirror, open, when it has so many messages."""
+    session_id = mirror_id("claude-code", file.path)
+
+    def has_all() -> bool:
+        sessions = server.call("session/list")["sessions"]
+        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
+
+    until(has_all)
+    return Session.open(server, session_id, create=False)
+
+
+def says(session: Session, texts: list[str]) -> None:
+    until(lambda: session.texts() == texts)
+
+
+TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
+
+
+def test_a_session_of_the_program_is_listed_and_read(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    assert mirror.texts() == TWO_TURNS
+    assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
+    (info,) = watching.call("session/list", source={"kind": "claude-code"})["sessions"]
+    assert info["source"] == {"kind": "claude-code", "key": file.session_id, "path": str(file.path), "live": True}
+    assert info["workspace"] == "file:///shop"
+    assert watching.call("session/search", query="answer 2")["matches"]
+
+
+def test_what_the_program_writes_is_shown_and_told(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    watching.heard("bridge/didChange", added=[mirror.id])
+    since = len(watching.received)
+    file.turn(3)
+    says(mirror, [*TWO_TURNS, "question 3", "answer 3"])
+    assert watching.heard("context/didChange", since=since)["kind"] in ("checkpointCreated", "messagesAppended")
+    assert watching.heard("bridge/didChange", since=since) == {"added": [], "changed": [mirror.id], "gone": []}
+
+
+def test_a_new_session_of_the_program_is_told_as_added(watching: Server, file: ClaudeFile) -> None:
+    watching.heard("bridge/didChange", added=[shown(watching, file, 4).id])
+    other = ClaudeFile(file.folder, "/other")
+    other.turn(1)
+    assert watching.heard("bridge/didChange", added=[shown(watching, other, 2).id])
+
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("context/appendMessage", {"message": {"role": "user", "content": "x"}}),
+    ("context/clear", {}),
+    ("context/checkpoint", {}),
+    ("context/revertTo", {"messageIndex": 1}),
+    ("context/compact", {"summary": "x"}),
+    ("session/setTitle", {"title": "x"}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), CHANGES)
+def test_nobody_here_changes_it(watching: Server, file: ClaudeFile, method: str, params: Message) -> None:
+    mirror = shown(watching, file, 4)
+    assert mirror.get_state()["access"] == "readOnly"
+    error = mirror.refuse(method, **params)
+    assert (error["code"], error["data"]["reason"]) == (4004, "mirrored")
+    assert mirror.texts() == TWO_TURNS
+
+
+def test_what_is_not_open_is_not_changed_either(watching: Server, file: ClaudeFile) -> None:
+    session_id = shown(watching, file, 4).id
+    watching.call("session/close", sessionId=session_id)
+    assert watching.refuse("session/archive", sessionId=session_id)["data"]["reason"] == "mirrored"
+
+
+def test_another_window_sees_it_grow_and_does_not_change_it(
+    watching: Server, start: StartServer, file: ClaudeFile
+) -> None:
+    session_id = shown(watching, file, 4).id
+    window = start(at=watching.home)
+    other = Session.open(window, session_id)
+    assert other.get_state()["access"] == "readOnly"
+    file.turn(3)
+    says(other, [*TWO_TURNS, "question 3", "answer 3"])
+    assert other.refuse("context/clear")["data"]["reason"] == "mirrored"
+
+
+def test_a_fork_of_it_is_a_session_like_any_other(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    uid = mirror.get_state()["context"]["checkpoints"][1]["uid"]
+    fork = Session(watching, mirror.call("session/fork", checkpointUid=uid))
+    fork.say("on we go")
+    assert fork.texts() == [*TWO_TURNS[:2], "on we go"]
+
+
+def test_where_the_program_goes_back_the_log_as_it_was_is_a_timeline(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    first = json.loads(file.path.read_text().splitlines()[1])["uuid"]
+    file.asks("question 2, better", parentUuid=first)
+    says(mirror, [*TWO_TURNS[:2], "question 2, better"])
+    (timeline,) = mirror.timelines()
+    assert timeline["reason"] == "external"
+    assert mirror.texts(timelineId=timeline["timelineId"]) == TWO_TURNS
+
+
+def test_a_branch_that_was_left_before_is_a_timeline_too(start: StartServer, file: ClaudeFile) -> None:
+    file.asks("question 2, better", parentUuid=json.loads(file.path.read_text().splitlines()[1])["uuid"])
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    mirror = shown(server, file, 3)
+    assert [mirror.texts(timelineId=timeline["timelineId"]) for timeline in mirror.timelines()] == [TWO_TURNS]
+
+
+def test_a_file_that_is_replaced_is_read_again(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    other = ClaudeFile(file.folder.parent / "aside", name=file.session_id)
+    other.turn(7)
+    other.path.replace(file.path)
+    says(mirror, ["question 7", "answer 7"])
+    assert [timeline["reason"] for timeline in mirror.timelines()] == ["external"]
+
+
+def test_a_file_that_is_gone_leaves_the_mirror_as_it_is(watching: Server, file: ClaudeFile) -> None:
+    mirror, since = shown(watching, file, 4), len(watching.received)
+    file.path.unlink()
+    assert watching.heard("bridge/didChange", since=since, gone=[mirror.id])
+    assert mirror.texts() == TWO_TURNS
+
+
+def test_what_was_mirrored_before_is_not_read_at_the_next_start(start: StartServer, file: ClaudeFile) -> None:
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    shown(server, file, 4)
+    until(lambda: list((server.home / "mirrors").glob("claude-code-*.json")))
+    log = server.home / "sessions" / mirror_id("claude-code", file.path) / "context.jsonl"
+    server.shut_down()
+    before = log.stat()
+    again = start(at=server.home)
+    again.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    until(lambda: source(again, file)["mirrored"] == 1)
+    assert (log.stat().st_mtime_ns, log.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    file.turn(3)
+    assert shown(again, file, 6).texts()[4:] == ["question 3", "answer 3"]
+    assert shown(again, file, 6).timelines() == []
+
+
+def source(server: Server, file: ClaudeFile) -> Message:
+    (found,) = [source for source in server.call("bridge/list")["sources"] if source["path"] == str(file.folder)]
+    return dict(found)
+
+
+def test_sources_say_how_many_sessions_there_are(watching: Server, file: ClaudeFile) -> None:
+    ClaudeFile(file.folder, "/other").turn(1)
+    until(lambda: source(watching, file)["mirrored"] == 2)
+    assert {**source(watching, file), "path": ""} == {
+        "kind": "claude-code", "path": "", "sessions": 2, "available": True, "watched": True, "mirrored": 2,
+    }  # fmt: skip
+
+
+def test_unwatch_ends_it(watching: Server, file: ClaudeFile) -> None:
+    shown(watching, file, 4)
+    where = {"kind": "claude-code", "path": str(file.folder)}
+    assert watching.call("bridge/unwatch", **where) == {"watched": True}
+    assert watching.call("bridge/unwatch", **where) == {"watched": False}
+    assert source_is_unwatched(watching, file)
+
+
+def source_is_unwatched(server: Server, file: ClaudeFile) -> bool:
+    return all(source["path"] != str(file.folder) for source in server.call("bridge/list")["sources"])
+
+
+def test_only_sessions_of_the_workspace_are_mirrored_where_one_is_named(start: StartServer, file: ClaudeFile) -> None:
+    other = ClaudeFile(file.folder, "/other")
+    other.turn(1)
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder), workspace="file:///other")
+    shown(server, other, 2)
+    until(lambda: source(server, file)["mirrored"] == 2)
+    assert len(server.call("session/list")["sessions"]) == 1
+
+
+def test_links_are_not_followed(start: StartServer, file: ClaudeFile) -> None:
+    outside = ClaudeFile(file.folder.parent / "outside")
+    outside.turn(1)
+    (file.folder / "linked").symlink_to(outside.path.parent)
+    (file.path.parent / "link.jsonl").symlink_to(outside.path)
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    shown(server, file, 4)
+    assert source(server, file)["sessions"] == 1
+
+
+def test_a_deleted_mirror_comes_back_when_the_program_writes_on(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    mirror.call("session/delete")
+    file.turn(3)
+    assert shown(watching, file, 6).texts()[-1] == "answer 3"
+
+
+def test_the_store_is_no_folder_to_watch(watching: Server) -> None:
+    error = watching.refuse("bridge/watch", kind="claude-code", path=str(watching.home / "sessions"))
+    assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, ["path"])
+
+
+# Adopting
+
+Cut = Callable[[Session], Any]
+
+
+@pytest.mark.parametrize(
+    ("at", "kept"),
+    [
+        (lambda mirror: mirror.get_state()["context"]["checkpoints"][1]["uid"], TWO_TURNS[:2]),
+        (lambda _: 2, TWO_TURNS[:2]),
+        (lambda _: 3, TWO_TURNS[:3]),
+        (lambda _: None, TWO_TURNS),
+    ],
+)
+def test_adopt_writes_a_session_for_the_program_that_ends_there(
+    watching: Server, file: ClaudeFile, at: Cut, kept: list[str]
+) -> None:
+    mirror, before = shown(watching, file, 4), file.path.read_bytes()
+    made = mirror.call("bridge/adopt", at=at(mirror))
+    assert Session.open(watching, made["sessionId"], create=False).texts() == kept
+    path = Path(made["path"])
+    assert made["resume"] == {"command": "claude", "args": ["--resume", path.stem], "cwd": "/shop"}
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {record["sessionId"] for record in records} == {path.stem}
+    assert file.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("at", [0, 5, 1 << 40])
+def test_adopt_refuses_a_message_that_is_not_there(watching: Server, file: ClaudeFile, at: int) -> None:
+    error = shown(watching, file, 4).refuse("bridge/adopt", at=at)
+    assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, ["at"])
+
+
+def test_adopt_refuses_to_end_in_the_middle_of_a_tool_call(watching: Server, file: ClaudeFile) -> None:
+    file.calls("call-1")
+    file.gets("call-1", "done")
+    mirror = shown(watching, file, 6)
+    assert mirror.refuse("bridge/adopt", at=5)["code"] == -32602
+    assert mirror.call("bridge/adopt", at=6)["sessionId"]
+
+
+def test_adopt_refuses_a_session_of_our_own(watching: Server) -> None:
+    error = Session.open(watching).refuse("bridge/adopt")
+    assert error["data"]["errors"][0]["loc"] == ["sessionId"]
