@@ -67,6 +67,8 @@ NEVER: Final = frozenset(
             "session/prune",
         ),
         *("session/archive", "session/unarchive", "session/export", "session/import", "session/repair"),
+        # The person decides which other programs' sessions are read, and goes on in them; hooks ask for the rest.
+        *("bridge/list", "bridge/watch", "bridge/unwatch", "bridge/catchUp", "bridge/adopt"),
         # A model does not write its own past: it leaves notes, which the loop or the person delivers.
         *("context/appendMessage", "context/revertTo", "context/clear", "context/restoreTimeline", "context/undo"),
         *("context/redo", "context/deliverDMail", "context/cancelDMail", "context/compact", "context/setSystemPrompt"),
