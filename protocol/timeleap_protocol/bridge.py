@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from timeleap_protocol.base import Count, Name, NullIsAbsent, Opt, Params, PathText, Place, SessionId, SessionParams, Shape
+from timeleap_protocol.base import (
+    Count,
+    Name,
+    NullIsAbsent,
+    Opt,
+    Params,
+    PathText,
+    Place,
+    SessionId,
+    SessionParams,
+    Shape,
+)
 
 BridgeKind = Literal["claude-code"]
 BridgeEvent = Literal["start", "prompt", "tool", "stop", "end"]
