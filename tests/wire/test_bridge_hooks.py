@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,13 @@ def test_an_earlier_prompt_does_not_get_the_snapshot(shared: Server, file: Claud
     file.asks("question 2", timestamp=clock.now_iso())
     hook(shared, file, "stop")
     assert ["files" in point for point in mirror.get_state()["context"]["checkpoints"]] == [False, True]
+
+
+def test_a_first_hook_may_get_here_late(shared: Server, file: ClaudeFile) -> None:
+    mirror = Session.open(shared, hook(shared, file, "prompt")["sessionId"], create=False)
+    file.asks("question 1", timestamp=clock.iso(time.time() - 30))  # noted before its hook was started
+    hook(shared, file, "stop")
+    assert ["files" in point for point in mirror.get_state()["context"]["checkpoints"]] == [True]
 
 
 def test_a_folder_that_is_never_kept_is_said_and_fails_nothing(shared: Server, file: ClaudeFile) -> None:

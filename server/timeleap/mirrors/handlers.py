@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 
 WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
-CLOCKS_APART: Final = 2.0
-"""Seconds by which the time that a program notes for a prompt may be before that of its hook."""
+CLOCKS_APART: Final = 60.0
+"""Seconds by which the time that a program notes for a prompt may be before that of its hook: the program notes it first,
+and the first hook starts processes before it gets here."""
 
 
 async def list_sources(service: Service, params: BridgeListParams, call: Call) -> Json:
