@@ -176,6 +176,47 @@ def test_what_was_mirrored_before_is_not_read_at_the_next_start(start: StartServ
     assert shown(again, file, 6).timelines() == []
 
 
+def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServer, file: ClaudeFile) -> None:
+    for number in range(3, 200):
+        file.turn(number)
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    until(lambda: server.call("session/list")["sessions"])
+    server.kill()
+    again = start(at=server.home)
+    again.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    expected = [f"{kind} {number}" for number in range(1, 200) for kind in ("question", "answer")]
+    assert shown(again, file, len(expected)).texts() == expected
+
+
+def test_a_file_that_was_edited_while_nobody_looked_is_read_again(start: StartServer, file: ClaudeFile) -> None:
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    shown(server, file, 4)
+    server.shut_down()
+    file.path.write_bytes(file.path.read_bytes().replace(b"answer 1", b"edited 1"))
+    again = start(at=server.home)
+    again.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    says(shown(again, file, 4), ["question 1", "edited 1", "question 2", "answer 2"])
+
+
+def test_a_second_server_follows_when_the_first_one_ends(
+    watching: Server, start: StartServer, file: ClaudeFile
+) -> None:
+    shown(watching, file, 4)
+    second = start(at=watching.home)
+    second.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    watching.kill()
+    file.turn(3)
+    assert shown(second, file, 6).texts()[4:] == ["question 3", "answer 3"]
+
+
+def test_a_version_that_was_not_tested_is_a_warning(watching: Server, file: ClaudeFile) -> None:
+    file.asks("from the future", version="9.0.1")
+    (warning,) = shown(watching, file, 5).get_state()["warnings"]
+    assert warning["kind"] == "newerThanTested"
+
+
 def source(server: Server, file: ClaudeFile) -> Message:
     (found,) = [source for source in server.call("bridge/list")["sources"] if source["path"] == str(file.folder)]
     return dict(found)
@@ -207,8 +248,9 @@ def test_only_sessions_of_the_workspace_are_mirrored_where_one_is_named(start: S
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder), workspace="file:///other")
     shown(server, other, 2)
-    until(lambda: source(server, file)["mirrored"] == 2)
     assert len(server.call("session/list")["sessions"]) == 1
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    shown(server, file, 4)
 
 
 def test_links_are_not_followed(start: StartServer, file: ClaudeFile) -> None:

@@ -91,7 +91,7 @@ class Bridge:
         found = look(kind, folder)
         available = folder.is_dir()
         if watch is not None:
-            mirrored = watch[0].mirrored.keys() - watch[0].failures.keys()
+            mirrored = set(watch[0].mirrored)
             failures = [f"{path}: {why}" for path, why in watch[0].failures.items()]
         else:
             notes = FolderNotes(self._service.store.home.path, kind, folder).read()
@@ -108,11 +108,12 @@ class Bridge:
             **({"problem": problems[0] + more} if problems else {}),
         }
 
-    async def _follow(self, key: tuple[str, Path], path: str) -> None:
+    async def _follow(self, key: tuple[str, Path], path: str) -> bool:
         mirror, workspace = self.mirror(key[0], Path(path)), self._workspaces[key]
         if workspace is not None and await asyncio.to_thread(mirror.workspace_of_file) != workspace:
-            return
+            return False
         await self.catch_up(mirror)
+        return True
 
     def _lost(self, kind: str, path: str) -> None:
         mirror = self.mirror(kind, Path(path))

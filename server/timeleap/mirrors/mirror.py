@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MARK_ROLE: Final = "_mirror"
-STEPS_AT_ONCE: Final = 200
+STEPS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 4 << 20
 """Of a file, that become one append."""
 ENTRIES_AT_ONCE: Final = 10_000

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
+from timeleap.errors import SessionLockedError
 from timeleap.mirrors.folders import FileFacts, FolderNotes, facts_of, look
 
 POLL_SECONDS: Final = 0.1
@@ -35,6 +36,8 @@ class FolderWatch:
 
     Attributes:
         files: What is there, by path.
+        mirrored: What is mirrored, as it was then.
+        failures: Why files are not mirrored.
         problems: What could not be read, in words.
     """
 
@@ -43,7 +46,7 @@ class FolderWatch:
         kind: str,
         folder: Path,
         notes: FolderNotes,
-        catch_up: Callable[[str], Awaitable[None]],
+        catch_up: Callable[[str], Awaitable[bool]],
         gone: Callable[[str], None],
     ) -> None:
         self.kind, self.folder = kind, folder
@@ -54,12 +57,15 @@ class FolderWatch:
         self.failures: dict[str, str] = {}
         self._notes, self._catch_up, self._gone = notes, catch_up, gone
         self._due: dict[str, FileFacts] = {}
+        self._seen: dict[str, FileFacts] = {}  # as they were when they were mirrored, or left out, last
+        self._elsewhere: set[str] = set()  # whose mirrors another process has open
         self._wanted = asyncio.Event()
         self._saved_at = 0.0
 
     async def run(self) -> None:
         """Follow it until cancelled."""
         self.mirrored = await asyncio.to_thread(self._notes.read)
+        self._seen = dict(self.mirrored)
         mirroring = asyncio.create_task(self._mirror())
         try:
             await self._look_on()
@@ -73,11 +79,13 @@ class FolderWatch:
         while True:
             if loop.time() >= next_scan:
                 found = await asyncio.to_thread(look, self.kind, self.folder)
+                while self._elsewhere:
+                    self._seen.pop(self._elsewhere.pop(), None)
                 self._take(found.files)
                 self.problems = found.problems
                 for path in self.files.keys() - found.files.keys():
-                    self.mirrored.pop(path, None)
-                    self._due.pop(path, None)
+                    for known in (self.mirrored, self._seen, self._due, self.failures):
+                        known.pop(path, None)
                     self._gone(path)
                 self.files = found.files
                 next_scan = loop.time() + max(SCAN_SECONDS, len(found.files) / 5000)
@@ -94,7 +102,7 @@ class FolderWatch:
 
     def _take(self, found: dict[str, FileFacts]) -> None:
         for path, facts in found.items():
-            known = self._due.get(path) or self.mirrored.get(path)
+            known = self._due.get(path) or self._seen.get(path)
             if facts != known:
                 self._due[path] = facts
                 self._wanted.set()
@@ -102,26 +110,27 @@ class FolderWatch:
 
     async def _mirror(self) -> None:
         while True:
-            if not self._due:
+            while not self._due:
                 self._wanted.clear()
                 await self._save()
                 await self._wanted.wait()
             path = max(self._due, key=lambda path: self._due[path].changed)
-            facts = self._due.pop(path)
+            facts = self._seen[path] = self._due.pop(path)
             try:
-                await self._catch_up(path)
+                if await self._catch_up(path):
+                    self.mirrored[path] = facts
                 self.failures.pop(path, None)
+            except SessionLockedError:  # another process follows it, and may end
+                self._elsewhere.add(path)
             except Exception as error:
                 if path not in self.failures:
                     _logger.info("%s is not mirrored: %s", path, error)
                 self.failures[path] = str(error)
-            self.mirrored[path] = facts
             if time.monotonic() - self._saved_at > SAVE_SECONDS:
                 await self._save()
 
     async def _save(self) -> None:
         """Keep what is mirrored; without it the next start reads all files once more."""
         self._saved_at = time.monotonic()
-        files = {path: facts for path, facts in self.mirrored.items() if path not in self.failures}
         with suppress(OSError):
-            await asyncio.to_thread(self._notes.write, files)
+            await asyncio.to_thread(self._notes.write, dict(self.mirrored))
