@@ -23,6 +23,7 @@ MAX_BYTES: Final = 1024 * 1024
 """The largest settings file that is edited."""
 _MOST_ENTRIES: Final = 64
 """Hooks of ours that are taken out of a file at most: each takes a look at the whole of it."""
+_MOST_RECORD: Final = 8 * MAX_BYTES
 _HOOKS: Final = "hooks"
 
 
@@ -255,9 +256,11 @@ class HookSettings:
         """The text without our hooks; that from before them, if nothing else has changed since. None: no file."""
         if content is None:
             return None
+        if not installed(self.agent, content.text):
+            return content.text
         record = self._read_record()
         stripped = without_hooks(self.agent, content.text, record.made if record else frozenset())
-        if record is None or not installed(self.agent, content.text):
+        if record is None:
             return stripped
         value = json_text.document(stripped)
         if record.before is None:
@@ -274,22 +277,38 @@ class HookSettings:
             OSError, StorageFailureError: It cannot be written.
         """
         folder = self.place.path.parent
-        if install:
-            self._write_record(change, made_folder=_look(folder) is None)
-        record = self._read_record()
+        makes_folder = _look(folder) is None
+        if not install:
+            self._write_settings(change)
+            record = self._read_record()
+            if change.after is None and record is not None and record.made_folder:
+                with suppress(OSError):  # somebody else has put something there
+                    folder.rmdir()
+            durable.remove_file(self._record)
+            return
+        previous = self._record_data()
+        self._write_record(change, made_folder=makes_folder)
+        try:
+            self._write_settings(change)
+        except BaseException:
+            if previous is None:
+                durable.remove_file(self._record)
+            else:
+                durable.atomic_write(self._record, previous)
+            if makes_folder:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
+
+    def _write_settings(self, change: SettingsChange) -> None:
         if change.after is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if read(self.place) != change.before:
             raise UnsafeSettingsError(f"{self.place.path} was changed meanwhile: look again")
         if change.after is None:
             durable.remove_file(self.place.path)
-            if record is not None and record.made_folder:
-                with suppress(OSError):  # somebody else has put something there
-                    folder.rmdir()
         else:
             _replace(self.place.path, change.after, 0o600 if change.before is None else change.before.mode)
-        if not install:
-            durable.remove_file(self._record)
 
     def _write_record(self, change: SettingsChange, *, made_folder: bool) -> None:
         assert change.after is not None
@@ -305,10 +324,16 @@ class HookSettings:
         durable.make_directory(self._record.parent)
         durable.atomic_write(self._record, json.dumps(members).encode())
 
+    def _record_data(self) -> bytes | None:
+        try:
+            return durable.OpenFile(self._record).pread(0, _MOST_RECORD)
+        except (OSError, StorageFailureError):
+            return None
+
     def _read_record(self) -> InstallRecord | None:
         try:
-            members = json_text.document(durable.OpenFile(self._record).pread(0, 8 * MAX_BYTES).decode())
-        except (OSError, ValueError, StorageFailureError):
+            members = json_text.document((self._record_data() or b"").decode())
+        except ValueError:
             return None
         if not isinstance(members, dict) or members.get("path") != os.fsdecode(self.place.path):
             return None

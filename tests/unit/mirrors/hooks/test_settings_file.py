@@ -181,16 +181,43 @@ def test_what_was_changed_after_it_was_shown_is_not_overwritten(scene: Scene) ->
     assert scene.value() == {"model": "sonnet"}
 
 
-def test_a_disk_that_is_full_leaves_the_file_as_it_was(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on settings cannot be written."""
+    replace = durable.replace_file
 
-    change = scene.settings.plan_install(COMMAND)
-    monkeypatch.setattr(durable, "replace_file", full)
+    def refuse(source: Path, target: Path) -> None:
+        if target.name == "settings.json":
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(durable, "replace_file", refuse)
+
+
+def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(tmp_path, '{ "hooks": { } }')
+    scene.install()
+    before = _everything(tmp_path)
+    fill_disk(monkeypatch)
     with pytest.raises(OSError, match="No space"):
-        scene.settings.carry_out(change, install=True)
-    assert scene.path.read_text() == TEXT
-    assert [path.name for path in scene.path.parent.iterdir()] == ["settings.json"]
+        scene.install("/other/timeleap hook claude-code")
+    assert _contents(_everything(tmp_path)) == _contents(before)
+
+
+def test_a_first_install_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_disk(monkeypatch)
+    with pytest.raises(OSError, match="No space"):
+        Scene(tmp_path).install()
+    assert [path.name for path in tmp_path.rglob("*") if path.name not in {"home", "hooks"}] == []
+
+
+def test_where_nothing_is_installed_nothing_is_taken_out(scene: Scene, tmp_path: Path) -> None:
+    scene.install()
+    records = {path: path.read_bytes() for path in (tmp_path / "home" / "hooks").iterdir()}
+    scene.uninstall()
+    for path, record in records.items():
+        path.write_bytes(record)  # as a crash could leave it
+    scene.write('{"hooks": {"UserPromptSubmit": []}}')
+    assert not scene.settings.plan_uninstall().changes
 
 
 def _link(path: Path) -> None:
@@ -290,3 +317,7 @@ def _everything(folder: Path) -> dict[str, object]:
                 content = path.read_bytes()
         found[path.name] = (path.lstat().st_mode, path.lstat().st_ino, content)
     return found
+
+
+def _contents(files: dict[str, object]) -> dict[str, object]:
+    return {name: facts[2] for name, facts in files.items() if isinstance(facts, tuple)}
