@@ -64,8 +64,8 @@ class Person:
         return {path.relative_to(self.project).as_posix(): path.read_text() for path in paths}
 
     def session(self) -> dict[str, Any]:
-        """The only session of Claude Code that Timeleap knows."""
-        (session,) = self.cli.run("sessions", "--all", "--json").lines()
+        """The only session that Timeleap lists in the project."""
+        (session,) = self.cli.run("sessions", "--json").lines()
         return dict(session)
 
 
@@ -79,16 +79,18 @@ def person(tmp_path: Path, model: Model) -> Iterator[Person]:
 
 
 async def test_what_a_shell_changed_deleted_and_added_in_a_turn_is_all_brought_back(
-    person: Person, model: Model
+    person: Person, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(person.project)
     person.cli.run("agents", "install", "claude-code", "--yes")
     model.calls["one"] = [("Bash", {"command": "echo two > changed.txt; rm -r src; echo new > added.txt; exit 3"})]
     await person.ask("one", "two")
     assert person.files() == {"kept.txt": "same\n", "changed.txt": "two\n", "added.txt": "new\n"}
     assert model.texts() == ["question one", "answer one", "question two"]
     session = person.session()["sessionId"]
-    listed = person.cli.run("log", session, "--json").out
-    assert "question one" in listed
+    assert "question one" in person.cli.run("log", session).out
+    changes = person.cli.run("files", "diff", session, "question one").out
+    assert all(name in changes for name in ("changed.txt", "src/gone.txt", "added.txt"))
     person.cli.run("files", "restore", session, "question one", "--yes")
     assert person.files() == FILES
     assert (person.cli.home / "hooks" / "hook.log").read_text() == ""
