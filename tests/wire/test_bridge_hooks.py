@@ -93,6 +93,13 @@ def test_a_first_hook_may_get_here_late(shared: Server, file: ClaudeFile) -> Non
     assert ["files" in point for point in mirror.get_state()["context"]["checkpoints"]] == [True]
 
 
+def test_a_prompt_from_before_the_snapshot_does_not_get_it(shared: Server, file: ClaudeFile) -> None:
+    mirror = Session.open(shared, hook(shared, file, "prompt")["sessionId"], create=False)
+    file.asks("of yesterday", timestamp="2001-01-01T00:00:00.000Z")
+    hook(shared, file, "start")
+    assert ["files" in point for point in mirror.get_state()["context"]["checkpoints"]] == [False]
+
+
 def test_a_folder_that_is_never_kept_is_said_and_fails_nothing(shared: Server, file: ClaudeFile) -> None:
     file.turn(1)
     said = hook(shared, file, "prompt", cwd="/")

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.cancellation import to_its_end
-from timeleap.errors import SessionNotOpenError
 from timeleap.features.transfer.conversion import RecordWriter
 from timeleap.features.transfer.formats import LossTally
 from timeleap.mirrors.claude_log import ClaudeLog
@@ -169,11 +168,7 @@ class Mirror:
             TimeleapError, OSError: It cannot be read, or the mirror cannot be written.
         """
         async with self._turn:
-            try:
-                return await self._catch_up(workspace)
-            except SessionNotOpenError:  # it was deleted meanwhile
-                await self._let_go()
-                return await self._catch_up(workspace)
+            return await self._catch_up(workspace)
 
     async def close(self) -> None:
         """Let go of the session; what was read stays in memory."""
