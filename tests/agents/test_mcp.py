@@ -222,6 +222,28 @@ async def test_a_smaller_answer_can_be_asked_for(connect: Connect, session: str,
     assert len(page.encode()) <= 1024
 
 
+async def test_messages_of_more_than_a_page_of_the_server_are_all_read(
+    connect: Connect, session: str, client: RawTimeleap
+) -> None:
+    for _ in range(3):
+        await append(client, {"role": "user", "content": "word " * 400_000})
+    asked, seen = await connect(), list[str]()
+    page = await text_of(asked, "read_messages", count=3)
+    while cursor := re.search(r'"cursor": "([^"]+)"', page):
+        seen += re.findall(r"^#(\d+) ", page, re.MULTILINE)
+        page = await text_of(asked, "read_messages", cursor=cursor[1])
+    assert sorted(seen + re.findall(r"^#(\d+) ", page, re.MULTILINE)) == ["6", "7", "8"]
+
+
+async def test_a_resource_that_is_too_large_says_where_the_rest_is(
+    connect: Connect, session: str, client: RawTimeleap
+) -> None:
+    await append(client, {"role": "user", "content": "word " * 20_000})
+    read = await (await connect()).read_resource("timeleap://session/shop/message/6")
+    assert len(read.contents[0].text.encode()) <= 32 * 1024
+    assert read.contents[0].text.endswith("There is more: read_messages has it.")
+
+
 HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("read_messages", {"count": "x"}, "invalidArguments"),
     ("read_messages", {"count": 51}, "invalidArguments"),
@@ -332,7 +354,7 @@ def children_of_servers(tmp_path: Path) -> list[int]:
     (server,) = [
         process
         for process in psutil.Process().children(recursive=True)
-        if "mcp" in process.cmdline() and str(tmp_path / "home") in process.cmdline()
+        if "mcp" in (line := process.cmdline()) and str(tmp_path / "home") in line
     ]
     children = [child.pid for child in server.children()]
     assert children
@@ -344,6 +366,14 @@ async def test_a_checkpoint_is_made_through_the_owner(connect: Connect, session:
     listed = await client.call("context/listCheckpoints", {"sessionId": "shop", "order": "desc", "limit": 1})
     assert listed["checkpoints"][0]["label"] == "before the change"
     assert listed["checkpoints"][0]["uid"] in said
+
+
+async def test_reading_goes_on_while_something_is_changed(connect: Connect, session: str, client: RawTimeleap) -> None:
+    asked = await connect("checkpoint")
+    changes = [text_of(asked, "checkpoint", label=f"mark {number}") for number in range(5)]
+    said = await asyncio.gather(*changes, *(text_of(asked, "read_messages") for _ in range(20)))
+    assert all("Answer 1." in text for text in said[5:])
+    assert len(await uids(client)) == 7
 
 
 async def test_notes_wait_or_stand_in_the_other_session(connect: Connect, session: str, client: RawTimeleap) -> None:

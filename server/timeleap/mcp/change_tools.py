@@ -21,7 +21,7 @@ MAX_DRY_RUNS: Final = 8
 async def checkpoint(sessions: OpenedSessions, arguments: Json) -> ToolResult:
     """Mark this place of the conversation."""
     async with sessions.changing(await sessions.meant(arguments.get("session"))) as session_id:
-        result = await sessions.call(methods.CHECKPOINT, sessionId=session_id, label=arguments["label"])
+        result = await sessions.change(methods.CHECKPOINT, sessionId=session_id, label=arguments["label"])
     made = result["checkpoint"]
     files = made.get("files") or {}
     text = f"Checkpoint {made['uid']} of session {session_id}"
@@ -38,7 +38,7 @@ async def send_note(sessions: OpenedSessions, arguments: Json) -> ToolResult:
     if (target is None) == (other is None):
         raise ToolFailureError("invalidArguments", "Give to_checkpoint or to_session, not both.")
     async with sessions.changing(await sessions.meant(arguments.get("session"))) as session_id:
-        await sessions.call(
+        await sessions.change(
             methods.SEND_DMAIL,
             sessionId=session_id,
             message=arguments["text"],
@@ -56,7 +56,7 @@ async def send_note(sessions: OpenedSessions, arguments: Json) -> ToolResult:
 async def rewind(sessions: OpenedSessions, arguments: Json) -> ToolResult:
     """Ask the loop, which declared by `--allow rewind` that it delivers, to go back to a checkpoint with a report."""
     async with sessions.changing(await sessions.meant(arguments.get("session"))) as session_id:
-        await sessions.call(
+        await sessions.change(
             methods.SEND_DMAIL, sessionId=session_id, message=arguments["report"], checkpointUid=arguments["checkpoint"]
         )
     text = f"The rewind to {arguments['checkpoint']} is asked for; end your turn now: the loop carries it out then."
@@ -84,8 +84,8 @@ class FilesRestore:
             )
         async with sessions.changing(await sessions.meant(arguments.get("session"))) as session_id:
             asked = {"sessionId": session_id, "to": files_point(arguments["to"]), "paths": arguments.get("paths")}
-            plan = await sessions.call(methods.FILES_RESTORE, **asked, dryRun=True)
-            listed = (await sessions.call(methods.FILES_LIST, sessionId=session_id, limit=1))["snapshots"]
+            plan = await sessions.change(methods.FILES_RESTORE, **asked, dryRun=True)
+            listed = (await sessions.change(methods.FILES_LIST, sessionId=session_id, limit=1))["snapshots"]
             newest = listed[0]["snapshot"] if listed else None
             foretold = _digest([asked, plan["files"], plan.get("changes"), plan.get("cursor"), newest])
             if not real:
@@ -94,7 +94,7 @@ class FilesRestore:
                 raise ToolFailureError(
                     "changedSinceDryRun", "That is not what the dry run was about, or files changed since: do it again."
                 )
-            result = await sessions.call(methods.FILES_RESTORE, **asked, onConflict="refuse", expectedFiles=newest)
+            result = await sessions.change(methods.FILES_RESTORE, **asked, onConflict="refuse", expectedFiles=newest)
         files = result["files"]
         text = f"Done: {_counts(files)}. files_restore to {files['before']} undoes it."
         return ToolResult(text, [session_id], is_data=False)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from timeleap.mcp import methods
 from timeleap.mcp.secret_masks import SecretMask
 from timeleap.mcp.tool_results import ToolFailureError
-from timeleap_client import Notification, RawTimeleap
+from timeleap_client import RECONNECTED, Notification, RawTimeleap
 
 Json = dict[str, Any]
 
@@ -27,7 +27,8 @@ class OpenedSessions:
     """The sessions that this process works on, and the only way to the server.
 
     Args:
-        make_client: Makes the client, which is started at the first call and runs until `close`.
+        make_client: Makes a client: one that reads, and one that changes. Each is started at its first call and runs until
+            `close`.
         callable_methods: What may be called, and nothing else.
         session_id: The session that is meant where none is named; alone it may be changed.
         workspace: Where no session is given: the newest of this folder is meant, or else of no folder, and such may be changed.
@@ -47,8 +48,10 @@ class OpenedSessions:
         self._mask = mask
         self._make_client = make_client
         self._callable = callable_methods
-        self._client: RawTimeleap | None = None
+        self._reader: RawTimeleap | None = None
+        self._writer: RawTimeleap | None = None
         self._starting = asyncio.Lock()
+        self._change_turn = asyncio.Lock()
         self._turns: OrderedDict[str, asyncio.Lock] = OrderedDict()
         self._open: OrderedDict[str, None] = OrderedDict()
         self._used: Counter[str] = Counter()
@@ -61,9 +64,15 @@ class OpenedSessions:
             PermissionError: The method is none of those that this process may call.
             TimeleapClientError: The server refused, or cannot be reached.
         """
+        return await self._ask(await self._read_client(), method, params)
+
+    async def change(self, method: str, **params: Any) -> Any:
+        """The result of a request on the session that is open to be changed (`changing`); errors are those of `call`."""
+        return await self._ask(await self._write_client(), method, params)
+
+    async def _ask(self, client: RawTimeleap, method: str, params: Json) -> Any:
         if method not in self._callable:
             raise PermissionError(f"{method} is not offered")
-        client = await self._running()
         return await client.call(method, {name: value for name, value in params.items() if value is not None})
 
     async def masked(self, value: Any) -> Any:
@@ -130,12 +139,8 @@ class OpenedSessions:
             ToolFailureError: It is not one that may be changed.
             TimeleapClientError: It cannot be opened.
         """
-        async with self._turn(session_id):
-            if self._open.pop(session_id, False) is None:
-                await self.call(
-                    methods.CLOSE, sessionId=session_id
-                )  # open to be read: it is opened once more, to be changed
-            state = await self.call(methods.OPEN, sessionId=session_id, create=False)
+        async with self._change_turn:
+            state = await self.change(methods.OPEN, sessionId=session_id, create=False)
             try:
                 if self.session_id not in (None, session_id):
                     raise ToolFailureError("notAllowed", f"Only session {self.session_id} may be changed.")
@@ -145,29 +150,33 @@ class OpenedSessions:
                     raise ToolFailureError("readOnly", "The session can only be read at present; call again later.")
                 yield session_id
             finally:
-                await self.call(methods.CLOSE, sessionId=session_id)
-                if self._used[session_id]:  # somebody watches it
-                    await self.call(methods.OPEN, sessionId=session_id, create=False, access="readOnly")
-                    self._open[session_id] = None
+                await self.change(methods.CLOSE, sessionId=session_id)
 
     def listen(self, listener: Callable[[Notification], object]) -> None:
         """Have a function called with every notification, `$/reconnected` as well."""
         self._listeners.append(listener)
 
     async def close(self) -> None:
-        """End the server, if there is one."""
-        if self._client is not None:
-            await self._client.aclose()
+        """End the servers, if there are any."""
+        for client in (self._reader, self._writer):
+            if client is not None:
+                await client.aclose()
 
-    async def _running(self) -> RawTimeleap:
+    async def _read_client(self) -> RawTimeleap:
         async with self._starting:
-            if self._client is None:
-                client = self._make_client()
-                await client.start()
-                for method in ("context/didChange", "session/didChange", "files/didSnapshot", "$/reconnected"):
+            if self._reader is None:
+                client = await self._make_client().start()
+                for method in ("context/didChange", "session/didChange", "files/didSnapshot", RECONNECTED):
                     client.on(self._tell, method)
-                self._client = client
-            return self._client
+                self._reader = client
+            return self._reader
+
+    async def _write_client(self) -> RawTimeleap:
+        # A connection of its own: on the reader's the session would have to be closed first, under tools that read it.
+        async with self._starting:
+            if self._writer is None:
+                self._writer = await self._make_client().start()
+            return self._writer
 
     def _tell(self, notification: Notification) -> None:
         for listener in self._listeners:
@@ -180,7 +189,8 @@ class OpenedSessions:
         idle = [session_id for session_id in self._open if not self._used[session_id]]
         for session_id in idle[: max(0, len(self._open) - MAX_OPEN)]:
             async with self._turn(session_id):
-                if not self._used[session_id] and self._open.pop(session_id, False) is None:
+                if not self._used[session_id] and session_id in self._open:
+                    del self._open[session_id]
                     await self.call(methods.CLOSE, sessionId=session_id)
         for session_id in [each for each in self._turns if each not in self._open and not self._used[each]]:
             if not self._turns[session_id].locked():

@@ -36,6 +36,8 @@ async def search_history(sessions: OpenedSessions, arguments: Json) -> ToolResul
     wanted = None
     if scope == "workspace":
         wanted = {info["sessionId"] for info in await sessions.in_workspace()}
+        if not wanted:
+            return ToolResult("This folder has no session; scope all searches every one.", is_data=False)
     return await _search_store(sessions, wanted, asked, limit, None)
 
 
@@ -84,14 +86,21 @@ async def _match(sessions: OpenedSessions, match: Json) -> str:
 async def read_messages(sessions: OpenedSessions, arguments: Json) -> ToolResult:
     """Messages, whole, from an index on; without one the last ones."""
     session_id, count = await sessions.meant(arguments.get("session")), arguments.get("count", 20)
-    timeline = arguments.get("timeline")
-    if "from" in arguments:
-        asked: Json = {"from": arguments["from"], "limit": count}
-    else:
-        asked = {"order": "desc", "limit": count}
-    entries = sorted(await _history(sessions, session_id, timeline, **asked), key=lambda entry: int(entry["index"]))
+    most = arguments.get("maxBytes", MAX_RESULT_BYTES)
+    where: Json = {"from": arguments["from"]} if "from" in arguments else {"order": "desc"}
+    return await _read_page(sessions, session_id, count, most, {"timelineId": arguments.get("timeline"), **where})
+
+
+async def _read_page(sessions: OpenedSessions, session_id: str, count: int, most: int, where: Json) -> ToolResult:
+    async with sessions.reading(session_id):
+        page = await sessions.call(methods.HISTORY, sessionId=session_id, limit=count, **where)
+    entries = sorted(page["messages"], key=lambda entry: int(entry["index"]))
     text = "\n".join(await _shown(sessions, entries)) or "There are no messages there."
-    return ToolResult(text, [session_id], most=arguments.get("maxBytes", MAX_RESULT_BYTES))
+    more = None
+    if len(entries) < count and "nextCursor" in page:  # large messages: the server ended the page early
+        rest = {"cursor": page["nextCursor"]}
+        more = partial(_read_page, sessions, session_id, count - len(entries), most, rest)
+    return ToolResult(text, [session_id], more, most=most)
 
 
 async def list_checkpoints(sessions: OpenedSessions, arguments: Json, cursor: str | None = None) -> ToolResult:

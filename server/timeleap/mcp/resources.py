@@ -12,7 +12,7 @@ from typing import Any, Final
 from timeleap.mcp import methods
 from timeleap.mcp.opened_sessions import OpenedSessions
 from timeleap.mcp.read_tools import line_of_checkpoint, messages_text
-from timeleap.mcp.tool_results import Cursors, ToolFailureError, ToolResult
+from timeleap.mcp.tool_results import ToolFailureError, ToolResult, cut_once
 from timeleap_client import Notification
 
 Json = dict[str, Any]
@@ -28,6 +28,7 @@ _URI: Final = re.compile(
 _LISTED: Final = 50
 _NEWEST: Final = 10
 """Messages of a session, or before a checkpoint, that are shown."""
+_MORE: Final = "There is more: read_messages has it."
 _PAUSE: Final = 0.1
 """Seconds in which changes of a resource are told once."""
 _APPENDED: Final = frozenset({"messagesAppended", "checkpointCreated", "tokenCountUpdated", "systemPromptSet"})
@@ -47,6 +48,7 @@ class Resources:
         self._sessions = sessions
         self._watched: Counter[str] = Counter()
         self._held: dict[str, contextlib.AsyncExitStack] = {}
+        self._opening = asyncio.Lock()
         self._changed: set[str] = set()
         self._telling: asyncio.Task[None] | None = None
         self._tell: dict[str, Tell] = {}
@@ -78,9 +80,7 @@ class Resources:
             text = await self._checkpoint(session_id, place["uid"])
         else:
             text = await self._session(session_id)
-        # A cursor of a resource would be of no use: what is cut off is read with read_messages.
-        shown = Cursors().cut("read_messages", ToolResult(text, [session_id]))
-        return re.sub(r"\nThere is more: .*$", "\nThere is more: read_messages has it.", shown), session_id
+        return cut_once(ToolResult(text, [session_id]), _MORE), session_id
 
     async def watch(self, uri: str, tell: Tell) -> None:
         """Have `tell` called with the address when the resource has changed.
@@ -90,11 +90,12 @@ class Resources:
             TimeleapClientError: The session cannot be opened.
         """
         session_id = _place(uri)["id"]
-        if session_id not in self._held:
-            held = contextlib.AsyncExitStack()
-            await held.enter_async_context(self._sessions.reading(session_id))
-            self._held[session_id] = held
-        self._watched[uri] += 1
+        async with self._opening:
+            if session_id not in self._held:
+                held = contextlib.AsyncExitStack()
+                await held.enter_async_context(self._sessions.reading(session_id))
+                self._held[session_id] = held
+            self._watched[uri] += 1
         self._tell[uri] = tell
 
     async def unwatch(self, uri: str) -> None:
@@ -112,7 +113,7 @@ class Resources:
         """The text of `resume-from-checkpoint`, and the session it is about."""
         session_id = await self._sessions.meant(session)
         uid = checkpoint or (await self._newest_checkpoint(session_id))["uid"]
-        text = Cursors().cut("read_messages", ToolResult(await self._checkpoint(session_id, uid), [session_id]))
+        text = cut_once(ToolResult(await self._checkpoint(session_id, uid), [session_id]), _MORE)
         ask = f"Go on with the work of session {session_id} from checkpoint {uid}. What was said right before it:"
         return f"{ask}\n\n{text}\n\nread_messages and diff have more. Say first where the work stood.", session_id
 
