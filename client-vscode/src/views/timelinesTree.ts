@@ -100,6 +100,8 @@ export function reasonName(reason: Timeline["reason"]): string {
       return vscode.l10n.t("Before a restore");
     case "dmail":
       return vscode.l10n.t("Before a D-Mail");
+    case "external":
+      return vscode.l10n.t("Before its program went back");
     case "import":
       return vscode.l10n.t("Imported");
     case "unknown":
