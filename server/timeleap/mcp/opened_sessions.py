@@ -129,6 +129,7 @@ class OpenedSessions:
             yield session_id
         finally:
             self._used[session_id] -= 1
+            self._used += Counter()  # without the names that are used no more
             await self._close_unused()
 
     @contextlib.asynccontextmanager
