@@ -33,6 +33,7 @@ _ENDED_BY = {
     "compact": "as it was before a compaction",
     "restore": "set aside by a restore",
     "dmail": "set aside by a D-Mail",
+    "external": "set aside as its program went back",
     "import": "came with an import",
 }
 _COLUMNS = (14, 15, 18, 12)

@@ -106,16 +106,16 @@ class RecordList(RecordWriter):
         self.records.insert(number, _mark(steps, key))
         self.lines += 1
 
-    def with_snapshot(self, files: Json) -> None:
-        """Give the last checkpoint a snapshot of the files."""
-        for number in reversed(range(len(self.records))):
-            record = self.records[number]
-            if record.kind is RecordKind.CHECKPOINT:
-                made = self.made[-1]
+    def take_snapshot(self, waiting: PendingSnapshot) -> bool:
+        """Give the snapshot to the first checkpoint that it can belong to; says whether there is one."""
+        for number, made in enumerate(self.made):
+            if (made.created_at or "") >= waiting.not_before:
+                places = [place for place, record in enumerate(self.records) if record.kind is RecordKind.CHECKPOINT]
                 marks = set_members(u=made.uid, l=made.label, t=made.created_at)
-                self.records[number] = checkpoint_record(made.id, {**marks, MARK: files})
-                self.made[-1] = replace(made, files=files)
-                return
+                self.records[places[number]] = checkpoint_record(made.id, {**marks, MARK: waiting.files})
+                self.made[number] = replace(made, files=waiting.files)
+                return True
+        return False
 
     def _add(self, record: NewRecord) -> None:
         self.records.append(record)
@@ -295,9 +295,7 @@ class Mirror:
     ) -> None:
         assert self._marks is not None
         log = await to_its_end(asyncio.to_thread(_records_of, session, conversation, part, done, last=last))
-        waiting = self.pending_snapshot
-        if last and waiting is not None and log.made and (log.made[-1].created_at or "") >= waiting.not_before:
-            log.with_snapshot(waiting.files)
+        if self.pending_snapshot is not None and log.take_snapshot(self.pending_snapshot):
             self.pending_snapshot = None
 
         def plan(_: LogState, __: Marks) -> AppendPlan:
