@@ -12,7 +12,7 @@ from pathlib import Path
 
 from timeleap_protocol.generate.advertised import advertised_module
 from timeleap_protocol.generate.openrpc import openrpc_document
-from timeleap_protocol.generate.python_client import async_module, sync_module
+from timeleap_protocol.generate.python_client import async_module, names_module, sync_module
 from timeleap_protocol.generate.schema import bundle
 from timeleap_protocol.generate.spec import fill
 from timeleap_protocol.generate.structs import struct_modules
@@ -35,6 +35,7 @@ def outputs(root: Path = ROOT) -> dict[Path, str]:
         typescript / "methods.ts": methods_module(),
         client / "_methods_async.py": async_module(),
         client / "_methods_sync.py": sync_module(),
+        client / "method_names.py": names_module(),
     }
     for name, text in struct_modules().items():
         files[protocol / "timeleap_protocol" / "structs" / f"{name}.py"] = text

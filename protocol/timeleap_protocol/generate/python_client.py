@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -11,7 +12,7 @@ from pydantic.fields import FieldInfo
 from timeleap_protocol.base import GENERAL_PARAMS, WireModel
 from timeleap_protocol.generate.docs import field_docs
 from timeleap_protocol.generate.header import LINE_LENGTH, python_header
-from timeleap_protocol.methods import REQUESTS, Method
+from timeleap_protocol.methods import METHODS, REQUESTS, Method
 
 _BY_HAND = ("initialize", "shutdown")
 """The client library sends these itself."""
@@ -64,6 +65,27 @@ def sync_module() -> str:
             "",
         ]
     )
+
+
+def names_module() -> str:
+    """The text of `timeleap_client/method_names.py`."""
+    names = sorted(row.name for row in METHODS.values() if "/" in row.name and "$" not in row.name)
+    return "\n".join(
+        [
+            *python_header(
+                "The names of messages, for `RawTimeleap.call` and `on`: a misspelled one is an error of types."
+            ),
+            "from typing import Final",
+            "",
+            *(f'{constant(name)}: Final = "{name}"' for name in names),
+            "",
+        ]
+    )
+
+
+def constant(name: str) -> str:
+    """`session/setTitle` as `SESSION_SET_TITLE`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.replace("/", "_")).upper()
 
 
 def _rows() -> list[Method]:

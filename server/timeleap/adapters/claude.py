@@ -33,7 +33,7 @@ from claude_agent_sdk import fold_session_summary
 
 from timeleap.adapters import claude_entries
 from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
-from timeleap_client import RawTimeleap
+from timeleap_client import RawTimeleap, method_names
 
 Json = dict[str, Any]
 OnStale = Literal["fork", "refuse"]
@@ -208,7 +208,7 @@ class ClaudeSessionStore:
             if found == wanted or (len(wanted) == 2 and found[:2] == wanted):
                 if (transcript := self._transcripts.pop(found, None)) is not None:
                     await transcript.log.close()
-                await self._client.call("session/delete", {"sessionId": info["sessionId"]})
+                await self._client.call(method_names.SESSION_DELETE, {"sessionId": info["sessionId"]})
 
     async def list_subkeys(self, key: Mapping[str, Any]) -> list[str]:
         """The subpaths of a session: its sub-agents."""
@@ -309,7 +309,7 @@ class ClaudeSessionStore:
         while True:
             where = {"cursor": cursor} if cursor is not None else {}
             asked = {"source": {"kind": KIND}, "limit": _PAGE, "includeArchived": True, **where}
-            page = await self._client.call("session/list", asked)
+            page = await self._client.call(method_names.SESSION_LIST, asked)
             keys = ((_key_of(info["source"]["key"]), info) for info in page["sessions"])
             found += [(key, info) for key, info in keys if key[:1] == (project_key,)]
             if (cursor := page.get("nextCursor")) is None:

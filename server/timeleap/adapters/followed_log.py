@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from timeleap_client import Notification, RawTimeleap, TimeleapRpcError
+from timeleap_client import Notification, RawTimeleap, TimeleapRpcError, method_names
 
 Json = dict[str, Any]
 K = TypeVar("K")
@@ -91,12 +91,14 @@ class FollowedLog(Generic[K]):
         kind, key = self._source
         made = {**traits, "source": {"kind": kind, "key": key}} if create else {}
         try:
-            state = await self._client.call("session/open", {"sessionId": self.session_id, "create": create, **made})
+            state = await self._client.call(
+                method_names.SESSION_OPEN, {"sessionId": self.session_id, "create": create, **made}
+            )
         except TimeleapRpcError as error:
             if error.kind == "sessionNotFound" and not create:
                 return False
             raise
-        self._stop = self._client.on(self._note, "context/didChange", session_id=self.session_id)
+        self._stop = self._client.on(self._note, method_names.CONTEXT_DID_CHANGE, session_id=self.session_id)
         self._begin_again()
         self.head, self.title = state["head"], state["title"]
         return True
@@ -106,11 +108,11 @@ class FollowedLog(Generic[K]):
         if self._stop is not None:
             self._stop()
             self._stop = None
-            await self._client.call("session/close", {"sessionId": self.session_id})
+            await self._client.call(method_names.SESSION_CLOSE, {"sessionId": self.session_id})
 
     async def refresh(self) -> None:
         """Read what is new in the log; all of it, if it was rewritten."""
-        await self._read(await self._client.call("session/getState", {"sessionId": self.session_id}))
+        await self._read(await self._client.call(method_names.SESSION_GET_STATE, {"sessionId": self.session_id}))
 
     async def refresh_whole(self) -> list[Json]:
         """Read all of the log, as `refresh` does where it was rewritten; returns its records."""
@@ -126,7 +128,7 @@ class FollowedLog(Generic[K]):
         Raises:
             LogMovedError: Nothing was written.
         """
-        await self._change("context/appendMessage", messages=list(items))
+        await self._change(method_names.CONTEXT_APPEND_MESSAGE, messages=list(items))
         self._wrote(*(item["record"] if item.keys() == {"record"} else item for item in items))
 
     async def checkpoint(self, label: str) -> None:
@@ -135,7 +137,7 @@ class FollowedLog(Generic[K]):
         Raises:
             LogMovedError: Nothing was written.
         """
-        result = await self._change("context/checkpoint", label=label)
+        result = await self._change(method_names.CONTEXT_CHECKPOINT, label=label)
         self._wrote({"role": "_checkpoint", "id": result["checkpoint"]["id"]})
 
     async def count_tokens(self, tokens: int) -> None:
@@ -144,7 +146,7 @@ class FollowedLog(Generic[K]):
         Raises:
             LogMovedError: Nothing was written.
         """
-        await self._change("context/updateTokenCount", tokenCount=tokens)
+        await self._change(method_names.CONTEXT_UPDATE_TOKEN_COUNT, tokenCount=tokens)
         self._wrote({"role": "_usage", "token_count": tokens})
 
     async def rewrite(self, method: str, **params: Any) -> Json:
@@ -165,7 +167,7 @@ class FollowedLog(Generic[K]):
     async def set_title(self, title: str) -> None:
         """Name the session."""
         self.title = title
-        await self._client.call("session/setTitle", {"sessionId": self.session_id, "title": title})
+        await self._client.call(method_names.SESSION_SET_TITLE, {"sessionId": self.session_id, "title": title})
 
     async def read(self, timeline_id: str | None = None) -> list[Json]:
         """All records of the live log, or of a timeline, without what the server added to them."""
@@ -181,7 +183,7 @@ class FollowedLog(Generic[K]):
         cursor: str | None = None
         while True:
             params = {"sessionId": self.session_id, "limit": _PAGE, **({"cursor": cursor} if cursor else {})}
-            page = await self._client.call("context/listTimelines", params)
+            page = await self._client.call(method_names.CONTEXT_LIST_TIMELINES, params)
             found += [timeline["timelineId"] for timeline in page["timelines"]]
             if (cursor := page.get("nextCursor")) is None:
                 return found
@@ -217,7 +219,7 @@ class FollowedLog(Generic[K]):
                         self._whole.append(record)
             except LogMovedError:
                 self._moved = True
-                state = await self._client.call("session/getState", {"sessionId": self.session_id})
+                state = await self._client.call(method_names.SESSION_GET_STATE, {"sessionId": self.session_id})
                 continue
             self.head = self._read_head = state["head"]
             return
@@ -227,7 +229,7 @@ class FollowedLog(Generic[K]):
         if self._tail is None:
             return True
         params = {"sessionId": self.session_id, "from": self._lines - 1, "to": self._lines}
-        page = await self._client.call("context/getRecords", params)
+        page = await self._client.call(method_names.CONTEXT_GET_RECORDS, params)
         return [_bare(row["record"]) for row in page["records"]] == [self._tail]
 
     async def _records(self, start: int, timeline_id: str | None = None) -> list[tuple[int, Json]]:
@@ -241,7 +243,7 @@ class FollowedLog(Generic[K]):
         while where:
             try:
                 params = {"sessionId": self.session_id, "limit": _PAGE, **where}
-                page = await self._client.call("context/getRecords", params)
+                page = await self._client.call(method_names.CONTEXT_GET_RECORDS, params)
             except TimeleapRpcError as error:
                 if error.kind == "contentModified":
                     raise LogMovedError(str(error)) from error

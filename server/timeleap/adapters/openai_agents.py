@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
 from timeleap.adapters.json_values import first_line, is_plain, readable, text_of, value_of
-from timeleap_client import RawTimeleap
+from timeleap_client import RawTimeleap, method_names
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class TimeleapSession:
         """Remove all items; the log before becomes a timeline."""
         async with self._turn:
             await self._ready()
-            await self._once(lambda: self._log.rewrite("context/clear"))
+            await self._once(lambda: self._log.rewrite(method_names.CONTEXT_CLEAR))
             self._log.rewritten = False
 
     async def aclose(self) -> None:
@@ -154,7 +154,7 @@ class TimeleapSession:
             raise self._stale()
         title = f"{self._log.title or self.session_id} (continued before revert)"
         asked = {"sessionId": self._log.session_id, "timelineId": timeline, "title": title}
-        forked = await self._client.call("session/fork", asked)
+        forked = await self._client.call(method_names.SESSION_FORK, asked)
         self.continued_as = forked["sessionId"]
         fork = FollowedLog(self._client, forked["sessionId"], (KIND, ""), _kept)
         await fork.open(create=False)
@@ -174,7 +174,7 @@ class TimeleapSession:
         if self._log.head == head and time.monotonic() - since < JOINED:
             await self._join(index)
         else:
-            await self._log.rewrite("context/revertTo", messageIndex=index)
+            await self._log.rewrite(method_names.CONTEXT_REVERT_TO, messageIndex=index)
         self._log.rewritten = False
         self._popped = (self._log.head, time.monotonic())
         return item
@@ -182,10 +182,12 @@ class TimeleapSession:
     async def _join(self, index: int) -> None:
         """Take back the pop before, and go back further in its place: one timeline, one undo."""
         known = set(await self._log.timeline_ids())
-        between = await self._log.rewrite("context/undo")
-        await self._log.rewrite("context/revertTo", messageIndex=index)
+        between = await self._log.rewrite(method_names.CONTEXT_UNDO)
+        await self._log.rewrite(method_names.CONTEXT_REVERT_TO, messageIndex=index)
         if (timeline := between.get("timelineId")) is not None and timeline not in known:
-            await self._client.call("session/prune", {"sessionId": self._log.session_id, "timelineIds": [timeline]})
+            await self._client.call(
+                method_names.SESSION_PRUNE, {"sessionId": self._log.session_id, "timelineIds": [timeline]}
+            )
 
     def _items(self) -> list[tuple[Any, int]]:
         """The items with their message indexes."""

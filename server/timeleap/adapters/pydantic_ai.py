@@ -37,7 +37,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
 from timeleap.adapters.json_values import first_line, is_plain, readable, text_of, value_of
-from timeleap_client import RawTimeleap
+from timeleap_client import RawTimeleap, method_names
 
 Json = dict[str, Any]
 
@@ -150,7 +150,7 @@ class TimeleapConversationStore(ConversationStore):
             raise ConversationConflict(conversation_id)
         self._conversations.pop(conversation_id, None)
         await conversation.log.close()
-        await self._client.call("session/delete", {"sessionId": conversation.log.session_id})
+        await self._client.call(method_names.SESSION_DELETE, {"sessionId": conversation.log.session_id})
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """The entry of that id.
@@ -233,7 +233,7 @@ class TimeleapConversationStore(ConversationStore):
         while True:
             where = {"cursor": cursor} if cursor is not None else {}
             asked = {"source": {"kind": KIND}, "limit": _PAGE, "includeArchived": True, **where}
-            page = await self._client.call("session/list", asked)
+            page = await self._client.call(method_names.SESSION_LIST, asked)
             found += [info["source"]["key"] for info in page["sessions"]]
             if (cursor := page.get("nextCursor")) is None:
                 return found
