@@ -162,7 +162,7 @@ def below(error: type[TimeleapError]) -> list[type[TimeleapError]]:
 def test_of_every_error_of_the_server_it_is_known_whether_it_may_pass():
     for module in pkgutil.walk_packages(timeleap.__path__, "timeleap."):
         if (
-            not module.name.startswith(("timeleap.client", "timeleap.cli", "timeleap.adapters"))
+            not module.name.startswith(("timeleap.client", "timeleap.cli", "timeleap.adapters", "timeleap.mcp"))
             and "__main__" not in module.name
         ):
             importlib.import_module(module.name)
