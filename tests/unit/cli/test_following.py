@@ -105,7 +105,7 @@ def test_nothing_that_can_be_notified_is_left_out():
         for model in get_args(union.model_fields["root"].annotation):
             kinds.add(*get_args(model.model_fields["kind"].annotation))
     assert kinds <= set(CHANGES)
-    silent = {"context/didChange", "session/didChange", "$/progress", "$/logTrace"}
+    silent = {"context/didChange", "session/didChange", "bridge/didChange", "$/progress", "$/logTrace"}
     assert set(SERVER_NOTIFICATIONS) - silent == set(OTHERS) - {RECONNECTED}
 
 

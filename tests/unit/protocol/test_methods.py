@@ -28,6 +28,7 @@ CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint l
 
 APPROVAL = "request respond list"
 FILES = "snapshot list diff read restore"
+BRIDGE = "list watch unwatch adopt catchUp"
 
 OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/", "approval/", "files/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
@@ -48,7 +49,8 @@ def test_the_contracts_methods_are_all_here():
     named = {f"session/{name}" for name in SESSION.split()} | {f"context/{name}" for name in CONTEXT.split()}
     named |= {f"approval/{name}" for name in APPROVAL.split()} | {f"files/{name}" for name in FILES.split()}
     assert {row.name for row in OURS} == named
-    assert REQUESTS.keys() - named == {"initialize", "shutdown", "rpc.discover"}
+    mirrors = {f"bridge/{name}" for name in BRIDGE.split()}
+    assert REQUESTS.keys() - named == {"initialize", "shutdown", "rpc.discover", *mirrors}
     assert NOTIFICATIONS.keys() == {"initialized", "exit", "$/cancelRequest", "$/setTrace"}
     assert CLIENT_REQUESTS.keys() == {"context/summarize"}
     assert SERVER_NOTIFICATIONS.keys() == {
@@ -59,6 +61,7 @@ def test_the_contracts_methods_are_all_here():
         "session/warning",
         "files/didSnapshot",
         "files/didRestore",
+        "bridge/didChange",
         "approval/didRequest",
         "approval/didResolve",
         "$/progress",
