@@ -190,8 +190,8 @@ async def test_access_what_writes_is_refused_where_the_session_is_only_read(
     serve: MakeService, row: Method, asked: dict[str, Any], refused: bool
 ) -> None:
     ours = serve({row: done})
-    session = SimpleNamespace(session_id="a", meta=SimpleNamespace(mirrored=False))
-    held = SimpleNamespace(session=session, access="readOnly")
+    probed = SimpleNamespace(session_id="a", meta=SimpleNamespace(mirrored=False))
+    held = SimpleNamespace(session=probed, access="readOnly")
     ours._connection(call()).held["a"] = cast("Any", held)
     if refused:
         with pytest.raises(ReadOnlyError):
