@@ -95,9 +95,7 @@ print(json.dumps([code, seen, wrong]), file=sys.stderr)
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
-@pytest.mark.parametrize(
-    ("argument", "loaded"), [("--version", {"timeleap.version"}), ("--help", {"typer", "timeleap.cli.app"})]
-)
+@pytest.mark.parametrize(("argument", "loaded"), [("--version", set()), ("--help", {"typer", "timeleap.cli.app"})])
 def test_at_every_import_of_the_console_script(argument: str, loaded: set[str], tmp_path: Path) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, function = scripts["timeleap"].split(":")
