@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agents.model import Model
 from tests.agents.window import Window
 
 from timeleap_client import RawTimeleap
@@ -26,6 +27,13 @@ elif not os.environ.get("CI"):
 
 
 Blocking = Callable[[Callable[[RawTimeleap], Awaitable[Any]]], Any]
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    yield model
+    model.close()
 
 
 @pytest.fixture(scope="module")

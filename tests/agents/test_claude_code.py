@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,6 @@ pytestmark = pytest.mark.long  # several runs of the program each
 ALL = ["question one", "answer one", "question two", "answer two"]
 
 
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
-
-
 class ClaudeCode:
     """Runs of the program in one folder, one after another, on a store."""
 
@@ -37,10 +29,7 @@ class ClaudeCode:
         environment = {
             "HOME": str(self._folder),
             "CLAUDE_CONFIG_DIR": str(self._folder / "config"),
-            "ANTHROPIC_BASE_URL": self._model.url,
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
+            **self._model.environment(),
         }
         return ClaudeAgentOptions(
             cwd=self._folder,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,6 @@ from tests.support.holding import PATIENCE
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # several runs of the program each
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
 
 
 class ClaudeCode:
@@ -38,10 +31,7 @@ class ClaudeCode:
         environment = {
             "HOME": str(self._folder),
             "CLAUDE_CONFIG_DIR": str(self._folder / "config"),
-            "ANTHROPIC_BASE_URL": self._model.url,
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
+            **self._model.environment(),
         }
         options = ClaudeAgentOptions(cwd=self._folder, env=environment, resume=resume, setting_sources=[], model="fake")
         async with ClaudeSDKClient(options) as client:

@@ -19,13 +19,6 @@ pytestmark = pytest.mark.long  # runs the program
 FILES = {"kept.txt": "same\n", "changed.txt": "one\n", "src/gone.txt": "here\n"}
 
 
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
-
-
 class Person:
     """Somebody with Claude Code, a project, and Timeleap's command line."""
 
@@ -44,10 +37,7 @@ class Person:
         """One run of Claude Code as it is started by hand: its settings are the person's own."""
         environment = {
             **self.cli.environment(),
-            "ANTHROPIC_BASE_URL": self._model.url,
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
+            **self._model.environment(),
         }
         options = ClaudeAgentOptions(
             cwd=self.project, env=environment, setting_sources=["user"], model="fake", allowed_tools=["Bash"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import claude_agent_sdk
@@ -18,13 +17,6 @@ from tests.agents.test_mcp import TIMELEAP
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # two runs of the program
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
 
 
 async def test_claude_code_finds_what_was_said_earlier(client: RawTimeleap, model: Model, tmp_path: Path) -> None:
@@ -39,10 +31,7 @@ async def test_claude_code_finds_what_was_said_earlier(client: RawTimeleap, mode
         "PYTHONPATH": str(PACKAGES),
         "HOME": str(tmp_path),
         "CLAUDE_CONFIG_DIR": str(tmp_path / "config"),
-        "ANTHROPIC_BASE_URL": model.url,
-        "ANTHROPIC_API_KEY": "none",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
+        **model.environment(),
         "ENABLE_TOOL_SEARCH": "false",  # else its model has to look for the tool first
     }
 

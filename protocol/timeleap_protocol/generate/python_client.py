@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import re
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -69,7 +68,9 @@ def sync_module() -> str:
 
 def names_module() -> str:
     """The text of `timeleap_client/method_names.py`."""
-    names = sorted(row.name for row in METHODS.values() if "/" in row.name and "$" not in row.name)
+    rows = sorted(
+        (row for row in METHODS.values() if "/" in row.name and "$" not in row.name), key=lambda row: row.name
+    )
     return "\n".join(
         [
             *python_header(
@@ -78,15 +79,10 @@ def names_module() -> str:
             ),
             "from typing import Final",
             "",
-            *(f'{constant(name)}: Final = "{name}"' for name in names),
+            *(f'{row.python_name.upper()}: Final = "{row.name}"' for row in rows),
             "",
         ]
     )
-
-
-def constant(name: str) -> str:
-    """`session/setTitle` as `SESSION_SET_TITLE`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.replace("/", "_")).upper()
 
 
 def _rows() -> list[Method]:

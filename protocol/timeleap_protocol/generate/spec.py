@@ -52,7 +52,7 @@ def _block(what: str) -> str:
 
 def _under(row: Method, prefix: str) -> bool:
     if prefix == "lifecycle":
-        return not row.name.startswith(("session/", "context/", "approval/", "files/", "bridge/"))
+        return "/" not in row.name
     return row.name.startswith(prefix)
 
 

@@ -440,10 +440,8 @@ def pack(repository: Repository) -> None:
     """
     own_everything(repository)
     if _many_loose(repository.path):
-        with (
-            repository.lock(),
-            repository.packing(),
-        ):  # else what is being removed for good meanwhile could get into the new pack
+        # Unlocked, what is being removed for good meanwhile could get into the new pack.
+        with repository.lock(), repository.packing():
             repository.git.run("repack", "--geometric=2", "-d", "-q", "-n", "--window-memory=64m")
 
 

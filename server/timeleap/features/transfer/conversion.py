@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -173,7 +174,7 @@ class Mark(Struct, frozen=True):
     checkpoints: int
 
 
-class RecordWriter:
+class RecordWriter(ABC):
     """Makes records. What cannot be written is noted in `left_out`."""
 
     def __init__(self, left_out: LossTally) -> None:
@@ -214,8 +215,8 @@ class RecordWriter:
         if type(tokens) is int and 0 < tokens < 1 << 53:
             self._add(usage_record(tokens))
 
-    def _add(self, record: NewRecord) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _add(self, record: NewRecord) -> None: ...
 
 
 class LogWriter(RecordWriter):
