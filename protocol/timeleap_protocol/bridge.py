@@ -19,7 +19,7 @@ from timeleap_protocol.base import (
     Shape,
 )
 
-BridgeKind = Literal["claude-code"]
+BridgeKind = Literal["claude-code", "codex"]
 BridgeEvent = Literal["start", "prompt", "tool", "stop", "end"]
 
 

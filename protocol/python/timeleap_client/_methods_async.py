@@ -1798,7 +1798,7 @@ class AsyncMethods(ABC):
     async def bridge_watch(
         self,
         *,
-        kind: Literal["claude-code"],
+        kind: Literal["claude-code", "codex"],
         path: str | None = None,
         workspace: str | None = None,
     ) -> models.bridge.BridgeWatchResult:
@@ -1820,7 +1820,7 @@ class AsyncMethods(ABC):
     async def bridge_unwatch(
         self,
         *,
-        kind: Literal["claude-code"],
+        kind: Literal["claude-code", "codex"],
         path: str | None = None,
     ) -> models.bridge.BridgeUnwatchResult:
         """`bridge/unwatch`: follows them no more.
@@ -1833,7 +1833,7 @@ class AsyncMethods(ABC):
     async def bridge_catch_up(
         self,
         *,
-        kind: Literal["claude-code"],
+        kind: Literal["claude-code", "codex"],
         path: str,
         event: Literal["start", "prompt", "tool", "stop", "end"],
         cwd: str | None = None,

@@ -12,14 +12,11 @@ from typing import Final
 
 from timeleap.features.transfer.claude_code import EntrySurvey, EntryWriter, Node, Tree, node_of
 from timeleap.features.transfer.conversion import Json, RecordWriter
-from timeleap.mirrors.growing_file import GrowingFile, Step
+from timeleap.mirrors.growing_file import LINES_OF_START, MAX_BRANCHES, GrowingFile, Step, version_of
 
 TESTED: Final = (2, 1, 330)
 """The newest version of Claude Code whose files these tests have read."""
 TITLES: Final = frozenset({"custom-title", "ai-title", "summary"})
-LINES_OF_START: Final = 100
-MAX_BRANCHES: Final = 20
-"""Branches that were left before the file was read first, of which timelines are made."""
 
 
 class ClaudeLog:
@@ -63,7 +60,7 @@ class ClaudeLog:
             if line.record is None:
                 continue
             self._survey.take(line.record)
-            self.version = max(self.version, _version(line.record))
+            self.version = max(self.version, version_of(line.record.get("version")))
             node = node_of(line, self._survey.number)
             if node is None:
                 continue
@@ -129,13 +126,3 @@ class ClaudeLog:
 
 def _step(node: Node) -> Step:
     return Step(node.uuid, node.offset, node.length, node.time)
-
-
-def _version(record: Json) -> tuple[int, ...]:
-    text = record.get("version")
-    parts = text.split("-")[0].split(".")[:4] if isinstance(text, str) else []
-    return (
-        tuple(int(part) for part in parts)
-        if parts and all(part.isdecimal() and len(part) < 9 for part in parts)
-        else (0,)
-    )

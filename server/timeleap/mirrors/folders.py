@@ -18,19 +18,20 @@ ID_DIGITS: Final = 24
 
 class SessionFolder(NamedTuple):
     """Where a program keeps its sessions: below `folder` of the directory that a `variable` names, or of `usual` in the
-    user's home; files whose names begin with `prefix`, not with `never`, at most `depth` folders down."""
+    user's home; files whose names begin with `prefix`, not with one of `never`, at most `depth` folders down."""
 
     variable: str
     usual: str
     folder: str
     prefix: str
-    never: str
+    never: tuple[str, ...]
     depth: int
 
 
 FOLDERS: Final = {
     # Files `agent-*` are of sub-agents.
-    "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", "agent-", 1),
+    "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", ("agent-",), 1),
+    "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3),
 }
 
 

@@ -19,6 +19,11 @@ TAIL: Final = 4096
 FRESH_BYTES: Final = 16 << 20
 """Of lines whose records are kept from the reading until they are written, so that they are parsed once."""
 
+LINES_OF_START: Final = 100
+"""Lines that are looked at for the folder that a session is about."""
+MAX_BRANCHES: Final = 20
+"""Conversations that were left before the file was read first, of which timelines are made."""
+
 
 class FileReplacedError(Exception):
     """What was read is not what the file begins with any more: all of it has to be read again."""
@@ -134,6 +139,13 @@ class GrowingFile:
         _feed(self._hash, file, self.end, end)
         self._tail = file.pread(max(0, end - TAIL), min(TAIL, end))
         self.end = end
+
+
+def version_of(text: object) -> tuple[int, ...]:
+    """A program's version as numbers, without what follows a hyphen; (0,) where there is none."""
+    parts = text.split("-")[0].split(".")[:4] if isinstance(text, str) else []
+    is_one = parts and all(part.isdecimal() and len(part) < 9 for part in parts)
+    return tuple(int(part) for part in parts) if is_one else (0,)
 
 
 def _feed(digest: hashlib.blake2b, file: OpenFile, start: int, end: int) -> None:

@@ -23,6 +23,7 @@ from timeleap.cancellation import to_its_end
 from timeleap.features.transfer.conversion import RecordWriter
 from timeleap.features.transfer.formats import LossTally
 from timeleap.mirrors.claude_log import ClaudeLog
+from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import mirror_id
 from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, Step
 from timeleap.sessions.append_plan import AppendPlan, Marks
@@ -52,8 +53,9 @@ class Conversation(Protocol):
     """The reader of a kind of file."""
 
     file: GrowingFile
-    version: tuple[int, ...]
 
+    @property
+    def version(self) -> tuple[int, ...]: ...
     @property
     def tested(self) -> tuple[int, ...]: ...
     @property
@@ -69,7 +71,7 @@ class Conversation(Protocol):
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]: ...
 
 
-READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {"claude-code": ClaudeLog}
+READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {"claude-code": ClaudeLog, "codex": CodexLog}
 
 
 class StepMark(Struct, frozen=True):

@@ -8,9 +8,12 @@ behind a first line with `id` and `instructions`. The oldest (`rollout-*.json`) 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from timeleap.features.transfer.conversion import (
     Drafts,
@@ -18,9 +21,11 @@ from timeleap.features.transfer.conversion import (
     JsonLines,
     LogWriter,
     Mark,
+    RecordWriter,
     content_of,
     document,
     image_part,
+    sound,
     text_part,
     think_part,
     time_of,
@@ -42,6 +47,9 @@ NOT_SAID_BY_THE_USER: Final = (
 )
 """What messages begin with that the program put into the user's mouth: no turn begins with them."""
 
+SUMMARY: Final = "summary"
+"""The type of an item that is no item of the program's: what a compaction of the older form says."""
+
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
@@ -52,25 +60,22 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     try:
         lines = JsonLines(file, left_out)
         drafts = Drafts(directory, left_out)
-        rollout = _Rollout(drafts, left_out)
+        rollout = _RolloutCopy(drafts, left_out)
         for at, record in _records(file, lines, left_out):
             if record is not None:
-                try:
-                    rollout.take(record)
-                except RecursionError:
-                    left_out.add("items", "items are nested too deeply")
+                rollout.take(record)
             yield at, lines.size
     finally:
         file.close()
-    live = rollout.finished()
-    if live.lines == 0 and rollout.session_id is None:
+    live, facts = rollout.finished(), rollout.facts
+    if live.lines == 0 and facts.session_id is None:
         raise nothing_of("codex")
     return Arrival(
-        traits=Traits(workspace=rollout.workspace),
-        created_at=rollout.created_at,
+        traits=Traits(workspace=facts.workspace),
+        created_at=facts.created_at,
         timelines=drafts.timelines,
         lines=live.lines,
-        origin=Origin("codex", rollout.session_id, losses=tuple(left_out.losses())),
+        origin=Origin("codex", facts.session_id, losses=tuple(left_out.losses())),
     )
 
 
@@ -89,21 +94,207 @@ def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[
             yield lines.size * number // len(every), item
 
 
-class _Rollout:
-    """The session as the lines read so far define it."""
+Point = TypeVar("Point")
 
-    def __init__(self, drafts: Drafts, left_out: LossTally) -> None:
-        self._drafts = drafts
-        self._left_out = left_out
-        self._live = drafts.live()
-        self._turns: list[Mark] = []
-        self._begin: Mark | None = None  # behind the system prompt
-        self._parts: list[Json] = []
-        self._calls: list[Json] = []
-        self._time: str | None = None
+
+class LineChange(Struct, frozen=True):
+    """What a line does to the conversation: what `goes` is taken away, then the rest is added.
+
+    Attributes:
+        facts: Of the session, at its beginning.
+        goes: `compact`: all that was said; `revert`: the last `turns` turns.
+        items: What is said, as items of the model's interface.
+        tokens: How many the conversation has.
+    """
+
+    facts: Json | None = None
+    goes: TimelineReason | None = None
+    turns: int = 0
+    items: tuple[Json, ...] = ()
+    tokens: object = None
+
+
+def change_of(record: Json, left_out: LossTally) -> LineChange | None:
+    """What a line does; None where that is nothing."""
+    kind, payload = record.get("type"), record.get("payload")
+    if not isinstance(payload, dict):
+        return _bare_change(record, left_out)
+    if kind == "session_meta":
+        return LineChange(facts=payload)
+    if kind == "response_item":
+        return LineChange(items=(payload,))
+    if kind == "compacted":
+        return LineChange(goes="compact", items=_summed_up(payload))
+    if kind == "event_msg":
+        return _event_change(payload)
+    if kind != "turn_context":
+        left_out.add("records", f"records of the type {str(kind)[:40]} are not known")
+    return None
+
+
+def _bare_change(record: Json, left_out: LossTally) -> LineChange | None:
+    """The same for a line of the older form."""
+    if "type" in record:
+        return LineChange(items=(record,))
+    if "id" in record and "timestamp" in record:
+        return LineChange(facts=record)
+    if record.get("record_type") != "state":
+        left_out.add("records", "records are of no known kind")
+    return None
+
+
+def _event_change(payload: Json) -> LineChange | None:
+    kind, turns = payload.get("type"), payload.get("num_turns")
+    if kind == "token_count":
+        info = payload.get("info")
+        last = info.get("last_token_usage") if isinstance(info, dict) else None
+        return LineChange(tokens=last.get("total_tokens")) if isinstance(last, dict) else None
+    if kind == "thread_rolled_back" and type(turns) is int and turns > 0:
+        return LineChange(goes="revert", turns=turns)
+    return None
+
+
+def _summed_up(payload: Json) -> tuple[Json, ...]:
+    replacement = payload.get("replacement_history")
+    if isinstance(replacement, list):
+        return tuple(item for item in replacement if isinstance(item, dict))
+    return ({"type": SUMMARY, "text": str(payload.get("message") or "")},)
+
+
+def begins_turn(item: Json) -> bool:
+    """True for a prompt of the person."""
+    if item.get("type") != "message" or item.get("role") != "user":
+        return False
+    content = item.get("content")
+    first = content[0] if isinstance(content, list) and content else content
+    text = first.get("text") if isinstance(first, Mapping) else first
+    return not (isinstance(text, str) and text.lstrip().startswith(NOT_SAID_BY_THE_USER))
+
+
+class RolloutFacts:
+    """What the first line says of the session. A fork repeats what it was forked from, which says nothing of itself."""
+
+    def __init__(self) -> None:
         self.session_id: str | None = None
         self.workspace: str | None = None
         self.created_at: str | None = None
+        self.version: object = None
+
+    def take(self, facts: Json, time: str | None) -> bool:
+        """Note them; false if there were some already."""
+        if self.session_id is not None:
+            return False
+        self.session_id = str(facts.get("id"))[:200]
+        self.created_at = time_of(facts.get("timestamp")) or time
+        self.workspace = workspace_of(facts.get("cwd"))
+        self.version = facts.get("cli_version")
+        return True
+
+
+def prompt_of(facts: Json) -> str | None:
+    """The system prompt."""
+    base = facts.get("base_instructions")
+    prompt = base.get("text") if isinstance(base, dict) else facts.get("instructions")
+    return prompt if isinstance(prompt, str) and prompt else None
+
+
+class Rollout(ABC, Generic[Point]):
+    """The conversation as the lines taken so far define it. What becomes of it is up to a subclass, whose `Point` is a place
+    in it to come back to.
+
+    Attributes:
+        facts: What the first line says of the session.
+    """
+
+    def __init__(self, left_out: LossTally) -> None:
+        self.facts = RolloutFacts()
+        self._left_out = left_out
+        self._time: str | None = None
+        self._begin: Point | None = None  # behind the system prompt
+        self._turns: list[Point] = []
+
+    def take(self, record: Json) -> None:
+        self._time = time_of(record.get("timestamp")) or self._time
+        change = change_of(record, self._left_out)
+        if change is None:
+            return
+        if change.facts is not None and self.facts.take(change.facts, self._time):
+            self._add_prompt(prompt_of(change.facts))
+            self._begin = self._here()
+        if change.goes == "compact":
+            self._go_back("compact", self._begin)
+            self._turns = []
+        elif change.goes == "revert" and self._turns:
+            self._go_back("revert", self._turns[-change.turns :][0])
+            del self._turns[-change.turns :]
+        for item in change.items:
+            if begins_turn(item):
+                self._turns.append(self._here())
+            self._add_item(item)
+        if change.goes is not None or change.tokens is not None:
+            self._add_tokens(change.tokens)
+
+    @abstractmethod
+    def _here(self) -> Point: ...
+    @abstractmethod
+    def _add_prompt(self, prompt: str | None) -> None: ...
+    @abstractmethod
+    def _add_item(self, item: Json) -> None: ...
+    @abstractmethod
+    def _add_tokens(self, tokens: object) -> None: ...
+    @abstractmethod
+    def _go_back(self, reason: TimelineReason, point: Point | None) -> None:
+        """None: to where nothing is said."""
+
+
+class _RolloutCopy(Rollout[Mark]):
+    """Writes it into logs."""
+
+    def __init__(self, drafts: Drafts, left_out: LossTally) -> None:
+        super().__init__(left_out)
+        self._drafts = drafts
+        self._live = drafts.live()
+        self._items = ItemWriter(self._live, left_out)
+
+    def finished(self) -> LogWriter:
+        """The live log, written to its end."""
+        self._items.flush()
+        self._live.finish()
+        return self._live
+
+    def _here(self) -> Mark:
+        self._items.flush()
+        return self._live.mark()
+
+    def _add_prompt(self, prompt: str | None) -> None:
+        if prompt is not None:
+            self._live.system_prompt(prompt)
+
+    def _add_item(self, item: Json) -> None:
+        self._items.take(item, self._time)
+
+    def _add_tokens(self, tokens: object) -> None:
+        self._items.flush()
+        self._live.usage(tokens)
+
+    def _go_back(self, reason: TimelineReason, point: Mark | None) -> None:
+        """What it was becomes a timeline."""
+        self._items.flush()
+        path = self._drafts.timeline(reason, self._time)
+        if path is not None:
+            self._live.copy_to(path)
+        self._live.cut(point or Mark(0, 0, 0, 0))
+
+
+class ItemWriter:
+    """From items to messages; those of one answer become one message."""
+
+    def __init__(self, log: RecordWriter, left_out: LossTally) -> None:
+        self._log = log
+        self._left_out = left_out
+        self._parts: list[Json] = []
+        self._calls: list[Json] = []
+        self._time: str | None = None
         self._readers: dict[str, Callable[[Json], None]] = {
             "message": self._message,
             "reasoning": self._reasoning,
@@ -112,71 +303,24 @@ class _Rollout:
             "local_shell_call": self._shell_call,
             "function_call_output": self._output,
             "custom_tool_call_output": self._output,
+            SUMMARY: self._summary,
         }
 
-    def take(self, record: Json) -> None:
-        kind, payload = record.get("type"), record.get("payload")
-        self._time = time_of(record.get("timestamp")) or self._time
-        if not isinstance(payload, dict):
-            self._bare(record)
-        elif kind == "session_meta":
-            self._meta(payload)
-        elif kind == "response_item":
-            self._item(payload)
-        elif kind == "compacted":
-            self._compacted(payload)
-        elif kind == "event_msg":
-            self._event(payload)
-        elif kind != "turn_context":
-            self._left_out.add("records", f"records of the type {str(kind)[:40]} are not known")
-
-    def finished(self) -> LogWriter:
-        """The live log, written to its end."""
-        self._flush()
-        self._live.finish()
-        return self._live
-
-    def _bare(self, record: Json) -> None:
-        """A line of the older form."""
-        if "type" in record:
-            self._item(record)
-        elif "id" in record and "timestamp" in record:
-            self._meta(record)
-        elif record.get("record_type") != "state":
-            self._left_out.add("records", "records are of no known kind")
-
-    def _meta(self, payload: Json) -> None:
-        if self.session_id is not None:
-            return  # a fork repeats what it was forked from
-        self.session_id = str(payload.get("id"))[:200]
-        self.created_at = time_of(payload.get("timestamp")) or self._time
-        self.workspace = workspace_of(payload.get("cwd"))
-        base = payload.get("base_instructions")
-        prompt = base.get("text") if isinstance(base, dict) else payload.get("instructions")
-        if isinstance(prompt, str) and prompt:
-            self._live.system_prompt(prompt)
-        self._begin = self._live.mark()
-
-    def _item(self, item: Json) -> None:
-        kind = str(item.get("type"))
+    def take(self, item: Json, time: str | None) -> None:
+        kind, self._time = str(item.get("type")), time
         read = self._readers.get(kind)
-        if read is not None:
-            read(item)
-        elif kind != "ghost_snapshot":
-            self._left_out.add("items", f"items of the type {kind[:40]} have no place in a session")
+        try:
+            if read is not None:
+                read(item)
+            elif kind != "ghost_snapshot":
+                self._left_out.add("items", f"items of the type {kind[:40]} have no place in a session")
+        except RecursionError:
+            self._left_out.add("items", "items are nested too deeply")
 
-    def _event(self, payload: Json) -> None:
-        kind = payload.get("type")
-        if kind == "token_count":
-            info = payload.get("info")
-            last = info.get("last_token_usage") if isinstance(info, dict) else None
-            if isinstance(last, dict):
-                self._flush()
-                self._live.usage(last.get("total_tokens"))
-        elif kind == "thread_rolled_back":
-            self._rolled_back(payload.get("num_turns"))
-
-    # The conversation
+    def flush(self) -> None:
+        """Write the assistant's answer, now that something else follows."""
+        self._log.answer(self._parts, self._calls)
+        self._parts, self._calls = [], []
 
     def _message(self, item: Json) -> None:
         role = _ROLES.get(str(item.get("role")))
@@ -187,13 +331,15 @@ class _Rollout:
         if role == "assistant":
             self._parts += parts
             return
-        self._flush()
+        self.flush()
         message = {"role": role, "content": content_of(parts)}
-        begins = parts[0].get("text", "") if parts else ""
-        if role == "user" and not str(begins).lstrip().startswith(NOT_SAID_BY_THE_USER):
-            self._turns.append(self._live.mark())
-            self._live.checkpoint(message, self._time)
-        self._live.message(message)
+        if begins_turn(item):
+            self._log.checkpoint(message, self._time)
+        self._log.message(message)
+
+    def _summary(self, item: Json) -> None:
+        self.flush()
+        self._log.message({"role": "user", "content": sound(str(item.get("text") or ""))})
 
     def _reasoning(self, item: Json) -> None:
         texts = [*_texts(item.get("summary")), *_texts(item.get("content"))]
@@ -211,12 +357,12 @@ class _Rollout:
         self._calls.append(tool_call(_call_id(item), "local_shell", json.dumps(item.get("action"))))
 
     def _output(self, item: Json) -> None:
-        self._flush()
+        self.flush()
         output = item.get("output")
         if isinstance(output, dict):
             output = output.get("content")
         parts = [text_part(output)] if isinstance(output, str) else self._content(output)
-        self._live.message({"role": "tool", "content": content_of(parts), "tool_call_id": str(item.get("call_id"))})
+        self._log.message({"role": "tool", "content": content_of(parts), "tool_call_id": str(item.get("call_id"))})
 
     def _content(self, content: Any) -> list[Json]:
         if isinstance(content, str):
@@ -231,41 +377,6 @@ class _Rollout:
             else:
                 self._left_out.add("parts", f"parts of the type {kind[:40]} have no place in a message")
         return found
-
-    def _flush(self) -> None:
-        """Write the assistant's answer, now that something else follows."""
-        self._live.answer(self._parts, self._calls)
-        self._parts, self._calls = [], []
-
-    # What puts another conversation in its place
-
-    def _compacted(self, payload: Json) -> None:
-        self._set_aside("compact")
-        self._live.cut(self._begin or Mark(0, 0, 0, 0))
-        self._turns = []
-        replacement = payload.get("replacement_history")
-        if isinstance(replacement, list):
-            for item in replacement:
-                if isinstance(item, dict):
-                    self._item(item)
-            self._flush()
-            return
-        summary = payload.get("message")
-        self._live.message({"role": "user", "content": content_of([text_part(str(summary or ""))])})
-
-    def _rolled_back(self, turns: Any) -> None:
-        if type(turns) is not int or turns < 1 or not self._turns:
-            return
-        self._set_aside("revert")
-        going = self._turns[-turns:]
-        self._live.cut(going[0])
-        del self._turns[-turns:]
-
-    def _set_aside(self, reason: TimelineReason) -> None:
-        self._flush()
-        path = self._drafts.timeline(reason, self._time)
-        if path is not None:
-            self._live.copy_to(path)
 
 
 def _call_id(item: Json) -> Any:

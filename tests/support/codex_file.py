@@ -1,0 +1,68 @@
+"""A session file of Codex, written as that program writes it: `{timestamp, type, payload}` on each line."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+CREATED = "2026-11-20T10:00:00.000Z"
+
+
+class CodexFile:
+    """Attributes:
+    folder: Where the program keeps its sessions.
+    path: The file.
+    """
+
+    def __init__(self, folder: Path, workspace: str = "/shop", name: str | None = None) -> None:
+        self.session_id = name or str(uuid.uuid4())
+        self.folder, self.workspace = folder, workspace
+        self.path = folder / "2026" / "11" / "20" / f"rollout-2026-11-20T10-00-00-{self.session_id}.jsonl"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.begin()
+
+    def begin(self, **members: Any) -> None:
+        facts = {"id": self.session_id, "timestamp": CREATED, "cwd": self.workspace, "cli_version": "0.169.0"}
+        self.write("session_meta", {**facts, "base_instructions": {"text": "You are Codex."}, **members})
+
+    def write(self, kind: str, payload: Any, timestamp: str = CREATED) -> None:
+        self.write_bytes(self.line(kind, payload, timestamp))
+
+    def line(self, kind: str, payload: Any, timestamp: str = CREATED) -> bytes:
+        return json.dumps({"timestamp": timestamp, "type": kind, "payload": payload}).encode() + b"\n"
+
+    def write_bytes(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def asks(self, text: str, timestamp: str = CREATED) -> None:
+        self.write("response_item", message("user", text), timestamp)
+
+    def says(self, text: str, timestamp: str = CREATED) -> None:
+        self.write("response_item", message("assistant", text), timestamp)
+
+    def calls(self, call: str, timestamp: str = CREATED) -> None:
+        payload = {"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": call}
+        self.write("response_item", payload, timestamp)
+
+    def gets(self, call: str, text: str) -> None:
+        self.write("response_item", {"type": "function_call_output", "call_id": call, "output": text})
+
+    def event(self, kind: str, **members: Any) -> None:
+        self.write("event_msg", {"type": kind, **members})
+
+    def turn(self, number: int) -> None:
+        """A prompt and its answer, with what else the program notes."""
+        self.event("task_started", turn_id=f"turn-{number}")
+        self.write("turn_context", {"cwd": self.workspace})
+        self.asks(f"question {number}")
+        self.says(f"answer {number}")
+        self.event("task_complete", turn_id=f"turn-{number}")
+
+
+def message(role: str, text: str) -> dict[str, Any]:
+    """An item of the conversation."""
+    part = {"type": "output_text" if role == "assistant" else "input_text", "text": text}
+    return {"type": "message", "role": role, "content": [part]}

@@ -1,0 +1,168 @@
+"""`bridge/*` for Codex: its sessions are shown as they grow, and a hook of its keeps the folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.codex_file import CodexFile, message
+from tests.support.fixtures import StartServer
+from tests.support.scene import until
+from tests.support.server import Message, Server
+from tests.support.session import Session
+
+from timeleap import clock
+from timeleap.mirrors.folders import mirror_id
+
+TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> CodexFile:
+    """A session of two turns."""
+    (tmp_path / "shop").mkdir()
+    made = CodexFile(tmp_path / "sessions", str(tmp_path / "shop"))
+    made.turn(1)
+    made.turn(2)
+    return made
+
+
+@pytest.fixture
+def watching(start: StartServer, file: CodexFile) -> Server:
+    """A server that follows the folder."""
+    server = start()
+    server.call("bridge/watch", kind="codex", path=str(file.folder))
+    return server
+
+
+def shown(server: Server, file: CodexFile, messages: int) -> Session:
+    """The mirror, open, when it has so many messages."""
+    session_id = mirror_id("codex", file.path)
+
+    def has_all() -> bool:
+        sessions = server.call("session/list")["sessions"]
+        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
+
+    until(has_all)
+    return Session.open(server, session_id, create=False)
+
+
+def says(session: Session, texts: list[str]) -> None:
+    until(lambda: session.texts() == texts)
+
+
+def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching: Server, file: CodexFile) -> None:
+    mirror = shown(watching, file, 4)
+    assert mirror.texts() == TWO_TURNS
+    assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
+    (info,) = watching.call("session/list", source={"kind": "codex"})["sessions"]
+    assert info["source"] == {"kind": "codex", "key": file.session_id, "path": str(file.path), "live": True}
+    assert info["workspace"] == Path(file.workspace).as_uri()
+    assert mirror.get_state()["context"]["systemPrompt"] == "You are Codex."
+    assert mirror.refuse("context/clear")["data"]["reason"] == "mirrored"
+
+
+def test_what_the_program_writes_is_shown_and_told(watching: Server, file: CodexFile) -> None:
+    mirror = shown(watching, file, 4)
+    watching.heard("bridge/didChange", added=[mirror.id])
+    since = len(watching.received)
+    file.turn(3)
+    says(mirror, [*TWO_TURNS, "question 3", "answer 3"])
+    assert watching.heard("bridge/didChange", since=since, changed=[mirror.id])
+    assert mirror.timelines() == []
+
+
+def test_where_the_program_goes_back_the_log_as_it_was_is_a_timeline(watching: Server, file: CodexFile) -> None:
+    mirror = shown(watching, file, 4)
+    file.event("thread_rolled_back", num_turns=1)
+    file.asks("question 2, better")
+    says(mirror, [*TWO_TURNS[:2], "question 2, better"])
+    assert [mirror.texts(timelineId=each["timelineId"]) for each in mirror.timelines()] == [TWO_TURNS]
+
+
+def test_what_was_summed_up_before_is_a_timeline(start: StartServer, file: CodexFile) -> None:
+    file.write("compacted", {"message": "", "replacement_history": [message("user", "question 1")]})
+    file.says("on we go")
+    server = start()
+    server.call("bridge/watch", kind="codex", path=str(file.folder))
+    mirror = shown(server, file, 2)
+    assert mirror.texts() == ["question 1", "on we go"]
+    assert [mirror.texts(timelineId=each["timelineId"]) for each in mirror.timelines()] == [TWO_TURNS]
+
+
+def test_a_file_that_is_replaced_is_read_again(watching: Server, file: CodexFile) -> None:
+    mirror = shown(watching, file, 4)
+    other = CodexFile(file.folder.parent / "aside", file.workspace, name=file.session_id)
+    other.turn(7)
+    other.path.replace(file.path)
+    says(mirror, ["question 7", "answer 7"])
+    assert [timeline["reason"] for timeline in mirror.timelines()] == ["external"]
+
+
+def test_a_file_that_is_packed_away_leaves_the_mirror_as_it_is(watching: Server, file: CodexFile) -> None:
+    mirror, since = shown(watching, file, 4), len(watching.received)
+    file.path.rename(file.path.with_name(file.path.name + ".zst"))
+    assert watching.heard("bridge/didChange", since=since, gone=[mirror.id])
+    assert mirror.texts() == TWO_TURNS
+
+
+def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServer, file: CodexFile) -> None:
+    for number in range(3, 200):
+        file.turn(number)
+    server = start()
+    server.call("bridge/watch", kind="codex", path=str(file.folder))
+    until(lambda: server.call("session/list")["sessions"])
+    server.kill()
+    again = start(at=server.home)
+    again.call("bridge/watch", kind="codex", path=str(file.folder))
+    expected = [f"{kind} {number}" for number in range(1, 200) for kind in ("question", "answer")]
+    assert shown(again, file, len(expected)).texts() == expected
+
+
+def test_a_version_that_was_not_tested_is_a_warning(start: StartServer, file: CodexFile) -> None:
+    newer = CodexFile(file.folder, name="newer")
+    newer.path.unlink()
+    newer.begin(cli_version="9.0.1-alpha.2")
+    newer.turn(1)
+    server = start()
+    server.call("bridge/watch", kind="codex", path=str(file.folder))
+    (warning,) = shown(server, newer, 2).get_state()["warnings"]
+    assert (warning["kind"], "codex 9.0.1 wrote this" in warning["message"]) == ("newerThanTested", True)
+
+
+def test_the_usual_folders_are_listed_and_unwatched(
+    start: StartServer, file: CodexFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(file.folder.parent))
+    server = start()
+    (usual,) = [source for source in server.call("bridge/list")["sources"] if source["kind"] == "codex"]
+    assert (usual["path"], usual["sessions"], usual["watched"]) == (str(file.folder), 1, False)
+    assert server.call("bridge/watch", kind="codex")["path"] == str(file.folder)
+    assert server.call("bridge/unwatch", kind="codex") == {"watched": True}
+
+
+def hook(server: Server, file: CodexFile, event: str, **params: Any) -> Message:
+    where = {"kind": "codex", "path": str(file.path), "cwd": file.workspace, **params}
+    return dict(server.call("bridge/catchUp", event=event, **where))
+
+
+def test_what_the_shell_did_in_a_turn_is_undone(shared: Server, file: CodexFile) -> None:
+    folder = Path(file.workspace)
+    (folder / "gone.txt").write_text("before")
+    assert hook(shared, file, "prompt")["snapshot"]
+    file.asks("change it", clock.now_iso())
+    (folder / "gone.txt").unlink()
+    (folder / "new.txt").write_text("after")
+    file.calls("call-1")
+    hook(shared, file, "tool", toolName="Bash")
+    mirror = Session.open(shared, hook(shared, file, "stop")["sessionId"], create=False)
+    *_, prompt = mirror.get_state()["context"]["checkpoints"]
+    assert prompt["label"] == "change it"
+    mirror.call("files/restore", to={"checkpointUid": prompt["uid"]}, onConflict="overwrite")
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"gone.txt": "before"}
+
+
+def test_adopt_is_refused_by_name(watching: Server, file: CodexFile) -> None:
+    error = shown(watching, file, 4).refuse("bridge/adopt")
+    assert "mirrors codex" in error["message"]
