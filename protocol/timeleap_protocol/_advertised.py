@@ -110,6 +110,7 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
         "maxBytes",
         "timelineId",
         "format",
+        "include",
     ),
     "context/getRecords": ("sessionId", "from", "to", "roles", "cursor", "limit", "timelineId"),
     "context/listTimelines": ("sessionId", "cursor", "limit"),

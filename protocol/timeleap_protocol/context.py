@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from timeleap_protocol.base import (
     Choice,
@@ -124,7 +126,7 @@ class GetHistoryParams(Choice, _SessionPageParams):
     """`context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history.
 
     With `format` the answer is no page but the body of a request to a model's provider, which is whole or refused:
-    `cursor`, `limit` and `order` do not go with it, and what is larger than `maxBytes` is `tooLarge`.
+    `cursor`, `limit`, `order` and `include` do not go with it, and what is larger than `maxBytes` is `tooLarge`.
     """
 
     alternatives = (("from_", "to"), ("checkpoint_uid",), ("cursor",))
@@ -145,6 +147,9 @@ class GetHistoryParams(Choice, _SessionPageParams):
     """Of this timeline instead of the live log."""
     format: Opt[BodyFormat] = None
     """Answer with `body`: the messages as OpenAI's Chat Completions or Anthropic's Messages API takes them."""
+    include: Opt[list[Literal["opaque"]]] = None
+    """`opaque`: opaque records stand among the messages, as `{line, record}`, in the order of the log. A page may then have
+    fewer entries than `limit`, or none, and still have a next one; its cursor goes on with them."""
 
 
 class GetRecordsParams(SessionParams):
@@ -327,11 +332,24 @@ class BodyLoss(Loss):
     """Of the message; absent where it is about the body as a whole."""
 
 
+class _OrRecords:
+    """Makes a list of messages that may have records among them: those alone who ask for these tell them apart.
+
+    It is published as a list of messages: else every generated client would have to (`generate.schema` has the other).
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(list[HistoryMessage | LogRecord])
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "items": {"$ref": handler(schema)["items"]["anyOf"][0]["$ref"]}}
+
+
 class GetHistoryResult(Shape):
     """A page of the history; or, with `format`, the body of a request."""
 
-    messages: list[HistoryMessage]
-    """Empty with `format`."""
+    messages: Annotated[list[HistoryMessage], _OrRecords()]
+    """Empty with `format`. With `include` some of them are a `LogRecord`: an opaque record as it was sent, and its line."""
     next_cursor: Opt[str] = None
     format: Opt[BodyFormat] = None
     body: Opt[JsonObject] = None

@@ -224,6 +224,10 @@ BEFORE: dict[str, Change] = {
     "context.deliverDMail/plain": _dmail,
     "context.getHistory/a-note-that-arrived": _call("context/sendDMail", fromSessionId="tests", message="x"),
     "context.getHistory/of-a-timeline-newest-first": _call("session/getState"),
+    "context.getHistory/with-opaque-records": _call(
+        "context/appendMessage",
+        messages=[{"role": "user", "content": "x"}, {"record": {"role": "_mode", "content": ""}}],
+    ),
     "context.listTimelines/page": _many("context/clear"),
     "context.listUsage/page": _many("context/updateTokenCount", tokenCount=5),
     "context.listCheckpoints/newest-first": _many("context/checkpoint"),

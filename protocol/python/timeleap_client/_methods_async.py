@@ -1057,6 +1057,7 @@ class AsyncMethods(ABC):
         max_bytes: int | None = None,
         timeline_id: str | None = None,
         format: Literal["openai", "anthropic"] | None = None,
+        include: list[Literal["opaque"]] | None = None,
     ) -> models.context.GetHistoryResult:
         """`context/getHistory`: a page of messages; or all of them as the body of a request to a model's provider.
 
@@ -1071,6 +1072,7 @@ class AsyncMethods(ABC):
             max_bytes: End the page before it is larger; at least one message comes. Default: 4 MiB. With `format` the most bytes the body may have as compact JSON; default and most: 32 MiB.
             timeline_id: Of this timeline instead of the live log.
             format: Answer with `body`: the messages as OpenAI's Chat Completions or Anthropic's Messages API takes them.
+            include: `opaque`: opaque records stand among the messages, as `{line, record}`, in the order of the log. A page may then have fewer entries than `limit`, or none, and still have a next one; its cursor goes on with them.
         """
         params = given(
             {
@@ -1084,6 +1086,7 @@ class AsyncMethods(ABC):
                 "maxBytes": max_bytes,
                 "timelineId": timeline_id,
                 "format": format,
+                "include": include,
             }
         )
         return await self.call("context/getHistory", params, models.context.GetHistoryResult)

@@ -85,7 +85,21 @@ def _messages(row: Method) -> dict[str, Schema]:
         answer = _message(f"The answer to `{row.name}`.", {"id": _ID, "result": result}, ["id", "result"])
     else:
         answer = _message(f"The answer to `{row.name}`: null.", {"id": _ID}, ["id"], {"result": {"type": "null"}})
-    return {f"{name}Request": asked, f"{name}Response": answer}
+    with_records = {f"{name}WithRecordsResponse": _with_records()} if row.name == "context/getHistory" else {}
+    return {f"{name}Request": asked, f"{name}Response": answer, **with_records}
+
+
+def _with_records() -> Schema:
+    """The answer to `context/getHistory` with `include`. A pattern, as null is: clients that do not ask for records are
+    generated as if there were none."""
+    entries = {
+        "type": "array",
+        "items": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in ("HistoryMessage", "LogRecord")]},
+    }
+    members = {"messages": entries, "nextCursor": {"type": "string"}}
+    result = {"type": "object", "properties": members, "additionalProperties": False, "required": ["messages"]}
+    summary = "The answer to `context/getHistory` with `include`: records stand among the messages."
+    return _message(summary, {"id": _ID}, ["id"], {"result": result})
 
 
 def _errors() -> dict[str, Schema]:
@@ -110,8 +124,8 @@ def _message(
         description: What it is.
         members: What it has beside `jsonrpc`.
         required: Which of them have to be there.
-        nulls: Members that are always there and null. They are patterns, since generators make one class of all messages:
-            a member that may be null there would be sent as null with every message.
+        nulls: Members that are always there, mostly null. They are patterns, since generators make one class of all
+            messages: a member that may be null there would be sent as null with every message.
     """
     schema: Schema = {
         "description": description,

@@ -93,6 +93,7 @@ class GetHistoryParams(ParamsStruct, kw_only=True):
     max_bytes: Positive | None = None
     timeline_id: str | None = None
     format: Literal["openai", "anthropic"] | None = None
+    include: list[Literal["opaque"]] | None = None
 
     def __post_init__(self) -> None:
         choose((self.from_, self.to), (self.checkpoint_uid,), (self.cursor,), required=False)

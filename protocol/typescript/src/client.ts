@@ -14,7 +14,7 @@ import {
   type Methods,
   type Notifications,
 } from "./generated/methods.js";
-import type { InitializeParams, InitializeResult } from "./generated/types.js";
+import type { GetHistoryParams, GetHistoryResult, HistoryMessage, InitializeParams, InitializeResult, LogRecord } from "./generated/types.js";
 import { Link, type ClientState, type LinkEvents } from "./link.js";
 import type { ServerCommand } from "./server.js";
 import { DEFAULT_RESTARTS, type Restarts } from "./starting.js";
@@ -46,6 +46,9 @@ export interface ClientOptions {
   /** Sees every message that is sent or received. */
   readonly trace?: Trace;
 }
+
+/** A page of the history with `include: ["opaque"]`: opaque records stand among the messages. */
+export type HistoryWithRecords = Omit<GetHistoryResult, "messages"> & { messages: (HistoryMessage | LogRecord)[] };
 
 /** What becomes of the server. */
 export type ClientEvents = LinkEvents;
@@ -140,10 +143,13 @@ export class TimeleapClient implements Disposable {
   }
 
   /** Sends a request. Rejects with an error of `errors.ts`. */
-  request<M extends keyof Methods>(
-    method: M,
-    ...[params, options]: RequestArguments<Methods[M]["params"]>
-  ): Promise<Methods[M]["result"]> {
+  request(
+    method: "context/getHistory",
+    params: GetHistoryParams & { include: "opaque"[] },
+    options?: RequestOptions,
+  ): Promise<HistoryWithRecords>;
+  request<M extends keyof Methods>(method: M, ...rest: RequestArguments<Methods[M]["params"]>): Promise<Methods[M]["result"]>;
+  request(method: keyof Methods, params?: object, options?: RequestOptions): Promise<unknown> {
     const sent: Params = { ...params };
     const ours = WAITING.has(method) ? afterDecision(sent) : (this.options.requestTimeout ?? REQUEST_TIMEOUT);
     const timeout = options?.timeout ?? ours;
@@ -154,7 +160,7 @@ export class TimeleapClient implements Disposable {
       sent["workDoneToken"] ??= `progress-${randomUUID()}`;
     }
     // What changes something carries a request id, the rest changes nothing: everything may be sent again.
-    return this.link.request(method, sent, { ...options, timeout }, true) as Promise<Methods[M]["result"]>;
+    return this.link.request(method, sent, { ...options, timeout }, true);
   }
 
   /** Sends a notification; lost where there is no server at the moment. */

@@ -2,7 +2,7 @@
 
 export { handleApprovals, type ApprovalHandler, type ApprovalVerdict } from "./approvals.js";
 export type { ProgressValue, RequestOptions } from "./call.js";
-export { TimeleapClient, type ClientEvents, type ClientOptions, type Summarize } from "./client.js";
+export { TimeleapClient, type ClientEvents, type ClientOptions, type HistoryWithRecords, type Summarize } from "./client.js";
 export type { Trace } from "./connection.js";
 export type { Disposable, Listener } from "./emitter.js";
 export { ClientClosedError, ConnectionLostError, RequestTimeoutError, StartFailedError, TimeleapError, type Exit } from "./errors.js";

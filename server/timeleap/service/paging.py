@@ -23,7 +23,7 @@ from msgspec.structs import asdict, replace
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.rpc.codec import encode
 from timeleap.sessions.logs import begin_of, end_of, fitting
-from timeleap.storage.engine import LogLines, LogReader, RecordKind
+from timeleap.storage.engine import LogLines, LogReader, RecordFlag, RecordKind, Row
 from timeleap.storage.record import SENDER, TL_MARK, as_sent, read_tl
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def cursor_after(done: int, total: int, listing: str) -> str | None:
 
 
 class Span(Struct, frozen=True):
-    """Messages `[start, stop)` that are still to be shown, from which end, and of which log."""
+    """Messages `[start, stop)` that are still to be shown, from which end, and of which log; with `opaque` these are
+    lines, whose messages and opaque records are shown."""
 
     session_id: str
     start: int
@@ -90,6 +91,7 @@ class Span(Struct, frozen=True):
     newest_first: bool
     timeline_id: str | None
     era: str
+    opaque: bool = False
 
     def cursor(self, listing: str) -> str | None:
         """A cursor of `listing` that continues this span; None if nothing is left."""
@@ -162,10 +164,40 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: boo
     return _spliced(indexes[:count], bodies[:count], marked[:count], meta=meta), left
 
 
+def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[msgspec.Raw, Span]:
+    """The messages and opaque records of the next lines of `span`, each in its place; and what is left of it.
+
+    Of at most `limit` lines and about `max_bytes`: where lines of ours stand between, there are fewer entries, or none.
+
+    Raises:
+        InvalidInputError: The log has no such lines: the cursor is not one we gave.
+    """
+    if span.start >= span.stop:
+        return msgspec.Raw(b"[]"), span
+    if not 0 <= span.start < span.stop <= reader.state.lines:
+        raise unknown_cursor()
+    start = max(span.start, span.stop - limit) if span.newest_first else span.start
+    lines = _fitted(reader, start, min(start + limit, span.stop), max_bytes, last=span.newest_first)
+    entries = [_entry(row) for row in lines.rows() if row.kind in (RecordKind.MESSAGE, RecordKind.FOREIGN)]
+    after = lines.first + len(lines.bodies)
+    left = replace(span, stop=lines.first) if span.newest_first else replace(span, start=after)
+    return msgspec.Raw(b"[%b]" % b",".join(entries[::-1] if span.newest_first else entries)), left
+
+
+def _entry(row: Row) -> bytes:
+    is_message = row.kind == RecordKind.MESSAGE
+    body = _unmarked(row.body, meta=is_message) if row.flags & RecordFlag.HAS_TL else row.body
+    form = b'{"index":%d,"message":%b}' if is_message else b'{"line":%d,"record":%b}'
+    return form % (row.messages_before if is_message else row.line, body)
+
+
 def _lines(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bool) -> LogLines:
     """Lines with the messages `[first, after)`: the first or the last of them, a little more than `max_bytes` at most."""
-    start = reader.line_of_message(first)
-    stop = reader.line_of_message(after - 1) + 1
+    return _fitted(reader, reader.line_of_message(first), reader.line_of_message(after - 1) + 1, max_bytes, last=last)
+
+
+def _fitted(reader: LogReader, start: int, stop: int, max_bytes: int, *, last: bool) -> LogLines:
+    """The first or the last of the lines `[start, stop)`, a little more than `max_bytes` at most."""
     if not last:
         stop = fitting(reader, start, stop, max_bytes)
     elif (end := end_of(reader, stop - 1)) - begin_of(reader, start) > max_bytes:

@@ -25,6 +25,8 @@ from timeleap.sessions.logs import (
     at_time,
     common_messages,
     fitting,
+    line_of_message,
+    state_after_lines,
     stretch,
 )
 from timeleap.sessions.past import find_line
@@ -85,17 +87,41 @@ def get_history(session: Session, params: GetHistoryParams, call: Call) -> Json:
         reader = _reader(session, span.timeline_id)
     else:
         reader = _reader(session, params.timeline_id)
-        count = reader.state.messages
-        if params.checkpoint_uid is not None:
-            start, stop = messages_of_checkpoint(reader, params.checkpoint_uid)
-        else:
-            start = min(params.from_ or 0, count)
-            stop = max(start, count if params.to is None else min(params.to, count))
+        start, stop = _asked_for(reader, params)
         era = paging.era_of(session.head)
-        span = Span(session.session_id, start, stop, params.order == "desc", params.timeline_id, era)
+        opaque = bool(params.include)
+        span = Span(session.session_id, start, stop, params.order == "desc", params.timeline_id, era, opaque)
     limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
-    found, left = paging.page(reader, span, limit, max_bytes)
-    return {"messages": found.entries, **shapes.set_members(nextCursor=left.cursor(call.method))}
+    if span.opaque:
+        entries, left = paging.page_of_lines(reader, span, limit, max_bytes)
+    else:
+        found, left = paging.page(reader, span, limit, max_bytes)
+        entries = found.entries
+    return {"messages": entries, **shapes.set_members(nextCursor=left.cursor(call.method))}
+
+
+def _asked_for(reader: LogReader, params: GetHistoryParams) -> tuple[int, int]:
+    """The messages that are asked for, as `(first, after the last)`; with opaque records the lines.
+
+    A record belongs to the message before it; those before the first message to a range that begins at 0.
+    """
+    if params.checkpoint_uid is not None:
+        span_of = _lines_of_checkpoint if params.include else messages_of_checkpoint
+        return span_of(reader, params.checkpoint_uid)
+    count = reader.state.messages
+    start = min(params.from_ or 0, count)
+    stop = max(start, count if params.to is None else min(params.to, count))
+    if not params.include:
+        return start, stop
+    end = reader.state.lines
+    return line_of_message(reader, start, end) if start else 0, line_of_message(reader, stop, end)
+
+
+def _lines_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
+    """The line of a checkpoint, and that of the next one or the end."""
+    line = find_line(reader, None, uid)
+    after = reader.entries(line, line + 1)[0].state.checkpoints
+    return line, reader.line_of_checkpoint(after) if after < reader.state.checkpoints else reader.state.lines
 
 
 def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
@@ -104,12 +130,8 @@ def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
     Raises:
         CheckpointNotFoundError: The log has no such checkpoint.
     """
-    line = find_line(reader, None, uid)
-    state = reader.entries(line, line + 1)[0].state
-    if state.checkpoints == reader.state.checkpoints:
-        return state.messages, reader.state.messages
-    following = reader.line_of_checkpoint(state.checkpoints)
-    return state.messages, reader.entries(following, following + 1)[0].state.messages
+    first, after = (state_after_lines(reader, line).messages for line in _lines_of_checkpoint(reader, uid))
+    return first, after
 
 
 class RecordsLeft(Struct, frozen=True):

@@ -91,6 +91,10 @@ def test_results_round_trip(golden: Golden):
     model = METHODS[golden.method].result_model
     if model is None:
         assert golden.body.get("result") is None
+    elif "include" in golden.body["params"]:
+        assert model.from_wire(golden.body["result"]).to_wire() == golden.body["result"]
+        reply = {"jsonrpc": "2.0", "id": 1, "result": golden.body["result"]}
+        schema_of("ContextGetHistoryWithRecordsResponse").validate(reply)
     else:
         assert_exact(model, golden.body["result"])
 

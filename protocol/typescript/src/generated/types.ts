@@ -1197,7 +1197,7 @@ export interface FunctionCall {
   arguments?: string | null;
 }
 
-/** `context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history. With `format` the answer is no page but the body of a request to a model's provider, which is whole or refused: `cursor`, `limit` and `order` do not go with it, and what is larger than `maxBytes` is `tooLarge`. */
+/** `context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history. With `format` the answer is no page but the body of a request to a model's provider, which is whole or refused: `cursor`, `limit`, `order` and `include` do not go with it, and what is larger than `maxBytes` is `tooLarge`. */
 export interface GetHistoryParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1225,11 +1225,13 @@ export interface GetHistoryParams {
   timelineId?: string;
   /** Answer with `body`: the messages as OpenAI's Chat Completions or Anthropic's Messages API takes them. */
   format?: "openai" | "anthropic";
+  /** `opaque`: opaque records stand among the messages, as `{line, record}`, in the order of the log. A page may then have fewer entries than `limit`, or none, and still have a next one; its cursor goes on with them. */
+  include?: "opaque"[];
 }
 
 /** A page of the history; or, with `format`, the body of a request. */
 export interface GetHistoryResult {
-  /** Empty with `format`. */
+  /** Empty with `format`. With `include` some of them are a `LogRecord`: an opaque record as it was sent, and its line. */
   messages: HistoryMessage[];
   nextCursor?: string;
   format?: "openai" | "anthropic";

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_BYTES = MAX_MESSAGE_BYTES
 """Of a body: what providers take at most, and well below what fits a reply."""
 
-_OF_PAGES = ("cursor", "limit", "order")
+_OF_PAGES = ("cursor", "limit", "order", "include")
 
 
 def format_of(name: str) -> Format:
@@ -41,7 +41,11 @@ async def get_history(service: Service, params: GetHistoryParams, call: Call) ->
         return await reading.get_history(service, params, call)
     for name in _OF_PAGES:
         if getattr(params, name) is not None and (name, params.order) != ("order", "asc"):
-            problem = {"loc": [name], "msg": "does not go with format: a body has no pages", "type": "choice"}
+            problem = {
+                "loc": [name],
+                "msg": "does not go with format: a body is all the messages, and nothing else",
+                "type": "choice",
+            }
             raise InvalidInputError(f"{name}: {problem['msg']}", errors=[problem])
     session = service.session(call, params)
     logs = await session.at_turn(lambda: OpenLogs(session.engine))
