@@ -224,6 +224,14 @@ def test_should_compact_speaks_up_at_the_trigger(start: StartServer) -> None:
     assert [m["method"] for m in server.notifications(before)] == ["context/didChange"]
 
 
+def test_compaction_is_not_suggested_for_a_conversation_that_is_compacted_by_its_agent(start: StartServer) -> None:
+    server = start(options={"maxContextSize": 1000, "reservedContextSize": 0})
+    session = Session.open(server, source={"kind": "claude-code", "key": '["p", "s"]'})
+    before = len(server.received)
+    assert session.append(user("x" * 4000))["shouldCompact"] is True
+    assert [m["method"] for m in server.notifications(before)] == ["context/didChange"]
+
+
 def test_the_reserve_triggers_too_where_it_is_smaller_than_half(start: StartServer) -> None:
     session = Session.open(start(options={"maxContextSize": 1000, "reservedContextSize": 400}))
     assert session.append(user("x" * 4 * 599))["shouldCompact"] is False

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_COUNT, A_STRING, HEAD, at_least, containing
+from tests.support.server import Server
 from tests.support.session import Session, assistant, user
 
 PREFACE = "<system>Previous context has been compacted. Here is the compaction output:</system>"
@@ -241,3 +242,21 @@ def test_a_refusal_that_is_asked_for_again_stays_one(start: StartServer, preserv
     assert session.timelines() == []
     assert session.refuse("context/compact", **{**asked, "summary": "other"})["code"] == -32602
     assert session.call("context/compact", **{**asked, "requestId": "new"})["compacted"] is True
+
+
+@pytest.mark.parametrize("params", [{}, {"summary": "short"}, {"summary": "short", "dryRun": True}])
+def test_a_conversation_that_claude_code_keeps_here_is_left_to_its_own_command(server: Server, params: Any) -> None:
+    session = Session.open(server, source={"kind": "claude-code", "key": '["p", "s"]'})
+    session.say(*(f"turn {number} " + "x" * 400 for number in range(6)))
+    log = session.log.read_bytes()
+    error = session.refuse("context/compact", maxPreservedMessages=1, **params)
+    assert (error["code"], error["data"]["retryable"]) == (4006, False)
+    assert "/compact" in error["message"]
+    assert session.log.read_bytes() == log
+
+
+def test_a_fork_of_such_a_conversation_is_compacted_like_any_other(server: Server) -> None:
+    session = Session.open(server, source={"kind": "claude-code", "key": '["p", "f"]'})
+    session.say(*(f"turn {number} " + "x" * 400 for number in range(6)))
+    fork = Session.open(server, session.call("session/fork")["sessionId"])
+    assert fork.call("context/compact", maxPreservedMessages=1, summary="short")["compacted"] is True

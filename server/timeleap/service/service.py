@@ -176,7 +176,7 @@ class Subscribers:
         if event.method == CONTEXT and self._budget.max_context_size is not None:
             tokens = self._session.engine.state.token_count_with_pending
             before, self._over = self._over, self._budget.should_compact(tokens)
-            if self._over and not before:  # once for each crossing of the trigger
+            if self._over and not before and not self._session.meta.compacted_by_agent:  # once for each crossing
                 about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens}
                 self._tell("context/compactionSuggested", {**about, **self._budget.wire()})
         if event.kind == "deleted" and self._session.deleted:

@@ -203,6 +203,7 @@ class Meta:
     workspace = _Attribute[str | None]("workspace", None)
     source = _Attribute[Source | None]("source", None, _source)
     mirrored = _Attribute("source", False, lambda member: "path" in member)  # another program writes it, by its file
+    compacted_by_agent = _Attribute("source", False, lambda member: member.get("kind") == "claude-code")
     parent = _Attribute[Parent | None]("parent", None, _parent)
     auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")
     subagents = _Attribute[tuple[Subagent, ...] | None](

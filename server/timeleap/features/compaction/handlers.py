@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from timeleap import message_text
 from timeleap.cancellation import to_its_end
-from timeleap.errors import InvalidInputError
+from timeleap.errors import CompactionFailedError, InvalidInputError
 from timeleap.features.compaction import openai_client
 from timeleap.features.compaction.prepare import (
     SUMMARISER_SYSTEM_PROMPT,
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.compaction import CompactParams, PrepareCompactionParams
 
 _LINES_AT_ONCE = 1000
+_BY_AGENT = (
+    "Claude Code keeps its conversation here, and would lose what a summary of ours stands for without getting the"
+    " summary: give it its own command /compact. Nothing was changed."
+)
 
 
 class CompactionInput(Struct, frozen=True):
@@ -82,6 +86,8 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     dry = bool(params.dry_run)
     session = service.session(call, params)
     made_under = guard(params, call)
+    if session.meta.compacted_by_agent:
+        raise CompactionFailedError(_BY_AGENT, retryable=False)
     if dry:
         await session.at_turn(lambda: session.expect_head(params.expected_head))
     elif (stored := await session.answered(made_under)) is not None:
