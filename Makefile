@@ -82,7 +82,7 @@ test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of proce
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -231,6 +231,14 @@ $(AGENTS)/.installed: $(VENV)/.installed tests/agents/requirements.txt
 	@echo "Installing the agents that the tests run ..."
 	@test -x $(AGENTS)/python/bin/python || $(RUN) -m venv $(AGENTS)/python
 	@$(AGENTS)/python/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --requirement tests/agents/requirements.txt
+	@touch $@
+
+# Without its own Claude Code, of more than 200 MB: that of the Python SDK does.
+$(AGENTS)/typescript/.installed: .ci/require
+	@.ci/require node 20 >/dev/null
+	@echo "Installing the Claude Agent SDK for TypeScript ..."
+	@npm install --prefix $(AGENTS)/typescript --no-save --no-audit --no-fund --no-update-notifier --omit=optional --omit=peer \
+	  --loglevel=error @anthropic-ai/claude-agent-sdk@0.3.330 >/dev/null
 	@touch $@
 
 # opencode, whose undo `make torture` tries beside ours and Claude Code's.
