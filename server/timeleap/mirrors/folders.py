@@ -63,16 +63,18 @@ class FileFacts(NamedTuple):
 
 
 class FoundFiles(NamedTuple):
-    """What a look at a folder has found; `problems`: what could not be read, in words."""
+    """What a look at a folder has found; `problems`: what could not be read, in words; `folders`: it and those in it that
+    were looked into, with their inodes."""
 
     files: dict[str, FileFacts]
     problems: list[str]
+    folders: dict[str, int]
 
 
 def look(kind: str, folder: Path) -> FoundFiles:
     """The files of sessions in a folder. Links are not followed. Blocking."""
-    found = FoundFiles({}, [])
-    for path, facts in _files(FOLDERS[kind], folder, 0, found.problems):
+    found = FoundFiles({}, [], {})
+    for path, facts in _files(FOLDERS[kind], folder, 0, found):
         if len(found.files) >= MAX_FILES:
             found.problems.append(f"there are more than {MAX_FILES} files: the others are left out")
             break
@@ -89,17 +91,23 @@ def facts_of(path: str) -> FileFacts | None:
     return None
 
 
-def _files(place: SessionFolder, folder: Path, depth: int, problems: list[str]) -> Iterator[tuple[str, FileFacts]]:
+def _files(place: SessionFolder, folder: Path, depth: int, found: FoundFiles) -> Iterator[tuple[str, FileFacts]]:
     try:
         with os.scandir(folder) as entries:
+            found.folders[str(folder)] = folder.lstat().st_ino
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     if depth < place.depth:
-                        yield from _files(place, Path(entry.path), depth + 1, problems)
+                        yield from _files(place, Path(entry.path), depth + 1, found)
                 elif _is_session(place, entry.name) and (facts := facts_of(entry.path)) is not None:
                     yield entry.path, facts
     except OSError as error:
-        problems.append(f"{folder} cannot be read: {error.strerror}")
+        found.problems.append(f"{folder} cannot be read: {error.strerror}")
+
+
+def may_be_session(kind: str, path: str) -> bool:
+    """True of what has the name of a session's file, or is a folder that may have some. Blocking."""
+    return _is_session(FOLDERS[kind], Path(path).name) or Path(path).is_dir()
 
 
 def _is_session(place: SessionFolder, name: str) -> bool:

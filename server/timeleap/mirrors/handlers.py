@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 
 WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
+STARTED_SECONDS: Final = 2.0
+"""How long to wait for the first look at a folder, by which it is known how changes are noticed."""
 CLOCKS_APART: Final = 60.0
 """Seconds by which the time that a program notes for a prompt may be before that of its hook: the program notes it first,
 and the first hook starts processes before it gets here."""
@@ -53,6 +56,8 @@ async def watch(service: Service, params: BridgeWatchParams, call: Call) -> Json
             "path", "lies in the store: name the folder in which the agent's program keeps sessions"
         )
     watch = bridge_of(service).watch(params.kind, folder, params.workspace, call.client)
+    with suppress(TimeoutError):  # a folder that does not answer is followed as soon as it does
+        await asyncio.wait_for(watch.started.wait(), STARTED_SECONDS)
     return {"kind": params.kind, "path": str(folder), "method": watch.method}
 
 

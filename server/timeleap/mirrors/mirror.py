@@ -158,6 +158,7 @@ class Mirror:
         self._cause = Cause(client=kind)
         self._conversation: Conversation | None = None
         self._marks: list[StepMark] | None = None
+        self._warned: Session | None = None  # as it was opened when it was warned of a newer version
         self._open: contextlib.AsyncExitStack | None = None
         self._turn = asyncio.Lock()
 
@@ -201,10 +202,11 @@ class Mirror:
             return Growth()  # nothing is said yet
         session, created = await self._opened(conversation, workspace)
         before = session.engine.state
+        self._warn_of_version(session, conversation)
         if self._marks is None:
-            self._marks = await asyncio.to_thread(self._known, session, conversation)
-            if created:
-                for branch in conversation.earlier():
+            self._marks, was_whole = await asyncio.to_thread(self._known, session, conversation)
+            if not was_whole:  # the first reading, or that was cut short: each branch before is a timeline by now
+                for branch in conversation.earlier()[len(session.engine.timelines()) :]:
                     await self._show(session, conversation, branch, whole=False)
         changed = await self._show(session, conversation, steps, whole=True)
         conversation.file.forget_fresh()
@@ -246,21 +248,26 @@ class Mirror:
             )
             stack.push_async_callback(opened.session.aclose)
             self._open = stack.pop_all()
-        self.session = session = opened.session
-        if conversation.version > conversation.tested:
+        self.session = opened.session
+        return opened.session, opened.created
+
+    def _warn_of_version(self, session: Session, conversation: Conversation) -> None:
+        """Say once that a newer version wrote the file than those that were tested."""
+        if conversation.version > conversation.tested and self._warned is not session:
+            self._warned = session
             versions = [".".join(map(str, each)) for each in (conversation.version, conversation.tested)]
             session.transactions.warn(
                 NEWER, f"{self.kind} {versions[0]} wrote this, which was tested up to {versions[1]}"
             )
-        return session, opened.created
 
     async def _let_go(self) -> None:
-        stack, self._open, self.session, self._marks = self._open, None, None, None
+        stack, self._open, self.session, self._marks, self._warned = self._open, None, None, None, None
         if stack is not None:
             await stack.aclose()
 
-    def _known(self, session: Session, conversation: Conversation) -> list[StepMark]:
-        """The marks of the log, as far as the file still begins with what they were made of. Blocking."""
+    def _known(self, session: Session, conversation: Conversation) -> tuple[list[StepMark], bool]:
+        """The marks of the log, as far as the file still begins with what they were made of; and whether one of them says
+        that all of the file was read. Blocking."""
         found: list[StepMark] = []
         read: tuple[int, str] | None = None
         for line, record in _marks_of(session):
@@ -271,8 +278,8 @@ class Mirror:
                 if type(end) is int and isinstance(fingerprint, str):
                     read = end, fingerprint
         if read is not None and not conversation.file.begins_with(*read):
-            return []
-        return found
+            return [], True
+        return found, read is not None
 
     async def _show(self, session: Session, conversation: Conversation, steps: list[Step], *, whole: bool) -> bool:
         """Make the log say these steps; says whether that changed anything. `whole`: they are all of the file."""

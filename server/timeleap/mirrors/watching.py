@@ -1,4 +1,8 @@
-"""Following one folder of an agent's program: each file that changes is mirrored, newest first."""
+"""Following one folder of an agent's program: each file that changes is mirrored, newest first.
+
+What changes is told by the operating system where it can be (`folder_events`). Else the files that were changed a short
+time ago are looked at again and again, and the whole folder now and then.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,21 @@ from pathlib import Path
 from typing import Final, Literal
 
 from timeleap.errors import SessionLockedError
-from timeleap.mirrors.folders import FileFacts, FolderNotes, facts_of, look
+from timeleap.mirrors.folder_events import FolderEvents
+from timeleap.mirrors.folders import FileFacts, FolderNotes, facts_of, look, may_be_session
 
 POLL_SECONDS: Final = 0.1
-"""Between looks at files that were changed a short time ago."""
+"""Between looks at files that were changed a short time ago, where changes are not told."""
 SCAN_SECONDS: Final = 1.0
-"""Between looks at the whole folder."""
+"""Between looks at the whole folder, where changes are not told or another process has mirrors open."""
+TOLD_SCAN_SECONDS: Final = 10.0
+"""The same where they are: the system leaves changes out when there are too many."""
+SCAN_SHARE: Final = 4
+"""A look at the whole folder is followed by so many times the time it took without one."""
+RETRY_SECONDS: Final = 30.0
+"""Before the system is asked again to tell of changes that it did not want to tell."""
+AT_ONCE: Final = 3
+"""Files that are mirrored at the same time: while one waits for the disk, the next is read."""
 ACTIVE_SECONDS: Final = 300.0
 MAX_ACTIVE: Final = 50
 SAVE_SECONDS: Final = 30.0
@@ -35,6 +48,7 @@ class FolderWatch:
         gone: Called with the path of a file that is not there any more.
 
     Attributes:
+        started: Set after the first look, when it is known how changes are noticed.
         files: What is there, by path.
         mirrored: What is mirrored, as it was then.
         failures: Why files are not mirrored.
@@ -50,7 +64,7 @@ class FolderWatch:
         gone: Callable[[str], None],
     ) -> None:
         self.kind, self.folder = kind, folder
-        self.method: Literal["notifications", "polling"] = "polling"
+        self.started = asyncio.Event()
         self.files: dict[str, FileFacts] = {}
         self.mirrored: dict[str, FileFacts] = {}
         self.problems: list[str] = []
@@ -59,39 +73,92 @@ class FolderWatch:
         self._due: dict[str, FileFacts] = {}
         self._seen: dict[str, FileFacts] = {}  # as they were when they were mirrored, or left out, last
         self._elsewhere: set[str] = set()  # whose mirrors another process has open
+        self._events = FolderEvents()
+        self._ask_again = 0.0  # when the system may be asked to tell of changes
+        self._busy: set[str] = set()  # being mirrored
         self._wanted = asyncio.Event()
+        self._ended = False
+        self._saving = asyncio.Lock()
+        self._saved: dict[str, FileFacts] = {}
         self._saved_at = 0.0
+
+    @property
+    def method(self) -> Literal["notifications", "polling"]:
+        """How changes are noticed."""
+        return "notifications" if self._events.folders else "polling"
 
     async def run(self) -> None:
         """Follow it until cancelled."""
         self.mirrored = await asyncio.to_thread(self._notes.read)
-        self._seen = dict(self.mirrored)
-        mirroring = asyncio.create_task(self._mirror())
+        self._seen, self._saved = dict(self.mirrored), dict(self.mirrored)
+        mirroring = [asyncio.create_task(self._mirror()) for _ in range(AT_ONCE)]
         try:
             await self._look_on()
         finally:
-            mirroring.cancel()
-            await asyncio.wait([mirroring])
+            self._ended = True
+            self._events.close()
+            for task in mirroring:
+                task.cancel()
+            await asyncio.wait(mirroring)
 
     async def _look_on(self) -> None:
         loop = asyncio.get_running_loop()
-        next_scan = 0.0
+        scanned = least = next_scan = 0.0
         while True:
-            if loop.time() >= next_scan:
-                found = await asyncio.to_thread(look, self.kind, self.folder)
-                while self._elsewhere:
-                    self._seen.pop(self._elsewhere.pop(), None)
-                self._take(found.files)
-                self.problems = found.problems
-                for path in self.files.keys() - found.files.keys():
-                    for known in (self.mirrored, self._seen, self._due, self.failures):
-                        known.pop(path, None)
-                    self._gone(path)
-                self.files = found.files
-                next_scan = loop.time() + max(SCAN_SECONDS, len(found.files) / 5000)
+            begun = loop.time()
+            if begun >= next_scan:
+                again = await self._scan()
+                self.started.set()
+                least = SCAN_SHARE * (loop.time() - begun)
+                if again:
+                    continue
+                scanned, next_scan = loop.time(), loop.time() + max(TOLD_SCAN_SECONDS, least)
+            elif self._events.folders:
+                found, others = await asyncio.to_thread(self._changed, self._events.taken())
+                self._take(found)
+                if others:
+                    next_scan = scanned + least
             else:
                 self._take(await asyncio.to_thread(self._active))
-            await asyncio.sleep(POLL_SECONDS)
+            if self._elsewhere or not self._events.folders:
+                next_scan = min(next_scan, scanned + max(SCAN_SECONDS, least))
+            if self._events.folders:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._events.news.wait(), max(0.0, next_scan - loop.time()))
+            else:
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _scan(self) -> bool:
+        """Look at the whole folder; says whether to look again, as changes are told from now on."""
+        found = await asyncio.to_thread(look, self.kind, self.folder)
+        while self._elsewhere:
+            self._seen.pop(self._elsewhere.pop(), None)
+        self._take(found.files)
+        self.problems = found.problems
+        for path in self.files.keys() - found.files.keys():
+            for known in (self.mirrored, self._seen, self._due, self.failures):
+                known.pop(path, None)
+            self._gone(path)
+        self.files = found.files
+        now = time.monotonic()
+        if found.folders == self._events.folders or now < self._ask_again:
+            return False
+        told = await asyncio.to_thread(self._events.follow, found.folders)
+        self._ask_again = now if told else now + RETRY_SECONDS
+        return told
+
+    def _changed(self, paths: set[str]) -> tuple[dict[str, FileFacts], bool]:
+        """Files of which a change was told, as they are now; and whether there is more, that only a look at the whole
+        folder can tell. Blocking."""
+        found: dict[str, FileFacts] = {}
+        others = False
+        for path in paths:
+            facts = facts_of(path) if path in self.files else None
+            if facts is not None:
+                found[path] = facts
+            elif path in self.files or may_be_session(self.kind, path):
+                others = True
+        return found, others
 
     def _active(self) -> dict[str, FileFacts]:
         """The files that were changed a short time ago, as they are now. Blocking."""
@@ -109,28 +176,38 @@ class FolderWatch:
         self.files.update(found)
 
     async def _mirror(self) -> None:
-        while True:
-            while not self._due:
+        while not self._ended:  # a change of a log that has begun puts a cancellation aside
+            path = max(self._due.keys() - self._busy, key=lambda path: self._due[path].changed, default=None)
+            if path is None:
                 self._wanted.clear()
-                await self._save()
+                if not self._busy:
+                    await self._save()
                 await self._wanted.wait()
-            path = max(self._due, key=lambda path: self._due[path].changed)
+                continue
             facts = self._seen[path] = self._due.pop(path)
+            self._busy.add(path)
             try:
                 if await self._catch_up(path):
                     self.mirrored[path] = facts
                 self.failures.pop(path, None)
             except SessionLockedError:  # another process follows it, and may end
                 self._elsewhere.add(path)
+                self._events.news.set()
             except Exception as error:
                 if path not in self.failures:
                     _logger.info("%s is not mirrored: %s", path, error)
                 self.failures[path] = str(error)
+            finally:
+                self._busy.discard(path)
+                self._wanted.set()
             if time.monotonic() - self._saved_at > SAVE_SECONDS:
                 await self._save()
 
     async def _save(self) -> None:
         """Keep what is mirrored; without it the next start reads all files once more."""
-        self._saved_at = time.monotonic()
-        with suppress(OSError):
-            await asyncio.to_thread(self._notes.write, dict(self.mirrored))
+        async with self._saving:
+            self._saved_at, mirrored = time.monotonic(), dict(self.mirrored)
+            if mirrored != self._saved:
+                with suppress(OSError):
+                    await asyncio.to_thread(self._notes.write, mirrored)
+                    self._saved = mirrored

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -317,13 +318,18 @@ def with_member(record: NewRecord, name: str, value: Any) -> NewRecord:
 
 def batch_member(record: NewRecord, batch_id: str, position: int, size: int) -> NewRecord:
     """The record marked as number `position` (from 0) of a batch of `size`."""
-    flags = record.flags | tl_flags({"b": batch_id, "i": position, "n": size})
+    flags = _batch_flags(record.flags, position < size - 1, position > 0)
     marks = b'"b":"%b","i":%d,"n":%d' % (batch_id.encode(), position, size)
     if record.flags & RecordFlag.HAS_TL:
         body = record.body[:-2] + b"," + marks + b"}}"
     else:
         body = record.body[:-1] + TL_MARK + marks + b"}}"
     return NewRecord(body, record.kind, record.role, record.value, flags)
+
+
+@cache  # combining flags takes longer than all else here
+def _batch_flags(flags: RecordFlag, is_open: bool, is_tail: bool) -> RecordFlag:
+    return flags | tl_flags({"b": "", "i": int(is_tail), "n": 2 + is_open if is_tail else 1 + is_open})
 
 
 def without_batch_marks(line: bytes) -> NewRecord:

@@ -38,6 +38,7 @@ MAX_TIMELINE_BYTES: Final = 2 << 30
 
 Json = dict[str, Any]
 
+_AS_KEPT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 
 
@@ -149,6 +150,8 @@ def time_of(text: object) -> str | None:
         return None
     try:
         when = datetime.fromisoformat(text)
+        if _AS_KEPT.fullmatch(text):
+            return text
         return clock.iso((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError, OSError):
         return None
@@ -293,7 +296,7 @@ class Drafts:
 
 def sound(text: str) -> str:
     """A text without halves of surrogate pairs, which no log of ours holds."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def text_part(text: str) -> Json:
