@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "--durability"})
 """Options that may stand before the command and take the next argument as their value."""
-PROGRAMS = {"serve": "timeleap.rpc.serve", "mcp": "timeleap.mcp.stdio_server"}
+PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap.mcp.stdio_server"}
 
 
 def main() -> int:

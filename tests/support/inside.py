@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from timeleap.rpc import serve, stdio
+from timeleap.cli import serve
+from timeleap.rpc import stdio
 from timeleap.rpc.connection import ServicePort
 from timeleap_client.process import Launch
 

@@ -48,7 +48,7 @@ sys.exit(main())
         ("pydantic", ["sessions", "--limit=5"]),
         ("timeleap.cli.formatting", ["log", "s", "--watch"]),
         ("argparse", ["serve"]),
-        ("timeleap.rpc.serve", ["serve"]),
+        ("timeleap.cli.serve", ["serve"]),
         ("timeleap.rpc.connection", ["serve"]),
         ("timeleap.service.service", ["serve"]),
     ],

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeleap.rpc import serve
+from timeleap.cli import serve
 from timeleap.rpc.connection import Connection, ServicePort
 
 if TYPE_CHECKING:

@@ -462,7 +462,7 @@ async def test_one_who_accepts_nobody_is_waited_for_only_so_long(directory: Path
 
 
 def test_to_serve_is_not_slowed_down_by_what_only_a_second_process_needs() -> None:
-    program = "import sys, timeleap.rpc.serve; print([name for name in sys.modules if name.startswith('timeleap.')])"
+    program = "import sys, timeleap.cli.serve; print([name for name in sys.modules if name.startswith('timeleap.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "timeleap.rpc.serve" in done.stdout
+    assert "timeleap.cli.serve" in done.stdout
     assert "timeleap.attach.sockets" not in done.stdout

@@ -93,7 +93,8 @@ class FakeService:
 
 
 if __name__ == "__main__":
-    from timeleap.rpc import serve, stdio
+    from timeleap.cli import serve
+    from timeleap.rpc import stdio
 
     serve.PATIENCE = float(os.environ.get("FAKE_PATIENCE", serve.PATIENCE))
     options = serve.parse(sys.argv[1:], os.environ)

@@ -21,7 +21,7 @@ from tests.support.holding import PATIENCE
 from tests.unit.rpc.edge import change, read, request
 
 from timeleap import __main__ as entry
-from timeleap.rpc import serve
+from timeleap.cli import serve
 
 FAKE = str(Path(__file__).with_name("fake_server.py"))
 INITIALIZE = request("init", "initialize")
