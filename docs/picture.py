@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -69,15 +70,27 @@ def with_fixed_times(shown: str) -> str:
 
 def picture(before: list[str], shown: list[str]) -> str:
     """Run the commands and draw what they show."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "work").mkdir()
         for command in before:
             terminal(command, folder)
-        for command in shown:
-            console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            console.print(Text.from_ansi(with_fixed_times(terminal(command, folder))))
+        return drawing([(f"$ {command}", terminal(command, folder)) for command in shown])
+
+
+def drawing(shown: Sequence[tuple[str, str]]) -> str:
+    """Draw a terminal.
+
+    Args:
+        shown: What was typed, after its prompt (`$ `), and what was printed, colours included.
+
+    Returns:
+        The picture, as SVG.
+    """
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    for typed, printed in shown:
+        console.print(Text.assemble((typed[:2], "bold green"), (typed[2:], "bold")))
+        console.print(Text.from_ansi(with_fixed_times(printed)))
     svg = console.export_svg(title="timeleap")
     # Fonts from elsewhere would make the reader's browser ask a stranger; its own monospace font does.
     return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)

@@ -18,6 +18,7 @@ class Model:
         gate: Set: answers are sent at once; cleared: they wait until it is set.
         asked: Set when a request has arrived.
         calls: By a question: the tools to call, with their inputs, one after another before it is answered.
+        answers: Further questions, as they are asked, and what is said to them in the end.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class Model:
         self.gate.set()
         self.asked = threading.Event()
         self.calls: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        self.answers: dict[str, str] = {}
         handler = type("Handler", (_Handler,), {"model": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -48,6 +50,16 @@ class Model:
         self.gate.set()
         self._server.shutdown()
         self._server.server_close()
+
+    def questions(self, messages: list[dict[str, Any]]) -> list[str]:
+        """What was asked, in its order: of `question NAME` the name."""
+        said = [text for message in messages if message["role"] == "user" for text in _texts(message["content"])]
+        named = [re.fullmatch(r"question (\w+)", text) for text in said]
+        return [
+            match[1] if match else text
+            for match, text in zip(named, said, strict=True)
+            if match or text in self.answers
+        ]
 
     def texts(self) -> list[str]:
         """The questions and answers that the last request held, in their order."""
@@ -82,16 +94,17 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, b'{"input_tokens": 10}')
         if "messages" not in body:
             return self._send(404, b"{}")
-        questions = re.findall(r'"question (\w+)"', json.dumps(body["messages"]))
+        questions = self.model.questions(body["messages"])
         if body.get("tools") and questions:
             self.model.requests.append(body)
             self.model.asked.set()
             self.model.gate.wait(60)
         calls = self.model.calls.get(questions[-1], []) if questions and body.get("tools") else []
-        done = json.dumps(body["messages"]).count('"tool_result"')
+        results = json.dumps(body["messages"]).count('"tool_result"')
+        done = results - sum(len(self.model.calls.get(question, [])) for question in questions[:-1])
         if done < len(calls):
-            return self._send(200, b"".join(_calling(f"toolu_{done}", *calls[done])), "text/event-stream")
-        said = f"answer {questions[-1]}" if questions else "Done."
+            return self._send(200, b"".join(_calling(f"toolu_{results}", *calls[done])), "text/event-stream")
+        said = self.model.answers.get(questions[-1], f"answer {questions[-1]}") if questions else "Done."
         return self._send(200, b"".join(_saying(said)), "text/event-stream")
 
     def _send(self, status: int, data: bytes, kind: str = "application/json") -> None:

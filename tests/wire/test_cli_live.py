@@ -114,8 +114,8 @@ def test_every_command_takes_effect_through_the_owner(cli, live):
 
 
 def test_state_and_sessions_say_who_has_it(cli, owner, live):
-    assert f"live         in process {owner.pid}, since " in cli.run("state", "s").out
-    assert f"live in process {owner.pid}, since " in cli.run("sessions").out
+    assert f"live         in process {owner.pid}, opened " in cli.run("state", "s").out
+    assert f"live in process {owner.pid}, opened " in cli.run("sessions").out
     live.close()
     assert "live         in no process" in cli.run("state", "s").out
 

@@ -307,7 +307,7 @@ def advice(kind: str, data: Data, session: str | None) -> list[str]:
 def _locked(data: Data, name: str) -> Iterator[str]:
     if isinstance(owner := data.get("owner"), Mapping):
         since = ago(str(owner.get("since", "")))
-        yield f"It belongs to process {owner.get('pid')} on {one_line(str(owner.get('host')))}, since {since}."
+        yield f"It belongs to process {owner.get('pid')} on {one_line(str(owner.get('host')))}, which opened it {since}."
     if "requestId" in data:
         yield f"The change was passed on and may still take effect: timeleap log {name} shows whether it did."
     yield _READING.replace(_UNNAMED, name)

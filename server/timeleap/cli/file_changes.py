@@ -116,7 +116,9 @@ def mark(checkpoint: Mapping[str, Any]) -> str:
     files = checkpoint.get("files")
     if not files:
         return ""
-    return "no snapshot" if "error" in files else count(files["changed"], "file")
+    if "error" in files:
+        return "no snapshot"
+    return count(files["changed"], "file") if files["changed"] else "files saved"
 
 
 def say_advice(terminal: Terminal, problem: Json, session: str) -> None:

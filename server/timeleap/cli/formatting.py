@@ -73,11 +73,11 @@ def ago(stamp: str | None, now: datetime | None = None) -> str:
 
 
 def process(owner: Mapping[str, Any]) -> str:
-    """The owner of a session: `process 123, since 5 minutes ago`, with its machine where that is another one."""
+    """The owner of a session: `process 123, opened 5 minutes ago`, with its machine where that is another one."""
     host = one_line(str(owner.get("host", "")))
     where = f" on {host}" if host != socket.gethostname() else ""
     since = ago(str(owner.get("since", "")))
-    return f"process {owner.get('pid')}{where}{f', since {since}' if since else ''}"
+    return f"process {owner.get('pid')}{where}{f', opened {since}' if since else ''}"
 
 
 def clock(stamp: str | None) -> str:

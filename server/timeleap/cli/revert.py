@@ -148,7 +148,8 @@ def undo(
         timeleap undo fix-dates -n 3 --dry-run
         timeleap undo fix-dates --restore both
     """
-    _step(terminal, session, "context/undo", steps=steps, restore=restore, on_conflict=on_conflict, dry_run=dry_run)
+    wanted: Json = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+    _step(terminal, session, "context/undo", wanted, dry_run=dry_run)
 
 
 @command(app)
@@ -168,28 +169,18 @@ def redo(
         timeleap redo fix-dates
         timeleap redo fix-dates -n 2
     """
-    _step(terminal, session, "context/redo", steps=steps, restore=restore, on_conflict=on_conflict, dry_run=dry_run)
+    wanted: Json = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+    _step(terminal, session, "context/redo", wanted, dry_run=dry_run)
 
 
-def _step(
-    terminal: Terminal,
-    session: str,
-    method: str,
-    *,
-    steps: int,
-    restore: str | None,
-    on_conflict: str | None,
-    dry_run: bool,
-) -> None:
-    wanted = {"steps": steps, "restore": restore, "onConflict": on_conflict}
+def _step(terminal: Terminal, session: str, method: str, wanted: Json, *, dry_run: bool) -> None:
     with writing(terminal, session, dry_run=dry_run) as opened:
         known = {timeline["timelineId"]: timeline for timeline in opened.timelines()}
-        saying = "Going back and forth"
         try:
-            done = opened.call(method, **wanted, dryRun=dry_run or None, saying=saying)
+            done = opened.call(method, **wanted, dryRun=dry_run or None, saying="Going back and forth")
         except NothingToUndoError as error:
             raise UsageError(f"{opened.id}: {error.message}") from error
-    if restore == "files":
+    if wanted["restore"] == "files":
         terminal.answer(done, *plan_lines(done), hint=_UNCHANGED if dry_run else restored_line(done))
         return
     *before, last = done["steps"]

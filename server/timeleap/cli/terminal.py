@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from timeleap.cli.formatting import Json, cell, one_line
 
@@ -27,6 +27,9 @@ _PATIENCE = 1.0
 _STYLED_BY = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"})
 """Variables by which rich takes what is no terminal for one."""
 _NOT_AS_IT_IS = re.compile("[\t\a\b\v\f\r]")
+_LEAST_WIDTH = 12
+"""Columns that a text of a table has, however narrow the terminal is."""
+_GAP = 2
 """What rich leaves out of a line, or puts something else in its place."""
 
 
@@ -146,19 +149,32 @@ class Terminal:
             self.table(columns, [row(record) for record in found], right)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
-        """A table, the columns of `right` to the right; for a pipe tab-separated values under a line of names."""
+        """A table, the columns of `right` to the right; for a pipe tab-separated values under a line of names.
+
+        In a narrow terminal texts are cut, but neither numbers nor the first column: it names what other commands take.
+        """
         if not (_styled(sys.stdout) and self.out.is_terminal):
             for row in [columns, *rows]:
                 sys.stdout.write("\t".join(map(cell, row)) + "\n")
             return
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in columns:
-            table.add_column(name, justify="right" if name in right else "left", overflow="ellipsis", no_wrap=True)
-        for row in rows:
-            table.add_row(*(Text(_grouped(value)) for value in row))
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        lines = [[Text(_grouped(value)) for value in row] for row in rows]
+        widths = [
+            max(cell_len(name), *(each.cell_len for each in cells))
+            for name, *cells in zip(columns, *lines, strict=True)
+        ]
+        cut = {at for at, name in enumerate(columns) if at and name not in right}
+        while sum(widths) + _GAP * (len(widths) - 1) > self.out.width and any(widths[at] > _LEAST_WIDTH for at in cut):
+            widths[max(cut, key=widths.__getitem__)] -= 1
+        for name, width in zip(columns, widths, strict=True):
+            side: Literal["left", "right"] = "right" if name in right else "left"
+            table.add_column(name, justify=side, overflow="ellipsis", no_wrap=True, width=width)
+        for line in lines:
+            table.add_row(*line)
         self.out.print(table)
 
     def consents(self, plan: Json, question: str, *, yes: bool, dry_run: bool, goes: bool = True) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import threading
 import time
@@ -115,3 +116,21 @@ def test_a_line_is_written_without_rich_as_rich_would_write_it(text, kind):
         return out.getvalue(), err.getvalue()
 
     assert written(plain=True) == written(plain=False)
+
+
+@pytest.mark.parametrize("columns", ["80", "104", "200"])
+def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(monkeypatch, columns):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", columns)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    name, state = "claude-code-" + "5" * 24, "live in process 123, opened 20 seconds ago"
+    Terminal(None, machine=False).table(
+        ("session", "tokens", "state", "title"), [(name, 123456, state, "")], ("tokens",)
+    )
+    heading, line = re.sub(r"\x1b\[\d*m", "", screen.getvalue()).splitlines()
+    assert name in line
+    assert "123,456" in line
+    assert "title" in heading
+    assert (state in line) == (columns != "80")
+    assert max(map(len, (heading.rstrip(), line.rstrip()))) <= int(columns)
