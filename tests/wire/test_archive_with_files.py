@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import zipfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.holding import Hold
 from tests.support.packs import blob, pack, tree
 from tests.support.server import Message, Server
 from tests.support.session import Session
@@ -280,6 +282,35 @@ def test_killed_before_that_nothing_is_left(start: StartServer, tmp_path: Path, 
     new = take_in(server, path, workspace.folder, sessionId="new", requestId="r-1")
     nothing_is_left(server)
     assert len(listed(new)) == 3
+
+
+def test_a_cancelled_import_with_files_leaves_nothing(start: StartServer, tmp_path: Path) -> None:
+    path, target = exported(worked(start(at=tmp_path / "other"), tmp_path)[0], tmp_path / "a.zip"), folder(tmp_path)
+    hold = Hold("files.bundle_judged", tmp_path)
+    server = start(env=hold.environment)
+    pending = server.start("session/import", path=str(path), folders=[target.as_uri()], sessionId="midway")
+    hold.wait()
+    server.notify("$/cancelRequest", id=pending.id)
+    hold.release()
+    assert pending.error()["code"] == -32800
+    nothing_is_left(server)
+    assert server.refuse("session/getState", sessionId="midway")["code"] == 4001
+    assert len(listed(take_in(server, path, target, sessionId="midway"))) == 3
+
+
+def test_a_cancelled_export_with_files_leaves_nothing(shared: Server, tmp_path: Path) -> None:
+    session, workspace = worked(shared, tmp_path)
+    for number in range(2000):
+        workspace.write(f"many/{number % 50}/{number}", os.urandom(2000).hex())
+    session.call("files/snapshot")
+    path = tmp_path / "a.zip"
+    pending = session.start("session/export", format="native", path=str(path), withFiles=True, workDoneToken="t")
+    shared.heard("$/progress", since=pending.sent_at)
+    shared.notify("$/cancelRequest", id=pending.id)
+    assert pending.error()["code"] == -32800
+    assert [each.name for each in tmp_path.iterdir() if each != workspace.folder] == []
+    nothing_is_left(shared)
+    exported(session, path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")

@@ -62,7 +62,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
 
 
 def _heed_cancellation() -> None:
-    """Stop if that was asked for while the session had its turn, which puts a cancellation aside."""
+    """Stop if that was asked for during a step that puts a cancellation aside: the session's turn, work on its files."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
@@ -88,6 +88,7 @@ async def _with_files(service: Service, content: Exhibit, call: Call) -> AsyncIt
             left = ["no snapshots of the session's files are kept"]
         else:
             left = await until_cancelled(call, lambda control: asyncio.to_thread(tree.export, directory, control))
+            _heed_cancellation()
         yield content.with_snapshots(directory, left)
 
 
@@ -133,6 +134,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
                 await _run(service, work, call.byte_progress("reading"))
                 if folders is not None:
                     await _keep_files(service, directory, folders, call)
+                    _heed_cancellation()
                 opened = await to_its_end(store.put_in_place(directory, session_id, mine))
         held = await service.hold(call, opened.session, "owner")
     state = await opening.answer(held, opened.duplicate)
