@@ -57,9 +57,10 @@ def of(language: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A store of its own, and the programs of this environment."""
+    """A store and settings of agents of its own, and the programs of this environment."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return os.environ | {"PATH": path, "TIMELEAP_HOME": str(tmp_path / "store"), "COLUMNS": "120"}
+    own = {"TIMELEAP_HOME": str(tmp_path / "store"), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    return os.environ | own | {"PATH": path, "COLUMNS": "120"}
 
 
 def run(command: list[str], environment: dict[str, str], folder: Path = ROOT) -> str:
