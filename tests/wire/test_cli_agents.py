@@ -7,7 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.support.claude_file import ClaudeFile
 from tests.support.cli import Cli, Typed
+from tests.support.fixtures import StartServer
 
 pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="hooks are refused there")
 SETTINGS = '{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'
@@ -102,3 +104,22 @@ def test_settings_with_comments_are_left_alone_and_the_text_to_paste_is_shown(cl
 
 def test_nothing_to_take_out_is_said(cli: Cli) -> None:
     assert "no hook of Timeleap's" in cli.run("agents", "uninstall", "claude-code", "--yes").err
+
+
+def test_an_agents_session_goes_on_from_a_prompt_in_the_agent(cli: Cli, start: StartServer, tmp_path: Path) -> None:
+    file = ClaudeFile(tmp_path / "projects")
+    file.turn(1)
+    file.turn(2)
+    watching = start(at=cli.home)
+    mirror = watching.call("bridge/catchUp", kind="claude-code", path=str(file.path), event="start")["sessionId"]
+    before = file.path.read_bytes()
+    said = cli.run("revert", mirror, "1", "--yes", code=1).err
+    assert f"timeleap agents resume {mirror} CHECKPOINT" in said
+    command = cli.run("agents", "resume", mirror, "question 2").out.strip()
+    (made,) = set(file.path.parent.glob("*.jsonl")) - {file.path}
+    assert command.endswith(f"claude --resume {made.stem}")
+    assert ("question 1" in made.read_text(), "question 2" in made.read_text()) == (True, False)
+    assert file.path.read_bytes() == before
+    told = cli.run("agents", "resume", mirror, "--json").json()
+    assert "question 2" in Path(told["path"]).read_text()
+    assert "agents resume" not in cli.run("agents", "resume", "none", code=1).err

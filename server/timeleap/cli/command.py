@@ -314,6 +314,11 @@ def _locked(data: Data, name: str) -> Iterator[str]:
     yield "To change it, use that program, or end it first."
 
 
+def _read_only(data: Data, name: str) -> Iterator[str]:
+    if data.get("reason") == "mirrored":
+        yield f"To go back in the agent itself: timeleap agents resume {name} CHECKPOINT; to go on here: timeleap fork {name}."
+
+
 def _not_found(_data: Data, name: str) -> Iterator[str]:
     makes = "" if name == _UNNAMED else f", timeleap new {name} makes it"
     yield f"timeleap sessions --all lists what there is{makes}, timeleap trash list has what was deleted."
@@ -379,6 +384,7 @@ _TIMELINES = "timeleap log SESSION shows the timelines"
 _HINTS: dict[str, Sequence[str] | Callable[[Data, str], Iterator[str]]] = {
     "sessionLocked": _locked,
     "sessionNotFound": _not_found,
+    "readOnly": _read_only,
     "corrupted": _corrupted,
     "storageFailure": _storage,
     "protocolVersion": (

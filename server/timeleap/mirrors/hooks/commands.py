@@ -1,4 +1,4 @@
-"""Commands about the hooks of agents: `agents` with its `install`, `uninstall`, `list`."""
+"""Commands about other agents: `agents` with its `install`, `uninstall`, `list`, `resume`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from timeleap.cli.command import FAILED, DryRun, Yes, command, subcommands
+from timeleap.cli.backend import reading
+from timeleap.cli.command import FAILED, DryRun, Session, Yes, command, subcommands
 from timeleap.cli.formatting import safe
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError
@@ -165,6 +166,34 @@ def hook_command(agent: Agent, home: Path) -> str:
     if not line.isprintable():
         raise UsageError(f"a command cannot be written with this path: {line!r}")
     return line
+
+
+@command(agents)
+def resume(
+    terminal: Terminal,
+    session: Session,
+    checkpoint: Annotated[
+        str | None,
+        Argument(help="Go on from before this prompt: its number, label or uid (default: behind all of it)."),
+    ] = None,
+) -> None:
+    """Go on with an agent's session in the agent itself, from a prompt of your choice: prints the command that does it.
+
+    For that a session file is written next to the agent's own, with the conversation up to there; the agent's own stays
+    as it is. The files of the folder are another step: timeleap files restore SESSION CHECKPOINT.
+
+    Examples:
+        timeleap log SESSION
+        timeleap agents resume SESSION "Tidy up the folder."
+        sh -c "$(timeleap agents resume SESSION 3)"
+    """
+    with reading(terminal, session) as opened:
+        at = None if checkpoint is None else opened.uid(checkpoint)
+        made = opened.call("bridge/adopt", at=at, saying="Writing the session")
+    wanted = made["resume"]
+    line = shlex.join([wanted["command"], *wanted["args"]])
+    folder = f"cd {shlex.quote(wanted['cwd'])} && " if "cwd" in wanted else ""
+    terminal.answer(made, folder + line, hint=f"{made['sessionId']} is its session here, once it has gone on")
 
 
 def hook(terminal: Terminal | None, arguments: Sequence[str]) -> None:
