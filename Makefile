@@ -29,6 +29,8 @@ ORIGINAL := .tools/original
 PEERS := .tools/peers
 # The agents' SDKs and programs, for the tests of the adapters: under the project's own constraints, since the tests import them.
 AGENTS := .tools/agents
+# The conformance suite of the Model Context Protocol, and a tokenizer that counts what its tools cost a model.
+MCP := .tools/mcp
 PRESENT = not long and not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
@@ -239,6 +241,12 @@ $(AGENTS)/typescript/.installed: .ci/require
 	@echo "Installing the Claude Agent SDK for TypeScript ..."
 	@npm install --prefix $(AGENTS)/typescript --no-save --no-audit --no-fund --no-update-notifier --omit=optional --omit=peer \
 	  --loglevel=error @anthropic-ai/claude-agent-sdk@0.3.330 >/dev/null
+	@touch $@
+
+$(MCP)/node_modules/.installed: $(NODE24)/.installed
+	@echo "Installing the MCP conformance suite ..."
+	@mkdir -p $(MCP) && $(WITH_NODE) npm install --prefix $(MCP) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error \
+	  @modelcontextprotocol/conformance@0.1.16 gpt-tokenizer@4.0.0 >/dev/null
 	@touch $@
 
 # opencode, whose undo `make torture` tries beside ours and Claude Code's.

@@ -48,7 +48,13 @@ class SdkServer:
 
     async def run(self) -> None:
         """Serve until the input ends."""
-        server = Server(
+        server = self.made()
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    def made(self) -> Any:
+        """The server of the SDK, with our handlers."""
+        return Server(
             "timeleap",
             version=__version__,
             instructions=_INSTRUCTIONS,
@@ -63,8 +69,6 @@ class SdkServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
 
     async def _list_tools(self, _context: Any, _params: Any) -> Any:
         return types.ListToolsResult(
