@@ -138,7 +138,7 @@ torture: setup $(AGENTS)/.installed $(AGENTS)/node_modules/.installed  ## The lo
 	@$(PYTEST) -m torture --timeout=3600 $(TESTS); failed=$$?; $(RUN) -m tests.torture.page; exit $$failed
 
 .PHONY: bench
-bench: setup $(PEERS)/.installed  ## Measure every row of benchmarks/rows.py beside its peer; writes docs/performance.md (BENCH=... for some of it)
+bench: setup $(PEERS)/.installed $(AGENTS)/.installed  ## Measure every row of benchmarks/rows.py beside its peer; writes docs/performance.md (BENCH=... for some of it)
 	@$(RUN) -m pytest -m bench --numprocesses 0 --timeout=3600 $(BENCH); failed=$$?; $(RUN) -m benchmarks.report; exit $$failed
 
 .PHONY: bench-ci

@@ -176,6 +176,31 @@ ROWS: Final[tuple[Row, ...]] = (
         MOST,
     ),
     Row("27-append-most", "append while snapshots of 500 000 files are taken, 95th percentile", "", 10, 2, MOST, "ms"),
+    Row("28", "first look at 1 000 sessions of Claude Code, for each gigabyte", "", 70, 60, MOST, "s"),
+    Row("28-lists", "`bridge/list` and `session/list` meanwhile, 95th percentile", "", 2, 0.5, MOST, "s"),
+    Row("29", "a later look at 1 000 sessions none of which changed", "", 1, 0.5, MOST, "s"),
+    Row("30", "line written by an agent to notification of its mirror, 95th percentile", "", 300, 100, MOST, "ms"),
+    Row("31", "`timeleap hook` after a tool", "", 80, 60, MOST, "ms"),
+    Row(
+        "32",
+        "start of `timeleap mcp` to its list of tools",
+        "",
+        1,
+        0.8,
+        MOST,
+        "s",
+        profile="nearly all of it the imports of the SDK: pydantic, starlette, httpx, 0.95 s of the processor",
+    ),
+    Row(
+        "33",
+        "a model's search in a workspace of 100 000 messages, 95th percentile",
+        "",
+        1,
+        0.5,
+        MOST,
+        "s",
+        profile="the sessions are not open: the log of each of the twenty, 400 MB in all, is opened and looked through",
+    ),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}
