@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -549,15 +548,3 @@ async def test_without_the_sdk_the_command_names_the_extra(tmp_path: Path) -> No
     process = await asyncio.create_subprocess_exec(TIMELEAP, "mcp", stderr=-1)
     _, said = await process.communicate()
     assert (process.returncode, b"pip install 'timeleap[mcp]'" in said) == (2, True)
-
-
-@pytest.mark.long
-@pytest.mark.alone
-async def test_tools_are_listed_within_a_second_of_the_start(tmp_path: Path) -> None:
-    times: list[float] = []
-    while len(times) < 20 and min(times, default=9) > 1.0:  # other processes may be at work
-        begun = time.monotonic()
-        async with Client(parameters(tmp_path)) as asked:
-            await asked.list_tools()
-            times.append(time.monotonic() - begun)
-    assert min(times) <= 1.0
