@@ -84,7 +84,7 @@ test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of proce
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -247,6 +247,13 @@ $(MCP)/node_modules/.installed: $(NODE24)/.installed
 	@echo "Installing the MCP conformance suite ..."
 	@mkdir -p $(MCP) && $(WITH_NODE) npm install --prefix $(MCP) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error \
 	  @modelcontextprotocol/conformance@0.1.16 gpt-tokenizer@4.0.0 >/dev/null
+	@touch $@
+
+# Has a folder of its own: npm takes away what it was not asked for.
+$(AGENTS)/codex/.installed: .ci/require
+	@.ci/require node 20 >/dev/null
+	@echo "Installing Codex, which the tests run ..."
+	@npm install --prefix $(AGENTS)/codex --no-save --no-audit --no-fund --no-update-notifier --loglevel=error @openai/codex@0.169.0 >/dev/null
 	@touch $@
 
 # opencode, whose undo `make torture` tries beside ours and Claude Code's.

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Model:
-    """Speaks what Claude Code and the OpenAI Agents SDK speak.
+    """Speaks what Claude Code, Codex and the OpenAI Agents SDK speak.
 
     Attributes:
         requests: The bodies of the requests that were about a conversation.
@@ -53,7 +53,7 @@ class Model:
 
     def questions(self, messages: list[dict[str, Any]]) -> list[str]:
         """What was asked, in its order: of `question NAME` the name."""
-        said = [text for message in messages if message["role"] == "user" for text in _texts(message["content"])]
+        said = [text for message in messages if message.get("role") == "user" for text in _texts(message["content"])]
         named = [re.fullmatch(r"question (\w+)", text) for text in said]
         return [
             match[1] if match else text
@@ -63,14 +63,18 @@ class Model:
 
     def texts(self) -> list[str]:
         """The questions and answers that the last request held, in their order."""
-        said = [text for message in self.requests[-1]["messages"] for text in _texts(message["content"])]
+        said = [text for message in _conversation(self.requests[-1]) for text in _texts(message.get("content", []))]
         return [text for text in said if re.fullmatch(r"(question|answer) \w+", text)]
 
 
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
-    return [block["text"] for block in content if block.get("type") == "text"]
+    return [block["text"] for block in content if block.get("type") in ("text", "input_text", "output_text")]
+
+
+def _conversation(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(body["messages"] if "messages" in body else body["input"])
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -88,24 +92,25 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         path = self.path.partition("?")[0]
-        if path.endswith("/responses"):
+        if path.endswith("/responses") and not body.get("stream"):
             return self._send(200, json.dumps(_response()).encode())
         if path.endswith("/count_tokens"):
             return self._send(200, b'{"input_tokens": 10}')
-        if "messages" not in body:
+        if "messages" not in body and "input" not in body:
             return self._send(404, b"{}")
-        questions = self.model.questions(body["messages"])
+        conversation = _conversation(body)
+        questions = self.model.questions(conversation)
         if body.get("tools") and questions:
             self.model.requests.append(body)
             self.model.asked.set()
             self.model.gate.wait(60)
         calls = self.model.calls.get(questions[-1], []) if questions and body.get("tools") else []
-        results = json.dumps(body["messages"]).count('"tool_result"')
+        results = len(re.findall('"(?:tool_result|function_call_output)"', json.dumps(conversation)))
         done = results - sum(len(self.model.calls.get(question, [])) for question in questions[:-1])
-        if done < len(calls):
-            return self._send(200, b"".join(_calling(f"toolu_{results}", *calls[done])), "text/event-stream")
         said = self.model.answers.get(questions[-1], f"answer {questions[-1]}") if questions else "Done."
-        return self._send(200, b"".join(_saying(said)), "text/event-stream")
+        calling, saying = (_item_calling, _item_saying) if "input" in body else (_calling, _saying)
+        answer = calling(f"toolu_{results}", *calls[done]) if done < len(calls) else saying(said)
+        return self._send(200, b"".join(answer), "text/event-stream")
 
     def _send(self, status: int, data: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
@@ -122,6 +127,27 @@ def _response() -> dict[str, Any]:
         "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": [said], "tools": [],
         "parallel_tool_calls": True, "tool_choice": "auto", "status": "completed",
     }  # fmt: skip
+
+
+def _item_saying(text: str) -> Iterator[bytes]:
+    content = [{"type": "output_text", "text": text}]
+    return _item_events({"type": "message", "id": "msg_1", "role": "assistant", "content": content})
+
+
+def _item_calling(call_id: str, tool: str, given: dict[str, Any]) -> Iterator[bytes]:
+    call = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": tool}
+    return _item_events({**call, "arguments": json.dumps(given)})
+
+
+def _item_events(item: dict[str, Any]) -> Iterator[bytes]:
+    usage = {"input_tokens": 11, "output_tokens": 3, "total_tokens": 14}
+    yield _event({"type": "response.created", "response": {"id": "resp_1"}})
+    yield _event({"type": "response.output_item.done", "output_index": 0, "item": item})
+    yield _event({"type": "response.completed", "response": {"id": "resp_1", "usage": usage}})
+
+
+def _event(event: dict[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
 def _saying(text: str) -> Iterator[bytes]:
@@ -144,5 +170,4 @@ def _events(block: dict[str, Any], delta: dict[str, Any], reason: str) -> Iterat
         {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
         {"type": "message_stop"},
     ]
-    for event in events:
-        yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+    yield from map(_event, events)

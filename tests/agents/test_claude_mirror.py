@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
 from tests.agents.model import Model
-from tests.agents.window import Window
-from tests.support.holding import PATIENCE
+from tests.agents.window import Window, until
 
 from timeleap_client import RawTimeleap
 
@@ -60,7 +57,7 @@ async def test_it_is_shown_live_and_goes_on_where_its_mirror_was_cut(
             "question one", "answer one", "question two", "answer two",
         ]  # fmt: skip
 
-    await _until(is_whole)
+    await until(is_whole)
     mirror = await window.only("claude-code")
     checkpoints = await window.checkpoints(mirror)
     assert list(checkpoints) == ["question one", "question two"]
@@ -72,9 +69,3 @@ async def test_it_is_shown_live_and_goes_on_where_its_mirror_was_cut(
     assert model.texts() == ["question one", "answer one", "question three"]
     assert len(await window.sessions("claude-code")) == 2
     assert (await says(window, mirror))[-1] == "answer two"
-
-
-async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():
-            await asyncio.sleep(0.05)

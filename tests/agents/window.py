@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+from tests.support.holding import PATIENCE
 
 from timeleap_client import RawTimeleap
 
@@ -44,3 +48,10 @@ class Window:
     async def revert(self, session_id: str, label: str) -> None:
         """Go back to before what a checkpoint is called after."""
         await self.call("context/revertTo", session_id, checkpointUid=(await self.checkpoints(session_id))[label])
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what has to become true."""
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():
+            await asyncio.sleep(0.05)

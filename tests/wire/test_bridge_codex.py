@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,55 @@ def test_what_the_shell_did_in_a_turn_is_undone(shared: Server, file: CodexFile)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"gone.txt": "before"}
 
 
-def test_adopt_is_refused_by_name(watching: Server, file: CodexFile) -> None:
-    error = shown(watching, file, 4).refuse("bridge/adopt")
-    assert "mirrors codex" in error["message"]
+# Adopting
+
+
+def lines(path: str) -> list[Message]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_adopt_writes_a_session_for_the_program_that_ends_before_a_prompt(watching: Server, file: CodexFile) -> None:
+    mirror, before = shown(watching, file, 4), file.path.read_bytes()
+    made = mirror.call("bridge/adopt", at=mirror.get_state()["context"]["checkpoints"][1]["uid"])
+    assert Session.open(watching, made["sessionId"], create=False).texts() == TWO_TURNS[:2]
+    facts, *others = lines(made["path"])
+    session_id = facts["payload"]["id"]
+    assert made["resume"] == {"command": "codex", "args": ["resume", session_id], "cwd": file.workspace}
+    assert Path(made["path"]).parent == file.path.parent
+    assert Path(made["path"]).name.endswith(f"-{session_id}.jsonl")
+    assert session_id != file.session_id
+    assert others == lines(str(file.path))[1:6]  # up to what ends the first turn
+    assert file.path.read_bytes() == before
+
+
+def test_adopt_keeps_what_was_taken_back_out_of_the_conversation(watching: Server, file: CodexFile) -> None:
+    file.event("thread_rolled_back", num_turns=1)
+    file.turn(3)
+    made = shown(watching, file, 4).call("bridge/adopt")
+    assert Session.open(watching, made["sessionId"], create=False).texts() == [*TWO_TURNS[:2], "question 3", "answer 3"]
+
+
+def test_adopt_cuts_a_summary_where_it_is_told_to(watching: Server, file: CodexFile) -> None:
+    history = [message("user", text) for text in ("one", "two", "three")]
+    file.write("compacted", {"message": "", "replacement_history": history})
+    file.turn(4)
+    made = shown(watching, file, 5).call("bridge/adopt", at=2)
+    assert Session.open(watching, made["sessionId"], create=False).texts() == ["one", "two"]
+
+
+def test_adopt_refuses_to_end_in_the_middle_of_a_tool_call(watching: Server, file: CodexFile) -> None:
+    file.calls("call-1")
+    file.gets("call-1", "done")
+    mirror = shown(watching, file, 6)
+    assert mirror.refuse("bridge/adopt", at=5)["data"]["errors"][0]["loc"] == ["at"]
+    assert mirror.call("bridge/adopt", at=6)["sessionId"]
+
+
+def test_adopt_refuses_a_file_that_the_program_reads_no_more(start: StartServer, file: CodexFile) -> None:
+    old = CodexFile(file.folder, name="old")
+    old.path.unlink()
+    old.write_bytes(b'{"id": "old", "timestamp": "2025-07-01T10:00:00Z", "instructions": "Old."}\n')
+    old.write_bytes(json.dumps(message("user", "question 1")).encode() + b"\n")
+    server = start()
+    server.call("bridge/watch", kind="codex", path=str(file.folder))
+    assert shown(server, old, 1).refuse("bridge/adopt")["data"]["errors"][0]["loc"] == ["sessionId"]

@@ -29,7 +29,8 @@ def cli(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     (tmp_path / "project").mkdir()
     (tmp_path / "bin").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(config), "PATH": str(tmp_path / "bin")}
+    own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(config), "CODEX_HOME": str(tmp_path / "codex")}
+    own["PATH"] = str(tmp_path / "bin")
     return Cli(tmp_path / "home", own)
 
 
@@ -68,6 +69,21 @@ def test_a_project_has_settings_of_its_own(cli: Cli, tmp_path: Path) -> None:
     assert not local.parent.exists()
 
 
+def test_codex_has_a_file_of_its_own_for_hooks_and_has_to_be_told_to_trust_them(cli: Cli, tmp_path: Path) -> None:
+    assert "/hooks" in cli.run("agents", "install", "codex", "--yes").err
+    hooks = json.loads((tmp_path / "codex" / "hooks.json").read_text())["hooks"]
+    handlers = {event: group["hooks"][0] for event, (group,) in hooks.items()}
+    assert handlers.keys() == {"UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"}
+    assert shlex.split(handlers["Stop"]["command"])[-2:] == ["hook", "codex"]
+    assert handlers["SessionEnd"]["timeout"] == 3  # Codex warns of more, each time it starts
+    cli.run("agents", "install", "codex", "--project", "--yes")
+    assert (tmp_path / "project" / ".codex" / "hooks.json").exists()
+    for place in ((), ("--project",)):
+        cli.run("agents", "uninstall", "codex", *place, "--yes")
+    assert not (tmp_path / "codex").exists()
+    assert not (tmp_path / "project" / ".codex").exists()
+
+
 def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, config: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "claude"
     program.write_text("#!/bin/sh\necho '2.1.330 (Claude Code)'\n")
@@ -77,14 +93,15 @@ def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, 
     assert claude["version"] == "2.1.330"
     assert claude["user"] == {"path": str(config / "settings.json"), "installed": True}
     assert claude["project"]["installed"] is False
-    assert codex["supported"] is gemini["supported"] is cursor["supported"] is False
+    assert (codex["supported"], codex["user"]["installed"]) == (True, False)
+    assert gemini["supported"] is cursor["supported"] is False
     program.unlink()
     assert next(iter(cli.run("agents", "list", "--json").lines()))["version"] is None
     (config / "settings.json").write_text("{")
     assert "no plain JSON" in cli.run("agents", "list").out
 
 
-@pytest.mark.parametrize("agent", ["codex", "gemini", "cursor"])
+@pytest.mark.parametrize("agent", ["gemini", "cursor"])
 def test_an_agent_whose_sessions_are_not_read_is_refused_by_name(cli: Cli, agent: str) -> None:
     assert f"{agent} is not supported: " in cli.run("agents", "install", agent, "--yes", code=2).err
 

@@ -1,4 +1,4 @@
-"""A new session for the agent's own program, cut at a point of a mirror: Claude Code.
+"""A new session for the agent's own program, cut at a point of a mirror.
 
 The new file has the lines of the old one that the conversation up to that point is made of, with a new session id. The
 old file is only read.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -18,8 +17,8 @@ from msgspec import Struct
 
 from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.features.transfer.conversion import RecordWriter
-from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.growing_file import Step
+from timeleap.mirrors.mirror import READERS, Conversation
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import atomic_write, storage_errors
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from timeleap.storage.engine import NewRecord
 
 Json = dict[str, Any]
-
-ADOPTED: Final = "claude-code"
 
 
 class AdoptPlan(Struct, frozen=True):
@@ -57,7 +54,7 @@ def plan(session: Session, at: str | int | None) -> AdoptPlan:
     """What to write to go on before `at`: uid of a checkpoint, or index of a message.
 
     Raises:
-        InvalidInputError: It is no mirror, or of a program whose sessions cannot be written; or there is no such message.
+        InvalidInputError: It is no mirror, or there is no such message.
         CheckpointNotFoundError: There is no such checkpoint.
     """
     source = session.meta.source
@@ -65,8 +62,6 @@ def plan(session: Session, at: str | int | None) -> AdoptPlan:
         raise InvalidInputError.of(
             "sessionId", "is not the mirror of another program's session: only those are adopted"
         )
-    if source.kind != ADOPTED:
-        raise InvalidInputError.of("sessionId", f"mirrors {source.kind}: only sessions of {ADOPTED} can be adopted")
     total = session.engine.state.messages
     messages = session.find_checkpoint(uid=at).message_count if isinstance(at, str) else at
     if messages is not None and not 0 < messages <= total:
@@ -78,37 +73,38 @@ def write(wanted: AdoptPlan) -> Adopted:
     """Write the new file beside the old one. Blocking.
 
     Raises:
-        InvalidInputError: It would end in the middle of a tool call.
+        InvalidInputError: It would end in the middle of a tool call, or the file is of a form that the program gave up.
         CorruptedError: The old file does not say any more what the mirror shows.
         StorageFailureError: The old file cannot be read, or the new one not written.
     """
-    log = ClaudeLog(wanted.source)
+    log = READERS[wanted.kind](wanted.source)
     log.read()
     kept = _kept(log, wanted.messages)
+    if not kept:
+        raise InvalidInputError.of("sessionId", "has nothing to go on from yet")
     if log.open_calls(kept):
         raise InvalidInputError.of(
             "at", "lies in the middle of a tool call: go on from a prompt, a checkpoint stands at each"
         )
-    session_id = str(uuid.uuid4())
-    path = wanted.source.with_name(f"{session_id}.jsonl")
-    lines = [json.dumps({**record, "sessionId": session_id}) for record in log.branch(kept)]
-    with storage_errors("write the new session", path):
-        atomic_write(path, ("\n".join(lines) + "\n").encode())
-    resume = {"command": "claude", "args": ["--resume", session_id], **set_members(cwd=_folder(log.workspace))}
-    return Adopted(path, resume)
+    made = log.continuation(kept)
+    lines = [json.dumps(record) for record in made.records]
+    with storage_errors("write the new session", made.path):
+        atomic_write(made.path, ("\n".join(lines) + "\n").encode())
+    command, *arguments = made.command
+    return Adopted(made.path, {"command": command, "args": arguments, **set_members(cwd=_folder(log.workspace))})
 
 
 class _Counter(RecordWriter):
     """Counts the messages that there would be."""
 
-    def __init__(self, log: ClaudeLog) -> None:
+    def __init__(self, log: Conversation) -> None:
         super().__init__(log.file.left_out)
 
     def _add(self, record: NewRecord) -> None:
         del record
 
 
-def _kept(log: ClaudeLog, messages: int | None) -> list[Step]:
+def _kept(log: Conversation, messages: int | None) -> list[Step]:
     """The steps that make the first so many messages."""
     steps = log.steps()
     if messages is None:

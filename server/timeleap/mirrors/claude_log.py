@@ -5,6 +5,7 @@ An import joins the lines of one answer to one message. Here a line is shown as 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Final
 
 from timeleap.features.transfer.claude_code import EntrySurvey, EntryWriter, Node, Tree, node_of
 from timeleap.features.transfer.conversion import Json, RecordWriter
-from timeleap.mirrors.growing_file import LINES_OF_START, MAX_BRANCHES, GrowingFile, Step, version_of
+from timeleap.mirrors.growing_file import LINES_OF_START, MAX_BRANCHES, GrowingFile, ResumableSession, Step, version_of
 
 TESTED: Final = (2, 1, 330)
 """The newest version of Claude Code whose files these tests have read."""
@@ -98,14 +99,21 @@ class ClaudeLog:
         made = {call for step in steps for call in nodes[step.key].calls}
         return made - {call for step in steps for call in nodes[step.key].results}
 
-    def branch(self, steps: list[Step]) -> Iterator[Json]:
+    def continuation(self, steps: list[Step]) -> ResumableSession:
+        """A session that begins with these steps."""
+        session_id = str(uuid.uuid4())
+        records = ({**record, "sessionId": session_id} for record in self._branch(steps))
+        path = self.file.path.with_name(f"{session_id}.jsonl")
+        return ResumableSession(path, records, ("claude", "--resume", session_id))
+
+    def _branch(self, steps: list[Step]) -> Iterator[Json]:
         """The records that steps stand on, in the file's order: they themselves, those between them, and titles. Blocking."""
         nodes, kept = self._by_uuid(), set[str]()
         for step in steps:
-            uuid: str | None = step.key
-            while uuid is not None and uuid not in kept and uuid in nodes:
-                kept.add(uuid)
-                uuid = nodes[uuid].parent
+            key: str | None = step.key
+            while key is not None and key not in kept and key in nodes:
+                kept.add(key)
+                key = nodes[key].parent
         whole = ClaudeLog(self.file.path)
         for line in whole.file.added():
             record = line.record or {}

@@ -5,19 +5,23 @@ An import joins what the model says between two other things to one message. Her
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Iterator
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
 
-from timeleap.features.transfer.codex import ItemWriter, LineChange, Rollout, change_of, prompt_of
+from timeleap.errors import InvalidInputError
+from timeleap.features.transfer.codex import ItemWriter, LineChange, Rollout, RolloutFacts, change_of, prompt_of
 from timeleap.features.transfer.conversion import Json, JsonLine, RecordWriter
 from timeleap.features.transfer.formats import LossTally
-from timeleap.mirrors.growing_file import LINES_OF_START, MAX_BRANCHES, GrowingFile, Step, version_of
+from timeleap.mirrors.growing_file import LINES_OF_START, MAX_BRANCHES, GrowingFile, ResumableSession, Step, version_of
 from timeleap.storage.engine import TimelineReason
 
 TESTED: Final = (0, 169, 0)
 """The newest version of Codex whose files these tests have read."""
+TURN_ENDS: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
 
 
 class CodexLog(Rollout[int]):
@@ -78,19 +82,68 @@ class CodexLog(Rollout[int]):
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
         """Write the records of steps; yields each when its records are there. Blocking."""
         items = ItemWriter(log, self.file.left_out)
+        for step, change, number in self._changes(steps):
+            if number < len(change.items):
+                items.take(change.items[number], step.time)
+                items.flush()
+            elif change.facts is not None and (prompt := prompt_of(change.facts)):
+                log.system_prompt(prompt)
+            else:
+                log.usage(change.tokens)
+            yield step
+
+    def open_calls(self, steps: list[Step]) -> set[str]:
+        """Ids of tool calls that are made in these steps and not answered. Blocking."""
+        calls = [(item, str(item.get("call_id") or item.get("id"))) for item in self._items(steps)]
+        made = {call for item, call in calls if str(item.get("type")).endswith("_call")}
+        return made - {call for item, call in calls if str(item.get("type")).endswith("_call_output")}
+
+    def continuation(self, steps: list[Step]) -> ResumableSession:
+        """A session that begins with these steps, in a file beside this one: a `Point` is reached by all lines before it,
+        whatever they took back.
+
+        Raises:
+            InvalidInputError: The program does not read this file any more.
+        """
+        if self.facts.version is None:
+            raise InvalidInputError.of("sessionId", "mirrors a file of a form that Codex does not go on in any more")
+        session_id = str(uuid.uuid4())
+        name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session_id}.jsonl"
+        records = self._lines_up_to(steps[-1], session_id)
+        return ResumableSession(self.file.path.with_name(name), records, ("codex", "resume", session_id))
+
+    def _lines_up_to(self, last: Step, session_id: str) -> Iterator[Json]:
+        """Those of the new session up to a step, and what ends its turn. Blocking."""
+        behind: list[Json] = []
+        facts = RolloutFacts()
+        for line in GrowingFile(self.file.path).added():
+            change = change_of(line.record or {}, LossTally()) or LineChange()
+            record, payload = line.record or {}, (line.record or {}).get("payload")
+            if line.offset > last.offset:
+                if change.items or change.goes is not None or change.facts is not None:
+                    return
+                behind.append(record)
+                if isinstance(payload, dict) and payload.get("type") in TURN_ENDS:
+                    yield from behind
+                    return
+            elif change.facts is not None and facts.take(change.facts, None):
+                yield {**record, "payload": {**change.facts, "id": session_id, "session_id": session_id}}
+            elif line.offset == last.offset and (kept := _item_of(last) + 1) < len(change.items):
+                yield {**record, "payload": {**record["payload"], "replacement_history": list(change.items[:kept])}}
+            elif record:
+                yield record
+
+    def _changes(self, steps: list[Step]) -> Iterator[tuple[Step, LineChange, int]]:
+        """What the line of each step does, and which item of that the step is; each line is read once. Blocking."""
         lines = [list(line) for _, line in groupby(steps, key=lambda step: step.offset)]
         for line, (_, record) in zip(lines, self.file.records([line[0] for line in lines]), strict=True):
             change = change_of(record, LossTally()) or LineChange()
             for step in line:
-                number = int(step.key.partition(".")[2])
-                if number < len(change.items):
-                    items.take(change.items[number], step.time)
-                    items.flush()
-                elif change.facts is not None and (prompt := prompt_of(change.facts)):
-                    log.system_prompt(prompt)
-                else:
-                    log.usage(change.tokens)
-                yield step
+                yield step, change, _item_of(step)
+
+    def _items(self, steps: list[Step]) -> Iterator[Json]:
+        for _, change, number in self._changes(steps):
+            yield from change.items[number : number + 1]
 
     def _take_line(self, line: JsonLine) -> None:
         if line.record is not None:
@@ -120,3 +173,8 @@ class CodexLog(Rollout[int]):
         del reason
         self._earlier = [*self._earlier, list(self._steps)][-MAX_BRANCHES:]
         del self._steps[point or 0 :]
+
+
+def _item_of(step: Step) -> int:
+    """Which item of its line a step is."""
+    return int(step.key.partition(".")[2])

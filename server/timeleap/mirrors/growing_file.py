@@ -43,6 +43,20 @@ class Step(Struct, frozen=True):
     time: str | None
 
 
+class ResumableSession(Struct, frozen=True):
+    """A new session of the program, not written yet.
+
+    Attributes:
+        path: Of its file.
+        records: On the lines of it.
+        command: What goes on in it, with its arguments.
+    """
+
+    path: Path
+    records: Iterator[Json]
+    command: tuple[str, ...]
+
+
 class GrowingFile:
     """Attributes:
     left_out: What could not be read.

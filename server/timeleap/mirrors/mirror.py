@@ -25,7 +25,7 @@ from timeleap.features.transfer.formats import LossTally
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import mirror_id
-from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, Step
+from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, ResumableSession, Step
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
@@ -69,6 +69,8 @@ class Conversation(Protocol):
     def steps(self) -> list[Step]: ...
     def earlier(self) -> list[list[Step]]: ...
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]: ...
+    def open_calls(self, steps: list[Step]) -> set[str]: ...
+    def continuation(self, steps: list[Step]) -> ResumableSession: ...
 
 
 READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {"claude-code": ClaudeLog, "codex": CodexLog}

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 _WRITING_TOOLS: Final = "^(Bash|Edit|MultiEdit|Write|NotebookEdit|mcp__.*)$"
+_WRITING_TOOLS_OF_CODEX: Final = "^(Bash|apply_patch|mcp__.*)$"
 """Tools after which files may differ. A tool that is not named here costs the agent nothing, and what it wrote is in
 the snapshot of the next prompt."""
 
-_PROMPT_SECONDS: Final = 15
-_SECONDS: Final = 5
-"""After how long the agent ends our command: it ends by itself before that (`hook.py`)."""
+_SECONDS: Final = {"UserPromptSubmit": 15, "SessionEnd": 3}
+_OTHER_SECONDS: Final = 5
+"""After how long the agent ends our command: it ends by itself before that (`hook.py`). Codex allows no more at the end."""
 
 
 class SettingsPlace(NamedTuple):
@@ -72,7 +73,7 @@ class Agent(NamedTuple):
 
     def _entry(self, event: str, command: str) -> dict[str, Any]:
         matcher = self.events[event]
-        timeout = _PROMPT_SECONDS if event == "UserPromptSubmit" else _SECONDS
+        timeout = _SECONDS.get(event, _OTHER_SECONDS)
         handler = {"type": "command", "command": command, "timeout": timeout}
         return {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
 
@@ -109,11 +110,26 @@ AGENTS: Final = {
             },
             note="Sessions that run already go on without it: Claude Code reads its hooks when it starts.",
         ),
+        Agent(
+            name="codex",
+            title="Codex",
+            program="codex",
+            variable="CODEX_HOME",
+            folder=".codex",
+            user_file="hooks.json",
+            project_file="hooks.json",
+            events={
+                "UserPromptSubmit": None,
+                "PostToolUse": _WRITING_TOOLS_OF_CODEX,
+                "Stop": None,
+                "SessionEnd": None,
+            },
+            note="Codex runs no hook that you have not trusted, and says nothing: start it, and trust these (/hooks).",
+        ),
     )
 }
 
 REFUSED: Final = {
-    "codex": "Timeleap does not follow the sessions of Codex yet, so its hooks would have nothing to belong to.",
     "gemini": "Timeleap does not read the sessions of Gemini CLI yet, so its hooks would have nothing to belong to.",
     "cursor": "what Cursor tells a hook of its sessions is not proven, and Timeleap does not read them.",
 }

@@ -40,7 +40,7 @@ _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
     Literal["claude-code", "codex", "gemini", "cursor"],
-    Argument(metavar="AGENT", help="claude-code; `agents list` says why the others cannot be had yet."),
+    Argument(metavar="AGENT", help="claude-code or codex; `agents list` says why the others cannot be had yet."),
 ]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
@@ -58,7 +58,7 @@ def install(
 
     Examples:
         timeleap agents install claude-code
-        timeleap agents install claude-code --project --yes
+        timeleap agents install codex --project --yes
     """
     chosen = _chosen(agent)
     settings = _settings(terminal, chosen, project)
