@@ -63,6 +63,13 @@ def test_a_session_of_the_program_is_listed_and_read(watching: Server, file: Cla
     assert watching.call("session/search", query="answer 2")["matches"]
 
 
+def test_its_title_is_the_first_prompt_until_the_program_gives_one(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    until(lambda: mirror.get_state()["title"] == "question 1")
+    file.write({"type": "ai-title", "sessionId": file.session_id, "aiTitle": "The till"})
+    until(lambda: mirror.get_state()["title"] == "The till")
+
+
 def test_what_the_program_writes_is_shown_and_told(watching: Server, file: ClaudeFile) -> None:
     mirror = shown(watching, file, 4)
     watching.heard("bridge/didChange", added=[mirror.id])

@@ -212,7 +212,8 @@ class Mirror:
                     await self._show(session, conversation, branch, whole=False)
         changed = await self._show(session, conversation, steps, whole=True)
         conversation.file.forget_fresh()
-        if conversation.title and (title := _title(conversation.title)) != session.facts.title:
+        title = conversation.title or session.facts.title or _first_prompt(session)
+        if title and (title := _title(title)) != session.facts.title:
             await session.set_title(title, Mutation(cause=self._cause))
             changed = True
         return Growth(max(0, session.engine.state.messages - before.messages), created, changed or created)
@@ -386,6 +387,11 @@ def _is_at(mark: StepMark, steps: list[Step]) -> bool:
 def _position(record: bytes) -> tuple[int, str]:
     members = decode_json(record)
     return members["steps"], members["key"]
+
+
+def _first_prompt(session: Session) -> str | None:
+    """The label of the first checkpoint: a title for as long as the program gives none."""
+    return session.find_checkpoint(id=0).label if session.engine.state.checkpoints else None
 
 
 def _title(text: str) -> str:
