@@ -84,7 +84,7 @@ test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of proce
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "approval.list/pending": "two windows: test_approval_requests",
     "bridge.adopt/before-a-checkpoint": "test_bridge",
     "bridge.adopt/first-messages": "test_bridge",
+    "bridge.adopt/of-codex": "test_bridge_codex",
     "bridge.catchUp/prompt": "test_bridge_hooks",
     "bridge.catchUp/tool": "test_bridge_hooks",
     "context.appendMessage/cancelled": "test_ordering",
