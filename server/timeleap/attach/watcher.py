@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.attach.handover import HandoverNote, note_of
@@ -117,7 +118,7 @@ class Watcher:
             raise PeerLostError("it is this process")
         endpoint = await asyncio.to_thread(endpoint_of, self._session.path)
         self._lost = lost = asyncio.get_running_loop().create_future()
-        callbacks = PeerCallbacks(self._hear, self._refuse, lost.set_result)
+        callbacks = PeerCallbacks(self._hear, self._refuse, partial(tell_lost, lost))
         params = HandoverNote(approvals=self._notified.known).put_into({"access": "readOnly"})
         peer, state = await attach(endpoint, self._session.path, self._client, callbacks, params)
         try:
@@ -166,3 +167,9 @@ class Watcher:
 
     async def _refuse(self, method: str, _: dict[str, Any]) -> Any:
         raise PeerLostError(f"a reader serves no {method}")
+
+
+def tell_lost(lost: asyncio.Future[PeerLostError], why: PeerLostError) -> None:
+    """Tell the one that waits for it that the owner is gone, unless it was cancelled meanwhile: its session is closed."""
+    if not lost.done():
+        lost.set_result(why)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from timeleap.attach.peer import PeerLostError
-from timeleap.attach.watcher import PERIOD, SOON, Watcher
+from timeleap.attach.watcher import PERIOD, SOON, Watcher, tell_lost
 
 
 async def test_it_looks_soon_and_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +36,10 @@ async def test_it_looks_soon_and_then_less_and_less_often(monkeypatch: pytest.Mo
     rising = [min(SOON * 2**number, PERIOD) for number in range(8)]
     assert pauses == [*rising, *rising[:4]]
     assert pauses[7] == PERIOD > 10 * SOON
+
+
+async def test_an_owner_that_goes_when_nobody_waits_for_it_any_more_is_no_error() -> None:
+    lost: asyncio.Future[PeerLostError] = asyncio.get_running_loop().create_future()
+    lost.cancel()
+    tell_lost(lost, PeerLostError("gone"))
+    assert lost.cancelled()
