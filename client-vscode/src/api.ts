@@ -1,8 +1,8 @@
 /** The API for other extensions, on the sessions of this window; `apiTypes.ts` says what it promises. */
 
 import type * as vscode from "vscode";
-import type { ApprovalDecision, Checkpoint, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
-import type { ApprovalQuestion, Reverted, TimeleapApi, TimeleapChange, TimeleapSession } from "./apiTypes.js";
+import type { ApprovalDecision, Checkpoint, ContextDidChange, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
+import type { ApprovalQuestion, Reverted, TimeleapApi, TimeleapChange, TimeleapContextChange, TimeleapSession, TimeleapWillRevert } from "./apiTypes.js";
 import type { Session } from "./sessions/session.js";
 import type { Sessions } from "./sessions/sessions.js";
 
@@ -50,6 +50,14 @@ class Handle implements TimeleapSession {
 
   get onDidChange(): vscode.Event<TimeleapChange> {
     return this.session.onDidChange;
+  }
+
+  get onWillRevert(): vscode.Event<TimeleapWillRevert> {
+    return this.session.onWillRewrite;
+  }
+
+  onDidChangeContext(listener: (change: TimeleapContextChange) => unknown, self?: unknown, disposables?: vscode.Disposable[]): vscode.Disposable {
+    return this.session.onDidChangeContext((change) => listener.call(self, contextChange(change)), undefined, disposables);
   }
 
   async append(...messages: readonly Message[]): Promise<number> {
@@ -107,4 +115,19 @@ class Handle implements TimeleapSession {
 
 function reverted({ timelineId, context }: RewriteResult): Reverted {
   return { timelineId, context };
+}
+
+function contextChange(change: ContextDidChange): TimeleapContextChange {
+  const { kind, head, cause } = change;
+  const checkpointUid = kind === "checkpointCreated" ? change.checkpoint.uid : "checkpointUid" in change ? change.checkpointUid : undefined;
+  const messageIndex = kind === "messagesAppended" ? change.firstIndex : "messageIndex" in change ? change.messageIndex : undefined;
+  const timelineId = "timelineId" in change ? change.timelineId : undefined;
+  return {
+    kind,
+    head,
+    ...(checkpointUid === undefined ? {} : { checkpointUid }),
+    ...(messageIndex === undefined ? {} : { messageIndex }),
+    ...(timelineId === undefined ? {} : { timelineId }),
+    ...(cause.client === undefined ? {} : { client: cause.client }),
+  };
 }

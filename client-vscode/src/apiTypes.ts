@@ -6,6 +6,7 @@
  *     const { uid } = await session.checkpoint("before the refactoring");
  *     await session.append({ role: "user", content: "..." }, { role: "assistant", content: "..." });
  *     session.onDidChange((change) => change === "reverted" && reload(session));
+ *     session.onWillRevert(({ waitUntil }) => waitUntil(stopTurn()));
  *     await session.revert(uid);
  *
  * Every change is on disk when its promise resolves, and takes effect once, also where the server dies in between. Requests of
@@ -56,6 +57,10 @@ export interface TimeleapSession {
   /** As of the last notification. */
   readonly state: SessionState;
   readonly onDidChange: vscode.Event<TimeleapChange>;
+  /** The conversation changed, in whatever window or program; says what is concerned, and which client did it. */
+  readonly onDidChangeContext: vscode.Event<TimeleapContextChange>;
+  /** Before this window takes the conversation back or brings a past one: the moment for an agent to stop its turn. */
+  readonly onWillRevert: vscode.Event<TimeleapWillRevert>;
   /** Appends messages, all or none. Resolves with the index of the first. */
   append(...messages: readonly Message[]): Promise<number>;
   checkpoint(label?: string): Promise<Checkpoint>;
@@ -79,6 +84,35 @@ export interface TimeleapSession {
    */
   requestApproval(action: string, question?: ApprovalQuestion): Promise<ApprovalDecision>;
   close(): Promise<void>;
+}
+
+export interface TimeleapContextChange {
+  readonly kind: ContextDidChange["kind"];
+  /** The version of the log after it. */
+  readonly head: string;
+  /** The checkpoint that was made, gone back to, or that a D-Mail went to. */
+  readonly checkpointUid?: string;
+  /** In its place, where the conversation went back to before a message; of `messagesAppended` the first one's. */
+  readonly messageIndex?: number;
+  /** Where the log before it is kept. */
+  readonly timelineId?: string;
+  /** `clientInfo.name` of the program that did it; absent where that is not known. */
+  readonly client?: string;
+}
+
+export interface TimeleapWillRevert {
+  readonly kind: "revert" | "restore" | "undo" | "redo" | "dmail" | "clear";
+  readonly checkpointUid?: string;
+  readonly messageIndex?: number;
+  /** The timeline that is to be the conversation again. */
+  readonly timelineId?: string;
+  /** How many are undone or redone; default: 1. */
+  readonly steps?: number;
+  /**
+   * Holds the change up until the promise settles; all listeners together get five seconds. It cannot be vetoed. If something is
+   * appended meanwhile, the person is told that the conversation changed, and asked to look again. Only within the listener's call.
+   */
+  readonly waitUntil: (work: Thenable<unknown>) => void;
 }
 
 export interface ApprovalQuestion {

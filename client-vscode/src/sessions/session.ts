@@ -9,6 +9,7 @@ import type { StorageTrouble } from "../server/storageTrouble.js";
 import { SessionFiles } from "./files.js";
 import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
+import { Rewriting } from "./rewriting.js";
 import { Timelines } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */
@@ -33,6 +34,12 @@ const LISTED = 50;
 export class Session extends Disposables {
   private readonly changed = this.register(new vscode.EventEmitter<SessionEvent>());
   readonly onDidChange = this.changed.event;
+  private readonly contextDidChange = this.register(new vscode.EventEmitter<ContextDidChange>());
+  /** The notification itself, once it has been taken over. */
+  readonly onDidChangeContext = this.contextDidChange.event;
+  private readonly rewriting = this.register(new Rewriting());
+  /** Before this window puts another log in the place of the present one. */
+  readonly onWillRewrite = this.rewriting.onWillRewrite;
   readonly log: Log;
   readonly timelines: Timelines;
   readonly files: SessionFiles;
@@ -91,7 +98,8 @@ export class Session extends Disposables {
 
   /** Asks or changes. What changes something takes effect once, also if the server dies before it answers. */
   request<M extends SessionMethod>(method: M, params: Params<M>, options?: RequestOptions): Promise<Methods[M]["result"]> {
-    return this.wire.request(method, { ...params, sessionId: this.id }, options);
+    const send = (): Promise<Methods[M]["result"]> => this.wire.request(method, { ...params, sessionId: this.id }, options);
+    return this.rewriting.announce(method, params)?.then(send) ?? send();
   }
 
   /** Takes over what a notification says. */
@@ -121,6 +129,7 @@ export class Session extends Disposables {
         this.timelines.reset();
     }
     this.changed.fire(change.kind);
+    this.contextDidChange.fire(change);
     this.settle();
   }
 

@@ -123,3 +123,28 @@ test("an extension undoes and redoes, and asks for an approval that the user giv
   await expect(asked).rejects.toMatchObject({ kind: "cancelled" });
   await vi.waitFor(() => expect(user.context.get("timeleap.approvals")).toBe(false), { timeout: 20_000 });
 });
+
+test("an extension is told before a revert, which waits for it, and hears afterwards what went, where to, and by whom", async () => {
+  const session = await running.api.openSession({ sessionId: "mine" });
+  await session.append({ role: "user", content: "one" });
+  const { uid } = await session.checkpoint("before two");
+  await session.append({ role: "user", content: "two" });
+  const changes: unknown[] = [];
+  session.onDidChangeContext(({ head, ...change }) => changes.push({ ...change, hasHead: head !== "" }));
+  const told: unknown[] = [];
+  session.onWillRevert(({ waitUntil, ...will }) => {
+    told.push(will, session.state.context.messageCount);
+    waitUntil(session.append({ role: "assistant", content: "stopped" }));
+  });
+  const { context, timelineId } = await session.revert(uid);
+  expect(context.messageCount).toBe(1);
+  await session.undo();
+  expect(told).toEqual([{ kind: "revert", checkpointUid: uid }, 2, { kind: "undo", steps: 1 }, 1]);
+  const by = { client: "timeleap-vscode", hasHead: true };
+  expect(changes.slice(0, 2)).toEqual([
+    { kind: "messagesAppended", messageIndex: 2, ...by },
+    { kind: "reverted", checkpointUid: uid, timelineId, ...by },
+  ]);
+  // What was written before the turn stopped was set aside with the rest, and comes back with it.
+  expect((await all(session.history())).map(({ message }) => message["content"])).toEqual(["one", "two", "stopped"]);
+});
