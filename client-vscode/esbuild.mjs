@@ -3,7 +3,7 @@
 import { statSync } from "node:fs";
 import { build, context } from "esbuild";
 
-const LIMIT = 500 * 1024;
+const LIMIT = 250 * 1024;
 const OUTPUT = "dist/extension.js";
 
 /** The oldest VS Code we run in has Node.js 20. */

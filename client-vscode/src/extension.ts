@@ -2,6 +2,8 @@
 
 import { join } from "node:path";
 import * as vscode from "vscode";
+import { registerMcpServer } from "./agents/mcpServer.js";
+import { registerTools } from "./agents/tools.js";
 import { createApi } from "./api.js";
 import type { TimeleapApi } from "./apiTypes.js";
 import { approvalCommands } from "./commands/approvalCommands.js";
@@ -27,7 +29,7 @@ import { Sidecar } from "./server/sidecar.js";
 import { environment } from "./server/environment.js";
 import { Approvals } from "./sessions/approvals.js";
 import { Sessions } from "./sessions/sessions.js";
-import { onDidChangeServerSettings, readSettings } from "./settings.js";
+import { onDidChangeServerSettings, readSettings, type Settings } from "./settings.js";
 import { News } from "./views/notifications.js";
 import { StatusBar } from "./views/statusBar.js";
 import { Views } from "./views/views.js";
@@ -45,12 +47,13 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     run,
     log,
   });
-  const server = new Sidecar({
+  const launching = {
     settings: readSettings,
-    locate: (settings) => locateServer(settings, environment(() => managed.python)),
+    locate: (settings: Settings) => locateServer(settings, environment(() => managed.python)),
     log,
     version,
-  });
+  };
+  const server = new Sidecar(launching);
   sidecar = server;
   const sessions = new Sessions(server, context.workspaceState);
   const approvals = new Approvals(server, sessions);
@@ -69,6 +72,8 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new ApprovalQuestions(bench),
     new News(server, sessions, log),
     ...registerCommands(bench, commandsOf(bench, managed)),
+    ...registerTools(server, sessions),
+    ...registerMcpServer(launching),
     onDidChangeServerSettings(() => void restart(server)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => void trusted(server, sessions)),
   );

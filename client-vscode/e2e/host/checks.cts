@@ -19,7 +19,7 @@ function records(sessionId: string): { role: string; content?: unknown }[] {
 
 checks.set("the bundle is small", () => {
     const { size } = fs.statSync(path.join(installed().extensionPath, "dist/extension.js"));
-    assert(size < 500 * 1024, `the bundle has ${String(size)} bytes`);
+    assert(size < 250 * 1024, `the bundle has ${String(size)} bytes`);
     return Promise.resolve({ kilobytes: Math.ceil(size / 1024) });
 });
 
@@ -63,6 +63,19 @@ checks.set("errors carry the kind the protocol gives them", async () => {
     const timeleap = installed().exports;
     const session = await timeleap.openSession({ sessionId: "refusing", show: false });
     await assert.rejects(session.revert("c0-000000000000"), { kind: "checkpointNotFound" });
+    await session.close();
+    return undefined;
+});
+
+checks.set("chat finds the tools, and what they read comes from the session", async () => {
+    const manifest = installed().packageJSON as { contributes: { languageModelTools: { name: string }[] } };
+    const known = new Set(vscode.lm.tools.map(({ name }) => name));
+    assert.deepEqual(manifest.contributes.languageModelTools.filter(({ name }) => !known.has(name)), []);
+    const session = await installed().exports.openSession({ sessionId: "for-chat", show: false });
+    await session.append({ role: "user", content: "The port is 8080." });
+    const input = { sessionId: session.id };
+    const { content } = await vscode.lm.invokeTool("timeleap_read", { input, toolInvocationToken: undefined }, new vscode.CancellationTokenSource().token);
+    assert.match(content.map((part) => (part as Vscode.LanguageModelTextPart).value).join(""), /\[0\] user: The port is 8080\./);
     await session.close();
     return undefined;
 });

@@ -64,6 +64,8 @@ export const user = {
     workspace.isTrusted = true;
     workspace.workspaceFolders = undefined;
     lm.models = [];
+    lm.tools.clear();
+    lm.mcpProvider = undefined;
     extensions.known.clear();
   },
 };
@@ -318,7 +320,45 @@ export const languages = { setTextDocumentLanguage: (document: unknown) => Promi
 export const lm = {
   models: [] as unknown[],
   selectChatModels: () => Promise.resolve(lm.models),
+  tools: new Map<string, LanguageModelTool>(),
+  registerTool(name: string, tool: LanguageModelTool): Disposable {
+    lm.tools.set(name, tool);
+    return new Disposable(() => lm.tools.delete(name));
+  },
+  mcpProvider: undefined as McpServerProvider | undefined,
+  registerMcpServerDefinitionProvider(_id: string, provider: McpServerProvider): Disposable {
+    lm.mcpProvider = provider;
+    return new Disposable(() => void (lm.mcpProvider = undefined));
+  },
 };
+
+interface McpServerProvider {
+  provideMcpServerDefinitions(): Promise<McpStdioServerDefinition[]>;
+  onDidChangeMcpServerDefinitions(listener: () => void): Disposable;
+}
+
+export interface LanguageModelTool {
+  prepareInvocation?(options: { input: unknown }, token: unknown): Promise<{ confirmationMessages?: { title: string; message: string } }>;
+  invoke(options: { input: unknown }, token: unknown): Promise<LanguageModelToolResult>;
+}
+
+export class LanguageModelTextPart {
+  constructor(readonly value: string) {}
+}
+
+export class LanguageModelToolResult {
+  constructor(readonly content: LanguageModelTextPart[]) {}
+}
+
+export class McpStdioServerDefinition {
+  constructor(
+    readonly label: string,
+    readonly command: string,
+    readonly args: string[],
+    readonly env: Record<string, string>,
+    readonly version: string,
+  ) {}
+}
 
 export const LanguageModelChatMessage = {
   User: (content: string) => ({ role: "user", content }),

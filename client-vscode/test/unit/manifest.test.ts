@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { start } from "../support/extension.js";
 import { ROOT } from "../support/strings.js";
-import { commands, user } from "../support/vscode.js";
+import { commands, lm, user } from "../support/vscode.js";
 
 interface Item {
   readonly command: string;
@@ -112,4 +112,13 @@ test("the pictures of the README are there, and go into the package", () => {
   const packed = readFileSync(join(ROOT, ".vscodeignore"), "utf8").split("\n");
   expect(pictures.length).toBeGreaterThan(2);
   expect(pictures.filter((file) => !existsSync(join(ROOT, file)) || !packed.includes(`!${file}`))).toEqual([]);
+});
+
+test("every declared tool of language models is registered, and every registered one is declared; those that change something ask first", async () => {
+  const running = start();
+  const tools = (contributes as unknown as { languageModelTools: { name: string; modelDescription: string }[] }).languageModelTools;
+  expect([...lm.tools.keys()].sort()).toEqual(tools.map(({ name }) => name).sort());
+  const asking = [...lm.tools].filter(([, tool]) => "prepareInvocation" in tool).map(([name]) => name);
+  expect(asking).toEqual(tools.filter(({ modelDescription }) => modelDescription.includes("after the person has agreed")).map(({ name }) => name));
+  await running.stop();
 });
