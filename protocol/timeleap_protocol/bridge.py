@@ -19,7 +19,7 @@ from timeleap_protocol.base import (
     Shape,
 )
 
-BridgeKind = Literal["claude-code", "codex"]
+BridgeKind = Literal["claude-code", "codex", "kimi"]
 BridgeEvent = Literal["start", "prompt", "tool", "stop", "end"]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 class Model:
-    """Speaks what Claude Code, Codex and the OpenAI Agents SDK speak.
+    """Speaks what Claude Code, Codex, Gemini CLI, kimi-cli and the OpenAI Agents SDK speak.
 
     Attributes:
         requests: The bodies of the requests that were about a conversation.
@@ -74,7 +74,20 @@ def _texts(content: Any) -> list[str]:
 
 
 def _conversation(body: dict[str, Any]) -> list[dict[str, Any]]:
+    if "contents" in body:
+        return [{"role": each["role"], "content": list(map(_part, each["parts"]))} for each in body["contents"]]
     return list(body["messages"] if "messages" in body else body["input"])
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of Gemini's, which names its type by a member."""
+    return {
+        "type": next(kind for kind in ("text", "functionCall", "functionResponse", "inlineData") if kind in part),
+        **part,
+    }
+
+
+_RESULT = re.compile('"(?:tool_result|function_call_output|functionResponse)", |"role": "tool"')
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -96,7 +109,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, json.dumps(_response()).encode())
         if path.endswith("/count_tokens"):
             return self._send(200, b'{"input_tokens": 10}')
-        if "messages" not in body and "input" not in body:
+        if path.endswith(":countTokens"):
+            return self._send(200, b'{"totalTokens": 10}')
+        if not {"messages", "input", "contents"} & body.keys():
             return self._send(404, b"{}")
         conversation = _conversation(body)
         questions = self.model.questions(conversation)
@@ -105,10 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.model.asked.set()
             self.model.gate.wait(60)
         calls = self.model.calls.get(questions[-1], []) if questions and body.get("tools") else []
-        results = len(re.findall('"(?:tool_result|function_call_output)"', json.dumps(conversation)))
+        results = len(_RESULT.findall(json.dumps(conversation)))
         done = results - sum(len(self.model.calls.get(question, [])) for question in questions[:-1])
         said = self.model.answers.get(questions[-1], f"answer {questions[-1]}") if questions else "Done."
-        calling, saying = (_item_calling, _item_saying) if "input" in body else (_calling, _saying)
+        calling, saying = _dialect(path)
         answer = calling(f"toolu_{results}", *calls[done]) if done < len(calls) else saying(said)
         return self._send(200, b"".join(answer), "text/event-stream")
 
@@ -118,6 +133,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def _dialect(path: str) -> tuple[Callable[..., Iterator[bytes]], Callable[[str], Iterator[bytes]]]:
+    """How a tool is called, and a text said, in an answer."""
+    if path.endswith("/responses"):
+        return _item_calling, _item_saying
+    if path.endswith("/chat/completions"):
+        return _chunk_calling, _chunk_saying
+    if path.endswith("GenerateContent"):
+        return _candidate_calling, _candidate_saying
+    return _calling, _saying
 
 
 def _response() -> dict[str, Any]:
@@ -148,6 +174,43 @@ def _item_events(item: dict[str, Any]) -> Iterator[bytes]:
 
 def _event(event: dict[str, Any]) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def _chunk_saying(text: str) -> Iterator[bytes]:
+    return _chunks({"role": "assistant", "content": text}, "stop")
+
+
+def _chunk_calling(call_id: str, tool: str, given: dict[str, Any]) -> Iterator[bytes]:
+    function = {"name": tool, "arguments": json.dumps(given)}
+    call = {"index": 0, "id": call_id, "type": "function", "function": function}
+    return _chunks({"role": "assistant", "tool_calls": [call]}, "tool_calls")
+
+
+def _chunks(delta: dict[str, Any], reason: str) -> Iterator[bytes]:
+    usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+    chunk = {"id": "chat_1", "object": "chat.completion.chunk", "created": 1, "model": "fake"}
+    for choice in ({"delta": delta, "finish_reason": None}, {"delta": {}, "finish_reason": reason}):
+        yield _data({**chunk, "choices": [{"index": 0, **choice}]})
+    yield _data({**chunk, "choices": [], "usage": usage})
+    yield b"data: [DONE]\n\n"
+
+
+def _candidate_saying(text: str) -> Iterator[bytes]:
+    return _candidate({"text": text})
+
+
+def _candidate_calling(call_id: str, tool: str, given: dict[str, Any]) -> Iterator[bytes]:
+    return _candidate({"functionCall": {"id": call_id, "name": tool, "args": given}})
+
+
+def _candidate(part: dict[str, Any]) -> Iterator[bytes]:
+    usage = {"promptTokenCount": 11, "candidatesTokenCount": 3, "totalTokenCount": 14}
+    candidate = {"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+    yield _data({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "fake"})
+
+
+def _data(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
 def _saying(text: str) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from timeleap.features.transfer.conversion import RecordWriter
 from timeleap.mirrors.growing_file import Step
 from timeleap.mirrors.mirror import READERS, Conversation
 from timeleap.sessions.shapes import set_members
-from timeleap.storage.durable import atomic_write, storage_errors
+from timeleap.storage.durable import atomic_write, make_directory, storage_errors
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
@@ -89,6 +89,7 @@ def write(wanted: AdoptPlan) -> Adopted:
     made = log.continuation(kept)
     lines = [json.dumps(record) for record in made.records]
     with storage_errors("write the new session", made.path):
+        make_directory(made.path.parent)
         atomic_write(made.path, ("\n".join(lines) + "\n").encode())
     command, *arguments = made.command
     return Adopted(made.path, {"command": command, "args": arguments, **set_members(cwd=_folder(log.workspace))})

@@ -28,6 +28,7 @@ class ClaudeLog:
         version: The newest version of the program that wrote to it.
     """
 
+    writer = "claude-code"
     tested = TESTED
 
     def __init__(self, path: Path) -> None:
@@ -83,6 +84,10 @@ class ClaudeLog:
             self._survey.take(line.record or {})
             if self.workspace is not None:
                 return
+
+    def begins_with(self, end: int, fingerprint: str) -> bool:
+        """True if its first `end` bytes have this fingerprint. Blocking."""
+        return self.file.begins_with(end, fingerprint)
 
     def steps(self) -> list[Step]:
         """The conversation as it is now."""

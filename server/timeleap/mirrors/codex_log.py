@@ -33,6 +33,7 @@ class CodexLog(Rollout[int]):
         title: None: the program keeps titles elsewhere.
     """
 
+    writer = "codex"
     tested = TESTED
     title: str | None = None
 
@@ -70,6 +71,10 @@ class CodexLog(Rollout[int]):
             self._take_line(line)
             if self.workspace is not None:
                 return
+
+    def begins_with(self, end: int, fingerprint: str) -> bool:
+        """True if its first `end` bytes have this fingerprint. Blocking."""
+        return self.file.begins_with(end, fingerprint)
 
     def steps(self) -> list[Step]:
         """The conversation as it is now; none where nothing is said yet."""

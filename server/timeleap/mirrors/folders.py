@@ -32,6 +32,8 @@ FOLDERS: Final = {
     # Files `agent-*` are of sub-agents.
     "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", ("agent-",), 1),
     "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3),
+    # `context_<n>.jsonl` were set aside; sub-agents' logs are further down.
+    "kimi": SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions", "context.jsonl", (), 2),
 }
 
 

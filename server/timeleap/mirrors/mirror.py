@@ -26,6 +26,7 @@ from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import mirror_id
 from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, ResumableSession, Step
+from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
@@ -55,6 +56,8 @@ class Conversation(Protocol):
     file: GrowingFile
 
     @property
+    def writer(self) -> str: ...
+    @property
     def version(self) -> tuple[int, ...]: ...
     @property
     def tested(self) -> tuple[int, ...]: ...
@@ -66,6 +69,7 @@ class Conversation(Protocol):
     def session_id(self) -> str: ...
     def read(self) -> None: ...
     def read_start(self) -> None: ...
+    def begins_with(self, end: int, fingerprint: str) -> bool: ...
     def steps(self) -> list[Step]: ...
     def earlier(self) -> list[list[Step]]: ...
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]: ...
@@ -73,7 +77,11 @@ class Conversation(Protocol):
     def continuation(self, steps: list[Step]) -> ResumableSession: ...
 
 
-READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {"claude-code": ClaudeLog, "codex": CodexLog}
+READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
+    "claude-code": ClaudeLog,
+    "codex": CodexLog,
+    "kimi": KimiLog,
+}
 
 
 class StepMark(Struct, frozen=True):
@@ -260,7 +268,7 @@ class Mirror:
             self._warned = session
             versions = [".".join(map(str, each)) for each in (conversation.version, conversation.tested)]
             session.transactions.warn(
-                NEWER, f"{self.kind} {versions[0]} wrote this, which was tested up to {versions[1]}"
+                NEWER, f"{conversation.writer} {versions[0]} wrote this, which was tested up to {versions[1]}"
             )
 
     async def _let_go(self) -> None:
@@ -280,7 +288,7 @@ class Mirror:
                 end, fingerprint = record.get("end"), record.get("hash")
                 if type(end) is int and isinstance(fingerprint, str):
                     read = end, fingerprint
-        if read is not None and not conversation.file.begins_with(*read):
+        if read is not None and not conversation.begins_with(*read):
             return [], True
         return found, read is not None
 

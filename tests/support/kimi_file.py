@@ -1,0 +1,76 @@
+"""A session of kimi-cli, written as that program writes it: a log in a directory of its own, below one for each folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+
+class KimiFile:
+    """Attributes:
+    folder: Where the program keeps its sessions.
+    path: The live log of the session.
+    """
+
+    def __init__(self, share: Path, workspace: str = "/shop") -> None:
+        self.session_id = str(uuid.uuid4())
+        self.folder, self.workspace = share / "sessions", workspace
+        self.path = self.folder / hashlib.md5(workspace.encode()).hexdigest() / self.session_id / "context.jsonl"
+        self.path.parent.mkdir(parents=True)
+        known = {"work_dirs": [{"path": workspace, "kaos": "local", "last_session_id": self.session_id}]}
+        (share / "kimi.json").write_text(json.dumps(known))
+        self.notes("wire.jsonl", {"type": "metadata", "protocol_version": "1.10"})
+        self._checkpoints = 0
+        self.write({"role": "_system_prompt", "content": "You are Kimi."})
+
+    def notes(self, name: str, document: Any) -> None:
+        """A file beside the log."""
+        (self.path.parent / name).write_text(json.dumps(document) + "\n")
+
+    def write(self, *records: Any) -> None:
+        self.write_bytes(b"".join(map(self.line, records)))
+
+    def line(self, record: Any) -> bytes:
+        return json.dumps(record).encode() + b"\n"
+
+    def write_bytes(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def checkpoint(self) -> None:
+        self.write({"role": "_checkpoint", "id": self._checkpoints})
+        self._checkpoints += 1
+
+    def asks(self, text: Any) -> None:
+        self.checkpoint()
+        self.write({"role": "user", "content": text})
+
+    def says(self, text: str) -> None:
+        self.write({"role": "assistant", "content": text}, {"role": "_usage", "token_count": 14})
+
+    def calls(self, call: str) -> None:
+        function = {"name": "Shell", "arguments": "{}"}
+        self.write(
+            {"role": "assistant", "content": [], "tool_calls": [{"type": "function", "id": call, "function": function}]}
+        )
+
+    def gets(self, call: str, text: str) -> None:
+        self.write({"role": "tool", "content": text, "tool_call_id": call})
+
+    def turn(self, number: int) -> None:
+        """A prompt and its answer, with what else the program notes."""
+        self.asks(f"question {number}")
+        self.checkpoint()  # before each step of a turn
+        self.says(f"answer {number}")
+
+    def goes_back(self, checkpoint: int) -> None:
+        """To before a checkpoint: the log is set aside, and its beginning written to a new one."""
+        aside = self.path.with_name(f"context_{len(list(self.path.parent.glob('context_*.jsonl'))) + 1}.jsonl")
+        self.path.rename(aside)
+        lines = aside.read_bytes().splitlines(keepends=True)
+        end = lines.index(self.line({"role": "_checkpoint", "id": checkpoint}))
+        self.path.write_bytes(b"".join(lines[:end]))
+        self._checkpoints = checkpoint

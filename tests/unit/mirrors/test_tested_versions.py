@@ -1,0 +1,29 @@
+"""The tables of docs/agents.md name the versions up to which no mirror warns."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from timeleap.mirrors.folders import FOLDERS
+from timeleap.mirrors.mirror import READERS
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text("utf-8")
+NAMED = {"claude-code": "Claude Code", "codex": "Codex", "kimi": "kimi-cli"}
+PROTOCOL_OF_KIMI = {"1.52.0": (1, 10)}
+"""Its logs name the version of its protocol; tests/interop runs this version."""
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_the_page_names_the_folder_and_the_version_that_is_tested(kind: str, tmp_path: Path) -> None:
+    place = FOLDERS[kind]
+    row = re.search(
+        rf"^\| {NAMED[kind]} \| `~/{place.usual}/{place.folder}`, or below `{place.variable}` \| (\S+) \|",
+        PAGE,
+        re.MULTILINE,
+    )
+    assert row is not None
+    version = tuple(map(int, row[1].split(".")))
+    assert PROTOCOL_OF_KIMI.get(row[1], version) == READERS[kind](tmp_path / "x.jsonl").tested
