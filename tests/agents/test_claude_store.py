@@ -15,6 +15,7 @@ from tests.agents.window import Window
 
 from timeleap.adapters import claude, claude_entries
 from timeleap.adapters.claude import ClaudeSessionStore, Continuation, RevertedError, StaleAgentError
+from timeleap.adapters.followed_log import FollowedLog, session_id_of
 from timeleap_client import RawTimeleap
 
 
@@ -147,6 +148,46 @@ async def test_what_a_window_appends_does_not_stop_the_agent(client: RawTimeleap
     assert await store.load(KEY) == [*turn(1), *turn(2, "a1")]
 
 
+TEXTS: list[Any] = [
+    answer("w1", "q", "said", {"type": "tool_use", "id": "c", "name": "Look", "input": {}}),
+    answer("w2", "w1", {"type": "image"}, {"type": "text", "text": "cited", "citations": []}),
+    answer("w3", "w2", "two", "texts", {"type": "tool_use", "id": "d", "name": "Look", "input": {}}),
+    answer("w4", "w3", {"type": "text", "text": ["no text"]}, {"text": "no type"}),
+]
+
+
+async def test_the_text_of_an_answer_with_calls_is_in_the_log_once(
+    client: RawTimeleap, window: Window, tmp_path: Path
+) -> None:
+    store = ClaudeSessionStore(client)
+    await store.append(KEY, TEXTS)
+    session = await window.only("claude-code")
+    assert await window.texts(session) == ["said", "cited", "two\ntexts", "no type"]
+    log = (tmp_path / "home" / "sessions" / session / "context.jsonl").read_text()
+    assert (log.count("said"), log.count("cited"), log.count("no type")) == (1, 1, 1)
+    assert await store.load(KEY) == TEXTS
+
+
+async def test_entries_that_were_written_whole_come_back(client: RawTimeleap, window: Window) -> None:
+    store = ClaudeSessionStore(client)
+    await store.append(KEY, turn(1))
+    whole = [{"role": "assistant", "content": "said", "claude": {"entry": entry}} for entry in TEXTS]
+    await window.call("context/appendMessage", await window.only("claude-code"), messages=whole)
+    assert await store.load(KEY) == [*turn(1), *TEXTS]
+
+
+async def test_what_was_loaded_is_known_when_the_log_has_grown(client: RawTimeleap, window: Window) -> None:
+    log = FollowedLog(client, session_id_of("cc", "p", "s"), ("claude-code", '["p", "s"]'), claude_entries.uuid_of)
+    await log.open(create=True)
+    await log.refresh()
+    await log.append([item for entry in TEXTS[:1] for item, _ in claude_entries.items_of(entry)])
+    assert list(claude_entries.entries_of(await log.refresh_whole())) == TEXTS[:1]
+    note = {"role": "user", "content": "a note"}
+    await window.call("context/appendMessage", log.session_id, message=note)
+    await log.refresh()
+    assert (log.rewritten, log.kept) == (False, ["w1"])
+
+
 async def test_a_batch_that_is_sent_again_is_kept_once(client: RawTimeleap) -> None:
     store = ClaudeSessionStore(client)
     await store.append(KEY, turn(1))
@@ -194,8 +235,20 @@ async def test_odd_entries_come_back_equal(client: RawTimeleap) -> None:
         {"record": {"role": "_claude", "content": "", "text": "{torn"}},
         {"record": {"role": "_claude", "content": "", "text": 5}},
         {"record": {"role": "_claude-part", "content": "", "number": 0, "count": 1}},
+        {"record": {"role": "_claude-part", "content": "", "number": 0, "count": "1"}},
         {"role": "user", "content": "x", "claude": {"entry": 5, "content": "message"}},
         {"role": "user", "content": "x", "claude": {"entry": {"message": {"content": []}}, "content": "result"}},
+        {
+            "role": "user",
+            "content": "x",
+            "claude": {"entry": {"message": {"content": []}}, "content": "text", "block": 0},
+        },
+        {
+            "role": "user",
+            "content": "x",
+            "claude": {"entry": {"message": {"content": [5]}}, "content": "text", "block": "x"},
+        },
+        {"role": "user", "content": "x", "claude": {"entry": {"message": "text"}, "content": "message"}},
         {"role": "user", "content": "x", "claude": "text"},
     ],
 )

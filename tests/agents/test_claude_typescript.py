@@ -36,6 +36,9 @@ THINKING: list[Entry] = [
     answer("t2", "t1", {"type": "thinking", "thinking": "hm", "signature": "s"}, "text", cwd="/w"),
     answer("t3", "t2", {"type": "tool_use", "id": "c", "name": "Look", "input": {"a": [1, None, "é\n"], "b": {}}}),
     result("t4", "t3", "seen"),
+    answer("t6", "t4", "said", {"type": "tool_use", "id": "d", "name": "Look", "input": {}}),
+    answer("t7", "t6", {"type": "image"}, {"type": "text", "text": "cited", "citations": []}),
+    answer("t8", "t7", "two", "texts", {"type": "tool_use", "id": "e", "name": "Look", "input": {}}),
     {"type": "ai-title", "aiTitle": " A title \ud800 "},
     {"type": "system", "subtype": "compact_boundary", "uuid": "t5", "parentUuid": None},
 ]

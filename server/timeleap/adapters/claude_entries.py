@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 
 MEMBER: Final = "claude"
 """Of a message: `entry`, the entry without its text; or `text`, the whole entry as JSON text. `content` says where the
-entry's content is: `message` (the record's own) or `result` (that is the result of the only tool)."""
+entry's content is: `message` (the record's own), `result` (that is the result of the only tool) or `text` (that is the
+text of the block number `block`)."""
 OPAQUE: Final = "_claude"
 PART: Final = "_claude-part"
 MAX_RECORD_CHARACTERS: Final = 4 * 1024 * 1024
@@ -49,7 +50,10 @@ def items_of(entry: Any) -> list[tuple[Json, int]]:
 
 
 def entries_of(records: Iterable[Json]) -> Iterator[Any]:
-    """The entries that records keep; records of others are passed over, and so are parts of which some are missing."""
+    """The entries that records keep; records of others are passed over, and so are parts of which some are missing.
+
+    The entries are made of what the records hold, which are of no use after that.
+    """
     parts: dict[str, list[str]] = {}
     for record in records:
         if record.get("role") == PART:
@@ -67,10 +71,15 @@ def entries_of(records: Iterable[Json]) -> Iterator[Any]:
 def uuid_of(record: Json) -> str | None:
     """The uuid of the entry that a record completes; None where it completes none, or one without uuid."""
     if record.get("role") == PART:
-        uuid = record.get("uuid") if record.get("number") == record.get("count", 0) - 1 else None
-    else:
-        found = _entry(record)
-        uuid = found[0].get("uuid") if found is not None and isinstance(found[0], dict) else None
+        count = record.get("count")
+        uuid = record.get("uuid") if isinstance(count, int) and record.get("number") == count - 1 else None
+        return uuid if isinstance(uuid, str) else None
+    kept = record if record.get("role") == OPAQUE else record.get(MEMBER)
+    if not isinstance(kept, dict):
+        return None
+    # Not made whole, since the record is still of use.
+    entry = (_entry(record) or (None,))[0] if "text" in kept else kept.get("entry")
+    uuid = entry.get("uuid") if isinstance(entry, dict) else None
     return uuid if isinstance(uuid, str) else None
 
 
@@ -168,18 +177,28 @@ def _message(entry: Json, message: Json) -> Json:
         for block in content
         if block.get("type") == "thinking" and isinstance(block.get("thinking"), str)
     ]
-    parts = [*thoughts, {"type": "text", "text": _shown(content)}] if thoughts else _shown(content)
     called = {"tool_calls": calls} if calls else {}
+    texts = [number for number, block in enumerate(content) if isinstance(block.get("text"), str)]
+    if len(texts) == 1 and not thoughts:
+        (number,) = texts
+        block = {name: value for name, value in content[number].items() if name != "text"}
+        rest["message"]["content"] = [*content[:number], block, *content[number + 1 :]]
+        where = {"content": "text", "block": number}
+        return {"role": role, "content": content[number]["text"], **called, MEMBER: {"entry": rest, **where}}
+    parts = [*thoughts, {"type": "text", "text": _shown(content)}] if thoughts else _shown(content)
     return {"role": role, "content": parts, **called, MEMBER: {"entry": entry}}
 
 
 def _rebuilt(record: Json, kept: Json) -> Json:
+    """The entry, made whole in its place: a copy of each of many would take as long as reading them."""
     entry: Json = kept["entry"]
-    if kept.get("content") == "message":
-        return {**entry, "message": {**entry["message"], "content": record["content"]}}
-    if kept.get("content") == "result":
-        block = {**entry["message"]["content"][0], "content": record["content"]}
-        return {**entry, "message": {**entry["message"], "content": [block]}}
+    where = kept.get("content")
+    if where == "message":
+        entry["message"]["content"] = record["content"]
+    elif where == "result":
+        entry["message"]["content"][0]["content"] = record["content"]
+    elif where == "text":
+        entry["message"]["content"][kept["block"]]["text"] = record["content"]
     return entry
 
 

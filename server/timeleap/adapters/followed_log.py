@@ -6,6 +6,7 @@ the adapter believes it lands, or nowhere.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -115,11 +116,12 @@ class FollowedLog(Generic[K]):
         await self._read(await self._client.call(method_names.SESSION_GET_STATE, {"sessionId": self.session_id}))
 
     async def refresh_whole(self) -> list[Json]:
-        """Read all of the log, as `refresh` does where it was rewritten; returns its records."""
+        """Read all of the log, as `refresh` does where it was rewritten; returns its records, which are the caller's."""
         self._begin_again()
         self._whole = []
         await self.refresh()
         whole, self._whole = self._whole, None
+        self._tail = copy.deepcopy(self._tail)
         return whole
 
     async def append(self, items: Sequence[Json]) -> None:
@@ -173,7 +175,7 @@ class FollowedLog(Generic[K]):
         """All records of the live log, or of a timeline, without what the server added to them."""
         while True:
             try:
-                return [record for _, record in await self._records(0, timeline_id)]
+                return [_bare(row["record"]) for row in await self._rows(0, timeline_id)]
             except LogMovedError:
                 continue
 
@@ -213,8 +215,9 @@ class FollowedLog(Generic[K]):
                     self._begin_again()
                     self._whole = None if self._whole is None else []
                 # Read after the head was asked for: what comes in between moves the head, and the next change finds out.
-                for line, record in await self._records(self._lines):
-                    self._take(line, record)
+                for row in await self._rows(self._lines):
+                    record = _bare(row["record"])
+                    self._take(row["line"], record)
                     if self._whole is not None:
                         self._whole.append(record)
             except LogMovedError:
@@ -232,13 +235,13 @@ class FollowedLog(Generic[K]):
         page = await self._client.call(method_names.CONTEXT_GET_RECORDS, params)
         return [_bare(row["record"]) for row in page["records"]] == [self._tail]
 
-    async def _records(self, start: int, timeline_id: str | None = None) -> list[tuple[int, Json]]:
+    async def _rows(self, start: int, timeline_id: str | None = None) -> list[Json]:
         """The records from line `start` on with their lines, all of one state of the log.
 
         Raises:
             LogMovedError: The log was rewritten meanwhile.
         """
-        found: list[tuple[int, Json]] = []
+        found: list[Json] = []
         where: Json = {"from": start} if timeline_id is None else {"from": start, "timelineId": timeline_id}
         while where:
             try:
@@ -248,8 +251,8 @@ class FollowedLog(Generic[K]):
                 if error.kind == "contentModified":
                     raise LogMovedError(str(error)) from error
                 raise
-            found += [(row["line"], _bare(row["record"])) for row in page["records"]]
             where = {"cursor": page["nextCursor"]} if "nextCursor" in page else {}
+            found += page["records"]
         return found
 
     def _take(self, line: int, record: Json) -> None:
@@ -277,4 +280,6 @@ class FollowedLog(Generic[K]):
 
 
 def _bare(record: Json) -> Json:
-    return {name: value for name, value in record.items() if name != _TL}
+    """The record, which was read for us alone, without what the server added to it."""
+    record.pop(_TL, None)
+    return record

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 
 import pytest
@@ -71,3 +72,31 @@ def test_a_header_may_hold_other_fields_in_any_case():
 def test_anything_else_breaks_the_stream(framing, data):
     with pytest.raises(BrokenStreamError):
         MessageReader(framing, max_frame_bytes=100).feed(data)
+
+
+@pytest.mark.parametrize(
+    "odd", ['"cut short \\ud800"', "1e400", "-0.0", str(2**70), '"\\ud83d\\ude00"', "0.1", '{"a":1,"a":2}']
+)
+def test_a_large_frame_is_what_json_reads(odd: str) -> None:
+    body = f'{{"result":["{"x" * 100_000}",{odd}]}}'
+    (message,) = MessageReader(Framing.NDJSON).feed(body.encode() + b"\n")
+    assert repr(message) == repr(json.loads(body))
+
+
+@pytest.mark.parametrize("body", [b'["%b"]', b'{"a":"%b"', b'{"a":"%b\xff"}', b"[" * 100_000 + b"%b"])
+def test_a_large_frame_that_is_no_object_breaks_the_stream(body: bytes) -> None:
+    with pytest.raises(BrokenStreamError):
+        MessageReader(Framing.NDJSON).feed(body.replace(b"%b", b"x" * 100_000) + b"\n")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_collector_goes_on_after_a_large_frame_as_before(collects: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        MessageReader(Framing.NDJSON).feed(b'{"a":"%b"}\n' % (b"x" * 100_000))
+        with pytest.raises(BrokenStreamError):
+            MessageReader(Framing.NDJSON).feed(b'{"a":"%b"\n' % (b"x" * 100_000))
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -12,7 +12,8 @@ import { asText, firstLine, isObject, isPlain, readable, spaced, type Json } fro
 
 /**
  * Of a message: `entry`, the entry without its text; or `text`, the whole entry as JSON text. `content` says where the
- * entry's content is: `message` (the record's own) or `result` (that is the result of the only tool).
+ * entry's content is: `message` (the record's own), `result` (that is the result of the only tool) or `text` (that is the
+ * text of the block number `block`).
  */
 const MEMBER = "claude";
 const OPAQUE = "_claude";
@@ -108,7 +109,7 @@ function entryOf(record: Json): [unknown] | undefined {
 
 function rebuilt(record: Json, kept: Json): [unknown] | undefined {
   const { entry, content: where } = kept;
-  if (where !== "message" && where !== "result") {
+  if (where !== "message" && where !== "result" && where !== "text") {
     return [entry];
   }
   if (!isObject(entry) || !isObject(entry["message"]) || !("content" in record)) {
@@ -118,11 +119,13 @@ function rebuilt(record: Json, kept: Json): [unknown] | undefined {
     return [{ ...entry, message: { ...entry["message"], content: record["content"] } }];
   }
   const blocks = entry["message"]["content"];
-  const block: unknown = Array.isArray(blocks) ? blocks[0] : undefined;
-  if (!isObject(block)) {
+  const number = where === "text" ? Number(kept["block"]) : 0;
+  const block: unknown = Array.isArray(blocks) ? blocks[number] : undefined;
+  if (!Array.isArray(blocks) || !isObject(block)) {
     return undefined;
   }
-  return [{ ...entry, message: { ...entry["message"], content: [{ ...block, content: record["content"] }] } }];
+  const whole = { ...block, [where === "text" ? "text" : "content"]: record["content"] };
+  return [{ ...entry, message: { ...entry["message"], content: blocks.with(number, whole) } }];
 }
 
 export function uuidOf(entry: unknown): string | undefined {
@@ -203,9 +206,17 @@ function messageOf(entry: Said): Json {
   const thoughts = content
     .filter((block) => block["type"] === "thinking" && typeof block["thinking"] === "string")
     .map((block) => ({ type: "think", think: block["thinking"] }));
+  const called = calls.length > 0 ? { tool_calls: calls } : {};
+  const texts = content.filter((block) => typeof block["text"] === "string");
+  if (texts.length === 1 && thoughts.length === 0) {
+    const { text, ...others } = texts[0]!;
+    const number = content.indexOf(texts[0]!);
+    rest.message["content"] = content.with(number, others);
+    return { role: entry.type, content: text, ...called, [MEMBER]: { entry: rest, content: "text", block: number } };
+  }
   const shown = shownOf(content);
   const parts = thoughts.length > 0 ? [...thoughts, { type: "text", text: shown }] : shown;
-  return { role: entry.type, content: parts, ...(calls.length > 0 ? { tool_calls: calls } : {}), [MEMBER]: { entry } };
+  return { role: entry.type, content: parts, ...called, [MEMBER]: { entry } };
 }
 
 function partsOf(text: string, most: number): Item[] {
