@@ -7,7 +7,8 @@ import { uriOf, type Reference, type Selected } from "../documents/reference.js"
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
 import { gistOf } from "../text/message.js";
-import { BeginningNode, CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
+import { checkpointName } from "../text/happened.js";
+import { BeginningNode, CheckpointNode } from "../views/checkpointNodes.js";
 import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint } from "./pick.js";

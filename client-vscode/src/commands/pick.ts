@@ -7,7 +7,7 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { workspaces } from "../sessions/workspaces.js";
 import { messages, relativeTime, tokens } from "../text/format.js";
-import { checkpointName } from "../views/checkpointNodes.js";
+import { checkpointName } from "../text/happened.js";
 import { timelineName } from "../views/timelinesTree.js";
 import { Refusal } from "./report.js";
 

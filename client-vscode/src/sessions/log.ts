@@ -2,6 +2,7 @@
 
 import type { Checkpoint, HistoryMessage, Methods } from "timeleap-client";
 import { Pages } from "./pages.js";
+import { summaryOf, type SpanNews } from "./spanSummary.js";
 
 export const PAGE = 100;
 
@@ -29,18 +30,26 @@ export const FIRST_PAGE = { limit: PAGE, order: "desc" } as const;
 /** A checkpoint and the messages between it and the next. */
 export interface Span {
   readonly checkpoint: Checkpoint;
-  /** The one before it; undefined: there is none, or it is not loaded yet. */
-  readonly previous: Checkpoint | undefined;
   /** The one after it; undefined: it is the newest. */
   readonly next: Checkpoint | undefined;
   readonly start: number;
   readonly end: number;
 }
 
+/** What was told of a checkpoint after it was read, and the checkpoint with that in it: the same one each time. */
+interface Told {
+  readonly news: SpanNews;
+  of?: Checkpoint;
+  now?: Checkpoint;
+}
+
 export class Log {
   private readonly pages: Pages<Checkpoint>;
   /** Written since the first page was asked for, newest first. The page may have some of them too. */
   private arrived: Checkpoint[] = [];
+  private told = new Map<string, Told>();
+  /** Checkpoints of which is not known yet what happened after them. */
+  private unnamed = new Set<string>();
   private history = new Map<number, HistoryMessage[]>();
   /** Changes when what was read is no longer true. */
   private epoch = 0;
@@ -70,10 +79,10 @@ export class Log {
   async spans(): Promise<Span[]> {
     const paged = await this.pages.list();
     const known = new Set(paged.map((checkpoint) => checkpoint.uid));
-    const all = [...this.arrived.filter((checkpoint) => !known.has(checkpoint.uid)), ...paged];
+    const all = [...this.arrived.filter((checkpoint) => !known.has(checkpoint.uid)), ...paged].map((checkpoint) => this.asTold(checkpoint));
+    this.unnamed = new Set(all.filter((checkpoint) => checkpoint.preview === undefined && !summaryOf(checkpoint)).map(({ uid }) => uid));
     return all.map((checkpoint, index) => ({
       checkpoint,
-      previous: all[index + 1],
       next: all[index - 1],
       start: checkpoint.messageCount,
       end: all[index - 1]?.messageCount ?? this.options.total(),
@@ -113,9 +122,28 @@ export class Log {
     return known.slice(0, wanted);
   }
 
+  /** Those of a range that have been read; nothing is asked for. */
+  read(start: number, end: number): readonly HistoryMessage[] {
+    return (this.history.get(start) ?? []).slice(0, end - start);
+  }
+
   /** A checkpoint was written at the end. */
   add(checkpoint: Checkpoint): void {
     this.arrived.unshift(checkpoint);
+  }
+
+  /** The messages after a checkpoint have become others. */
+  learn(uid: string, news: SpanNews): void {
+    this.told.set(uid, { news });
+  }
+
+  /** Takes over what happened after checkpoints that have no name yet: a server of an earlier version does not notify of it. */
+  name(checkpoints: readonly Checkpoint[]): void {
+    for (const { uid, preview } of checkpoints) {
+      if (preview !== undefined && this.unnamed.has(uid)) {
+        this.learn(uid, { preview });
+      }
+    }
   }
 
   /** Forgets everything: another log has taken this one's place. */
@@ -124,7 +152,21 @@ export class Log {
     this.first = undefined;
     this.pages.reset();
     this.arrived = [];
+    this.told = new Map();
+    this.unnamed = new Set();
     this.history = new Map();
+  }
+
+  private asTold(checkpoint: Checkpoint): Checkpoint {
+    const told = this.told.get(checkpoint.uid);
+    if (!told) {
+      return checkpoint;
+    }
+    if (told.of !== checkpoint || !told.now) {
+      told.of = checkpoint;
+      told.now = { ...checkpoint, ...told.news };
+    }
+    return told.now;
   }
 
   private get of(): { timelineId?: string } {

@@ -10,6 +10,7 @@ import { SessionFiles } from "./files.js";
 import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
 import { Rewriting } from "./rewriting.js";
+import { spanIn } from "./spanSummary.js";
 import { Timelines } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */
@@ -105,6 +106,10 @@ export class Session extends Disposables {
   /** Takes over what a notification says. */
   contextChanged(change: ContextDidChange): void {
     this.patch({ head: change.head });
+    const span = spanIn(change);
+    if (span) {
+      this.log.learn(span.checkpointUid, { summary: span.summary });
+    }
     switch (change.kind) {
       case "messagesAppended":
         this.patchContext({ ...NO_REDO, messageCount: change.firstIndex + change.count });
@@ -201,6 +206,7 @@ export class Session extends Disposables {
           // A change that came meanwhile has asked for a later look.
           if (state.head === this.present.head) {
             this.present = state;
+            this.log.name(state.context.checkpoints);
             // What was written, an agent's tools may have done something for.
             this.files.forgetDisk();
             this.changed.fire("state");

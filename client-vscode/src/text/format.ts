@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 
 const MINUTE = 60_000;
-const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
+const UNITS: readonly ["year" | "month" | "day" | "hour" | "minute", number][] = [
   ["year", 365 * 24 * 60 * MINUTE],
   ["month", 30 * 24 * 60 * MINUTE],
   ["day", 24 * 60 * MINUTE],
@@ -37,6 +37,21 @@ export function relativeTime(iso: string, now = Date.now()): string {
   }
   const format = formatOf("age", (language) => new Intl.RelativeTimeFormat(language, { style: "short", numeric: "always" }));
   return format.format(-Math.trunc(age / length), unit);
+}
+
+/** "2m": the age alone, where there is room for little. */
+export function age(iso: string, now = Date.now()): string {
+  const passed = Math.abs(now - Date.parse(iso));
+  if (Number.isNaN(passed)) {
+    return "";
+  }
+  // Not months: "2m" is two minutes.
+  const [unit, length] = UNITS.find(([name, size]) => name !== "month" && passed >= size) ?? ["second", 1_000];
+  if (unit === "second") {
+    return vscode.l10n.t("now");
+  }
+  const format = formatOf(unit, (language) => new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "narrow" }));
+  return format.format(Math.trunc(passed / length));
 }
 
 /** The time in full, for tooltips. */

@@ -3,13 +3,16 @@
 import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
-import { exact, files, fullTime, listed, messages, oneLine, relativeTime, short } from "../text/format.js";
+import { summaryOf } from "../sessions/spanSummary.js";
+import { exact, files, fullTime, listed, messages, oneLine } from "../text/format.js";
+import { callInWords, checkpointName, failures, grownInWords, happenedIcon, rowFacts, rowName, type Growth } from "../text/happened.js";
+import { gistOf } from "../text/message.js";
 import { ChangedFilesNode } from "./fileNodes.js";
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
-/** Characters of a name. */
-const NAME = 50;
+/** Characters of the text that a tooltip shows. */
+const SHOWN = 500;
 
 /** What rows need besides their data. */
 export interface Setting {
@@ -51,8 +54,9 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
 
 export class CheckpointNode extends TreeNode {
   readonly id: string;
-  /** How old it is, what was added since the one before, and whether a note is on its way to it. */
+  /** How old it is, what the messages in it came to, and whether a note is on its way to it. */
   private readonly facts: string;
+  private readonly errors: number;
 
   constructor(
     parent: TreeNode | undefined,
@@ -62,16 +66,17 @@ export class CheckpointNode extends TreeNode {
     private readonly setting: Setting,
   ) {
     super(parent);
-    this.id = `${prefix}/${span.checkpoint.uid}`;
-    const { createdAt } = span.checkpoint;
-    this.facts = [createdAt === undefined ? "" : relativeTime(createdAt), this.growth(), this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
+    const { checkpoint } = span;
+    this.id = `${prefix}/${checkpoint.uid}`;
+    this.errors = summaryOf(checkpoint)?.errors ?? 0;
+    this.facts = [rowFacts(checkpoint, this.growth(), this.errors, this.changedCount() ?? 0), this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
   }
 
   /** Whether it can stand for another one. */
   isAs({ id, parent, place, span, facts }: CheckpointNode): boolean {
     const { session, log } = this.place;
-    const { previous, start, end } = this.span;
-    const sameSpan = span.previous === previous && span.start === start && span.end === end && sameFiles(span, this.span);
+    const { checkpoint, start, end } = this.span;
+    const sameSpan = span.checkpoint === checkpoint && span.start === start && span.end === end && sameFiles(span, this.span);
     return this.id === id && this.parent === parent && session === place.session && log === place.log && sameSpan && this.facts === facts;
   }
 
@@ -82,12 +87,13 @@ export class CheckpointNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
+    const facts = [listed([grownInWords(this.growth()), failures(this.errors)]), this.changedFiles(), this.waiting(), this.unsaved()].filter(Boolean);
     return treeItem(this.id, {
-      label: this.name,
+      label: rowName(checkpoint),
       description: this.facts,
-      icon: isDMailLabel(checkpoint.label) ? "mail-read" : checkpoint.label === undefined ? "circle-outline" : "bookmark",
+      ...happenedIcon(checkpoint),
       tooltip: this.tooltip(),
-      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, this.facts),
+      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, facts.join(" · ")),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       ...(this.span.end > this.span.start || this.changed() ? { expands: "collapsed" as const } : {}),
     });
@@ -109,25 +115,28 @@ export class CheckpointNode extends TreeNode {
     if (from === undefined || (to === undefined && (next !== undefined || log.timelineId !== undefined))) {
       return undefined;
     }
-    // With snapshots at the ends of turns the next checkpoint's count is what came after the last of them.
-    const count = session.state.files?.mode === "turn" ? undefined : next?.files?.changed;
+    const count = this.changedCount();
     return count === 0 ? undefined : new ChangedFilesNode(this, { session, from, to }, count, this.setting.refresh);
   }
 
-  /** Messages and tokens since the checkpoint before it; for the first, since the beginning. */
-  private growth(): string {
-    const { checkpoint, previous } = this.span;
-    if (!previous && this.place.log.hasMore) {
-      return "";
-    }
-    const more = checkpoint.messageCount - (previous?.messageCount ?? 0);
-    const tokens = checkpoint.tokenCount - (previous?.tokenCount ?? 0);
-    const changed = checkpoint.files?.changed ?? 0;
-    const grown = [more === 0 ? "" : `+${messages(more)}`, changed === 0 ? "" : vscode.l10n.t("{0} changed", files(changed))];
-    if (tokens !== 0) {
-      grown.push(vscode.l10n.t("{0} tokens", `${tokens > 0 ? "+" : "−"}${short(Math.abs(tokens))}`));
-    }
-    return listed(grown);
+  /** Of the messages that it opens to. */
+  private growth(): Growth {
+    const { checkpoint, next, start, end } = this.span;
+    const { session, log } = this.place;
+    const after = next?.tokenCount ?? (log.timelineId === undefined ? session.state.context.tokenCount : undefined);
+    return { messages: end - start, tokens: summaryOf(checkpoint)?.tokens ?? (after === undefined ? undefined : after - checkpoint.tokenCount) };
+  }
+
+  /** Files that changed in it; undefined: not known. */
+  private changedCount(): number | undefined {
+    const { next } = this.span;
+    // With snapshots at the ends of turns the next checkpoint's count is what came after the last of them.
+    return this.place.session.state.files?.mode === "turn" ? undefined : next?.files?.changed;
+  }
+
+  private changedFiles(): string {
+    const changed = this.changedCount() ?? 0;
+    return changed === 0 ? "" : vscode.l10n.t("{0} changed", files(changed));
   }
 
   /** Whether a note is on its way here. */
@@ -143,19 +152,35 @@ export class CheckpointNode extends TreeNode {
     return failed ? vscode.l10n.t("files not saved") : "";
   }
 
+  /** Made at once: one that is read only when somebody points at the row stays on the screen when they have left. */
   private tooltip(): vscode.MarkdownString {
     const { checkpoint, start, end } = this.span;
     const text = new vscode.MarkdownString();
-    text.appendText(checkpoint.label ?? checkpoint.preview ?? this.name).appendMarkdown("\n\n");
+    text.appendText(checkpoint.label ?? this.name).appendMarkdown("\n\n");
+    const said = this.said();
+    if (said !== "") {
+      text.appendCodeblock(said, "text");
+    }
+    const growth = this.growth();
     const rows: [string, string][] = [
       [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
       [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : fullTime(checkpoint.createdAt)],
-      [vscode.l10n.t("Messages before it"), exact(checkpoint.messageCount)],
+      [vscode.l10n.t("Messages before it"), exact(start)],
       [vscode.l10n.t("Messages in it"), exact(end - start)],
       [vscode.l10n.t("Tokens at it"), exact(checkpoint.tokenCount)],
+      ...(growth.tokens === undefined ? [] : [[vscode.l10n.t("Tokens in it"), exact(growth.tokens)] satisfies [string, string]]),
       ...filesInTooltip(checkpoint),
     ];
-    return text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
+    text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
+    return text.appendMarkdown(callsInTooltip(checkpoint));
+  }
+
+  /** The beginning of what was said in it: of the messages where they have been read, else of the summary. */
+  private said(): string {
+    const { checkpoint, start, end } = this.span;
+    const read = this.place.log.read(start, end).map(({ message }) => gistOf(message).trim());
+    const gist = read.find((text) => text !== "") ?? summaryOf(checkpoint)?.text ?? checkpoint.preview ?? "";
+    return gist.length > SHOWN ? `${gist.slice(0, SHOWN).replace(/[\uD800-\uDBFF]$/u, "")}…` : gist;
   }
 }
 
@@ -164,6 +189,18 @@ function sameFiles(one: Span, other: Span): boolean {
   const snapshot = one.checkpoint.files?.snapshot;
   const both = snapshot === other.checkpoint.files?.snapshot;
   return both && (snapshot === undefined || one.next?.files?.snapshot === other.next?.files?.snapshot);
+}
+
+/** The calls in it with how they ended, and the files that they name. */
+function callsInTooltip(checkpoint: Span["checkpoint"]): string {
+  const { calls = [], moreCalls = 0, files: named = [] } = summaryOf(checkpoint) ?? {};
+  const lines = calls.map((call) => (call.failed ? `✗ ${cell(callInWords(call, 100))}` : cell(callInWords(call, 100))));
+  const more = moreCalls === 0 ? [] : [vscode.l10n.t("… {0} more", exact(moreCalls))];
+  return [section(vscode.l10n.t("Calls"), [...lines, ...more]), section(vscode.l10n.t("Files named"), named.map(cell))].join("");
+}
+
+function section(title: string, lines: readonly string[]): string {
+  return lines.length === 0 ? "" : `\n\n**${title}**\n\n${lines.map((line) => `- ${line}`).join("\n")}`;
 }
 
 function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][] {
@@ -180,16 +217,6 @@ function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][
 /** As text in a table. */
 function cell(text: string): string {
   return oneLine(text, 200).replace(/[\\`*_{}[\]()#+\-.!|<>~&]/gu, "\\$&");
-}
-
-/** How the server labels the checkpoint before a note that has arrived. */
-function isDMailLabel(label: string | undefined): boolean {
-  return label !== undefined && /^D-Mail( from .+)?$/u.test(label);
-}
-
-/** Its label, else the first words after it: few enough that what stands behind the name can be seen too. */
-export function checkpointName({ id, label, preview }: Span["checkpoint"]): string {
-  return oneLine(label ?? "", NAME) || oneLine(preview ?? "", NAME) || vscode.l10n.t("Checkpoint {0}", `#${id}`);
 }
 
 /** The messages before the first checkpoint. */

@@ -23,6 +23,16 @@ afterEach(async () => {
 
 const WAIT = { timeout: 20_000, interval: 50 };
 
+test("a checkpoint that is written live gets its name from what follows it", async () => {
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "named", title: "Named" });
+  await open("Named");
+  await other.request("context/checkpoint", { sessionId: "named" });
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(["Checkpoint #0"]), WAIT);
+  await other.request("context/appendMessage", { sessionId: "named", message: { role: "user", content: "Round the shares, please" } });
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(["Round the shares…"]), WAIT);
+});
+
 test("what an agent in another process writes appears, and what is reverted here reaches it", async () => {
   other = await agent(running);
   await other.request("session/open", { sessionId: "shared", title: "Shared" });

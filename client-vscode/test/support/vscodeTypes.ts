@@ -73,6 +73,11 @@ export class MarkdownString {
     this.value += text;
     return this;
   }
+
+  appendCodeblock(text: string): this {
+    this.value += `\n\`\`\`\n${text}\n\`\`\`\n`;
+    return this;
+  }
 }
 
 export class TreeItem {

@@ -65,7 +65,8 @@ test("under a checkpoint stand the files that changed until the next one, and ar
   const { asked, session } = sessionOf({ ...LISTED, "files/diff": () => ({ changes: CHANGES }) });
   const { rows } = treeOf(session);
   const top = await rows();
-  expect(top[0]!.item.description).toContain("4 files changed");
+  expect(top[1]!.item.description).toContain("4 files");
+  expect(top[0]!.item.description).not.toContain("files"); // nothing is known of the newest until somebody looks
   const [changed] = await rows(top[1]!.node);
   expect(changed!.item).toMatchObject({ label: "Changed Files", description: "4", contextValue: "changedFiles" });
   expect(asked.some(({ method }) => method === "files/diff")).toBe(false);

@@ -59,7 +59,7 @@ test("those who look at the same time share one request", async () => {
 test("a span reaches from its checkpoint to the next newer one, the newest to the end", async () => {
   const server = new Server(3);
   const spans = await logOf(server).spans();
-  expect(spans.map(({ start, end, previous }) => [start, end, previous?.id])).toEqual([[4, 6, 1], [2, 4, 0], [0, 2, undefined]]);
+  expect(spans.map(({ start, end, next }) => [start, end, next?.id])).toEqual([[4, 6, undefined], [2, 4, 2], [0, 2, 1]]);
 });
 
 test("a checkpoint that is written while the first page is on its way is there once", async () => {

@@ -14,7 +14,7 @@ function treeOf(count: number) {
   });
   const more = { end: count * 2 };
   const log = new Log({ read: () => Promise.resolve({ checkpoints, messages: [] } as never), total: () => more.end });
-  const session = { id: "s", log, state: { pendingDMail: null as unknown } };
+  const session = { id: "s", log, state: { pendingDMail: null as unknown, context: { tokenCount: count * 100 } } };
   return { session, log, more, tree: new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true)) };
 }
 
@@ -28,6 +28,64 @@ test("rows that are as they were are the same ones, however many there are", asy
   expect(after).toHaveLength(2_001);
   // The one that was the newest has a next one now, but ends where it ended.
   expect(after.slice(1).every((node, index) => node === before[index])).toBe(true);
+  tree.dispose();
+});
+
+test("a row is named by what is told of its span, and only that row is another one then", async () => {
+  const { tree, log } = treeOf(3);
+  const before = await tree.getChildren();
+  log.add({ id: 3, uid: "c3", messageCount: 6, tokenCount: 300 });
+  tree.refresh();
+  const [unnamed] = await tree.getChildren();
+  expect(tree.getTreeItem(unnamed!).label).toBe("Checkpoint #3");
+  log.learn("c3", { summary: { kind: "calls", text: "pytest", calls: [{ name: "bash", argument: "cd /repo && pytest -q tests", failed: true }], errors: 1, messages: 2, tokens: 1_400 } });
+  tree.refresh();
+  const [named, ...rest] = await tree.getChildren();
+  expect(tree.getTreeItem(named!)).toMatchObject({ label: "pytest -q tests", iconPath: { id: "error" } });
+  expect(tree.getTreeItem(named!).description).toContain("+1.4K 1 failed");
+  expect(rest.every((node, index) => node === before[index])).toBe(true);
+  const again = await tree.getChildren();
+  expect(again[0]).toBe(named);
+  tree.dispose();
+});
+
+test("what a server of an earlier version does not notify of is taken from its state, for rows that have no name", async () => {
+  const { tree, log } = treeOf(1);
+  log.add({ id: 1, uid: "c1", messageCount: 2, tokenCount: 100 });
+  await tree.getChildren();
+  const told = (id: number, preview: string): Checkpoint => ({ id, uid: `c${id}`, messageCount: id * 2, tokenCount: 0, preview });
+  log.name([told(0, "another"), told(1, "what was written")]);
+  tree.refresh();
+  expect((await tree.getChildren()).map((node) => tree.getTreeItem(node).label)).toEqual(["what was written", "question 0"]);
+  log.reset();
+  expect((await log.spans()).map(({ checkpoint }) => checkpoint.preview)).toEqual(["question 0"]);
+  tree.dispose();
+});
+
+test("the growth shown is that of the messages which the row opens to", async () => {
+  const { tree, more, session } = treeOf(3);
+  more.end = 9;
+  session.state.context.tokenCount = 1_700;
+  const rows = (await tree.getChildren()).map((node) => tree.getTreeItem(node));
+  // The newest has what came after it, not what came before.
+  expect(rows.map(({ description }) => String(description).replace(/^\S+ /u, ""))).toEqual(["+1.5K", "+100", "+100"]);
+  expect(rows.map(({ accessibilityInformation }) => accessibilityInformation!.label)).toEqual([
+    "Checkpoint 2: question 2, +5 messages, +1.5K tokens",
+    "Checkpoint 1: question 1, +2 messages, +100 tokens",
+    "Checkpoint 0: question 0, +2 messages, +100 tokens",
+  ]);
+  tree.dispose();
+});
+
+test("the tooltip has the beginning of the text, the calls with how they ended, and the files that they name", async () => {
+  const { tree, log } = treeOf(1);
+  const calls = [{ name: "edit", argument: "src/a*b.py" }, { name: "bash", argument: "pytest", failed: true }];
+  log.learn("c0", { summary: { kind: "calls", text: "what was <b>said</b>", calls, moreCalls: 7, files: ["src/a*b.py"], errors: 1, messages: 2 } });
+  const [row] = await tree.getChildren();
+  const { value } = tree.getTreeItem(row!).tooltip as { value: string };
+  expect(value).toContain("```\nwhat was <b>said</b>\n```");
+  expect(value).toContain("- edit a\\*b\\.py\n- ✗ pytest\n- … 7 more");
+  expect(value).toContain("- src/a\\*b\\.py");
   tree.dispose();
 });
 

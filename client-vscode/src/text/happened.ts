@@ -1,0 +1,117 @@
+/** What happened in a span, in the words of a row: the side bar has room for about 20 characters and a few facts behind them. */
+
+import * as vscode from "vscode";
+import type { Checkpoint } from "timeleap-client";
+import { summaryOf, type SpanCall, type SpanSummary } from "../sessions/spanSummary.js";
+import { age, files, listed, messages, oneLine, short } from "./format.js";
+
+/** Characters of a row's name, and from where on a cut between two words is better than one within a word. */
+const ROW = 22;
+const ENOUGH = 12;
+/** Characters of a name in a question or a list. */
+const NAME = 50;
+
+/** Tools whose name says nothing beside the command that they are given. */
+const SHELLS = /^(?:local_)?(?:bash|sh|zsh|shell|powershell|terminal|run|exec|execute|command|cmd)(?:_(?:shell|terminal|bash|command|cmd|shell_command))?$/iu;
+
+/** What a command does only to get to its place, or to watch its end. */
+const PREAMBLE = /^(?:(?:cd|pushd)\s+(?:"[^"]*"|'[^']*'|\S+)\s*(?:&&|;)\s*|set\s+-\w+(?:\s+pipefail)?\s*(?:&&|;)\s*|(?:[A-Z_][A-Z0-9_]*=\S+\s+)+)+/u;
+
+/** The first words that fit, cut between two of them where that leaves enough. */
+export function firstWords(text: string, length = ROW): string {
+  const line = oneLine(text, length * 4);
+  if (line.length <= length) {
+    return line;
+  }
+  const cut = line.slice(0, length + 1);
+  const space = cut.lastIndexOf(" ");
+  const words = space >= Math.min(ENOUGH, length / 2) ? cut.slice(0, space) : cut.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/u, "");
+  return `${words.replace(/[\s,.;:–—-]+$/u, "")}…`;
+}
+
+/** The call that a row is named after: the first that failed, else the first. */
+function namingCall({ calls = [] }: SpanSummary): SpanCall | undefined {
+  return calls.find(({ failed }) => failed) ?? calls[0];
+}
+
+/** "pytest tests" for a shell's command, "edit bill.py" for a file, else the name with what it was given. */
+export function callInWords({ name, argument = "" }: SpanCall, length = ROW): string {
+  const given = oneLine(argument, 200);
+  if (given === "") {
+    return firstWords(name, length);
+  }
+  if (SHELLS.test(name)) {
+    return firstWords(given.replace(PREAMBLE, "") || given, length);
+  }
+  const path = /^[^\s]*[\\/]([^\\/\s]+)$/u.exec(given);
+  return firstWords(`${name} ${path?.[1] ?? given}`, length);
+}
+
+/** What a person calls it: its label, else what happened after it. */
+export function checkpointName(checkpoint: Checkpoint, length = NAME): string {
+  const { id, label, preview } = checkpoint;
+  const summary = summaryOf(checkpoint);
+  const said = summary ? happened(summary, length) : firstWords(preview ?? "", length);
+  return [firstWords(label ?? "", length), said].find((words) => words !== "") ?? vscode.l10n.t("Checkpoint {0}", `#${id}`);
+}
+
+/** The same in the room of a row. */
+export function rowName(checkpoint: Checkpoint): string {
+  return checkpointName(checkpoint, ROW);
+}
+
+function happened(summary: SpanSummary, length: number): string {
+  const call = summary.kind === "calls" ? namingCall(summary) : undefined;
+  if (call) {
+    return callInWords(call, length);
+  }
+  return summary.kind === "compacted" ? vscode.l10n.t("Compacted") : firstWords(summary.text, length);
+}
+
+/** What the span came to. */
+export interface Growth {
+  readonly messages: number;
+  /** Undefined: not known. */
+  readonly tokens: number | undefined;
+}
+
+/** "2m +1.4K 1 failed": how long ago, what it took, and what went wrong. */
+export function rowFacts({ createdAt }: Checkpoint, { messages: count, tokens }: Growth, errors: number, changed = 0, now = Date.now()): string {
+  const grown = tokens === undefined || tokens === 0 ? (count === 0 ? "" : `+${messages(count)}`) : signed(tokens);
+  return [createdAt === undefined ? "" : age(createdAt, now), grown, failures(errors), changed === 0 ? "" : files(changed)].filter(Boolean).join(" ");
+}
+
+/** The same for ears and tooltips, in full words. */
+export function grownInWords({ messages: count, tokens }: Growth): string {
+  return listed([count === 0 ? "" : `+${messages(count)}`, tokens === undefined || tokens === 0 ? "" : vscode.l10n.t("{0} tokens", signed(tokens))]);
+}
+
+export function failures(errors: number): string {
+  return errors === 0 ? "" : vscode.l10n.t("{0} failed", errors);
+}
+
+function signed(tokens: number): string {
+  return `${tokens > 0 ? "+" : "−"}${short(Math.abs(tokens))}`;
+}
+
+/** How a row looks for what happened; what failed is seen by its form, too, not by colour alone. */
+export function happenedIcon(checkpoint: Checkpoint): { readonly icon: string; readonly color?: string } {
+  const summary = summaryOf(checkpoint);
+  const failed = (summary?.errors ?? 0) > 0;
+  const icon = isDMailLabel(checkpoint.label) ? "mail-read" : checkpoint.label === undefined ? (failed ? "error" : KIND_ICONS[summary?.kind ?? "empty"]) : "bookmark";
+  return failed ? { icon, color: "list.errorForeground" } : { icon };
+}
+
+const KIND_ICONS: Readonly<Record<SpanSummary["kind"], string>> = {
+  prompt: "account",
+  calls: "tools",
+  text: "sparkle",
+  compacted: "fold",
+  dmail: "mail-read",
+  empty: "circle-outline",
+};
+
+/** How the server labels the checkpoint before a note that has arrived. */
+function isDMailLabel(label: string | undefined): boolean {
+  return label !== undefined && /^D-Mail( from .+)?$/u.test(label);
+}
