@@ -74,6 +74,13 @@ class Server(Child):
         """The descriptor that replies come from."""
         return self._from
 
+    def wait_until_freed(self) -> None:
+        """Wait until the process has closed the logs that have no name any more: it does that behind its replies, and it
+        is not to slow the case that comes next."""
+        held = Path(f"/proc/{self.pid}/fd")
+        while held.exists() and any(map(_is_nameless_log, held.iterdir())):
+            time.sleep(0.01)
+
     def open(self, log: Path) -> dict[str, Any]:
         """Open the session that a log belongs to, wherever it lies, to write; returns its state."""
         state: dict[str, Any] = self.request("session/open", {"path": str(log.parent), "access": "write"})
@@ -181,6 +188,14 @@ class Server(Child):
             at = stop
         self._rest = data[at:]
         return bodies
+
+
+def _is_nameless_log(descriptor: Path) -> bool:
+    try:
+        there = descriptor.stat()
+    except OSError:  # closed meanwhile
+        return False
+    return there.st_nlink == 0 and there.st_size > 0
 
 
 def first_open(home: Path, params: dict[str, Any], idle: float = 0) -> float:

@@ -12,6 +12,7 @@ record all of it in one place, and the platforms' differences stay in one place.
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import secrets
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -51,6 +52,7 @@ _COMMON: Final = (
     | getattr(os, "O_NOINHERIT", 0)
 )
 _BLOCK: Final = 1 << 20
+_LARGE: Final = 8 << 20
 _NO_KERNEL_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
 _seek_lock: Final = threading.Lock()
 
@@ -214,7 +216,9 @@ class OpenFile:
             self.close()
 
     def __del__(self) -> None:
-        self.close()
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            _close_apart(fd)
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -292,6 +296,17 @@ def _append_all(fd: int, data: Buffer) -> int:
         while view:
             view = view[os.write(fd, view) :]
     return os.lseek(fd, 0, os.SEEK_CUR)
+
+
+def _close_apart(fd: int) -> None:
+    """Close a descriptor that nobody refers to any more. The last one of a large file without a name frees all its
+    blocks, for which nobody is to wait, least of all the event loop: it is closed in a thread."""
+    with suppress(OSError, RuntimeError):  # at the end of the process no thread can be started
+        there = os.fstat(fd)
+        if there.st_nlink == 0 and there.st_size > _LARGE:
+            _thread.start_new_thread(os.close, (fd,))  # a Thread takes a lock, which may be held where objects go
+            return
+    os.close(fd)
 
 
 class _Access:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
+from threading import get_ident
 
 import pytest
 from tests.crash.storage.faults import FaultyOs, faults
@@ -303,3 +305,27 @@ def test_a_lock_that_cannot_be_taken_leaks_nothing(tmp_path: Path, first: int) -
     if taken:
         lock.release()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(("size", "named"), [(9 << 20, False), (9 << 20, True), (1 << 20, False)])
+def test_a_large_file_without_a_name_is_closed_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, named: bool
+) -> None:
+    close, closed = os.close, SimpleQueue[tuple[int, int]]()
+    file = OpenFile(tmp_path / "log", writable=True, create=True)
+    fd = file._fd
+    file.truncate(size)
+    if not named:
+        durable.remove_file(file.path)
+
+    def told(which: int) -> None:
+        close(which)
+        closed.put((which, get_ident()))
+
+    monkeypatch.setattr(os, "close", told)
+    del file
+    while (found := closed.get(timeout=60))[0] != fd:
+        pass
+    assert (found[1] != get_ident()) == (size > 8 << 20 and not named)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
