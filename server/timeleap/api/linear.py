@@ -28,11 +28,9 @@ class LinearStorage(Protocol):
 
     async def append_message(self, message: Message) -> None:
         """Keep one more message."""
-        ...
 
     async def mark_token_count(self, token_count: int) -> None:
         """Keep the token count of the messages so far."""
-        ...
 
 
 class LinearContext:

@@ -219,6 +219,8 @@ async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descript
 
     gc.freeze()  # what was imported is never looked through again
     gc.enable()
+    # glibc keeps twice the largest block that was freed: else each page of a megabyte costs a thousand page faults.
+    bytes(4 << 20)
     log.info("serving, process %d", os.getpid())
     with _signals(stop):
         transport.start()

@@ -153,7 +153,7 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: boo
     first = span.stop - wanted if span.newest_first else span.start
     lines = _lines(reader, first, first + wanted, max_bytes, last=span.newest_first)
     messages = lines.kinds.translate(_IS_MESSAGE)
-    bodies = list(compress(lines.bodies, messages))
+    bodies = [line.removesuffix(b"\n") for line in compress(lines.lines, messages)]
     marked = bytes(compress(lines.flags.translate(_IS_MARKED), messages))
     indexes = range(lines.messages, lines.messages + len(bodies))
     if span.newest_first:
@@ -179,7 +179,7 @@ def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> 
     start = max(span.start, span.stop - limit) if span.newest_first else span.start
     lines = _fitted(reader, start, min(start + limit, span.stop), max_bytes, last=span.newest_first)
     entries = [_entry(row) for row in lines.rows() if row.kind in (RecordKind.MESSAGE, RecordKind.FOREIGN)]
-    after = lines.first + len(lines.bodies)
+    after = lines.first + len(lines.lines)
     left = replace(span, stop=lines.first) if span.newest_first else replace(span, start=after)
     return msgspec.Raw(b"[%b]" % b",".join(entries[::-1] if span.newest_first else entries)), left
 

@@ -137,13 +137,11 @@ def copy_bytes(source: int, sink: int, offset: int, at: int, size: int) -> None:
             if error.errno not in _NO_KERNEL_COPY:
                 raise
     while size:
-        view = memoryview(pread(source, min(size, _BLOCK), offset))
-        if not view:
+        data = pread(source, min(size, _BLOCK), offset)
+        if not data:
             raise OSError(errno.EIO, "the file is shorter than it was")
-        offset, size = offset + len(view), size - len(view)
-        while view:
-            done = pwrite(sink, view, at)
-            view, at = view[done:], at + done
+        _pwrite_all(sink, data, at)
+        offset, at, size = offset + len(data), at + len(data), size - len(data)
 
 
 # Files
@@ -228,14 +226,9 @@ class OpenFile:
     def pread(self, offset: int, size: int) -> bytes:
         with _Access(self) as fd:
             data = pread(fd, size, offset)
-            if len(data) == size or not data:
-                return data
-            parts = [data]
-            got = len(data)
-            while got < size and (data := pread(fd, size - got, offset + got)):
-                parts.append(data)
-                got += len(data)
-            return b"".join(parts)
+            while 0 < len(data) < size and (more := pread(fd, size - len(data), offset + len(data))):
+                data += more
+            return data
 
     def pwrite(self, data: Buffer, offset: int) -> None:
         if self._fd >= 0:
@@ -299,8 +292,7 @@ def _append_all(fd: int, data: Buffer) -> int:
 
 
 def _close_apart(fd: int) -> None:
-    """Close a descriptor that nobody refers to any more. The last one of a large file without a name frees all its
-    blocks, for which nobody is to wait, least of all the event loop: it is closed in a thread."""
+    """Close a descriptor; in a thread where that frees the blocks of a large file, for which nobody is to wait."""
     with suppress(OSError, RuntimeError):  # at the end of the process no thread can be started
         there = os.fstat(fd)
         if there.st_nlink == 0 and there.st_size > _LARGE:
@@ -464,10 +456,8 @@ def link_exclusive(source: Path, target: Path) -> bool:
 
 def remove_file(path: Path) -> None:
     """Take a name away; a no-op if there is none."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 def atomic_write(path: Path, data: Buffer, *, durable: bool = True) -> None:

@@ -121,14 +121,14 @@ class LogLines(NamedTuple):
 
     Attributes:
         first: The number of the first.
-        bodies: The text of each, as `read` gives it.
+        lines: The text of each, with its line feed if it has one.
         messages: How many messages there are before them.
         kinds, flags: A `RecordKind` and the `RecordFlag`s up to LENIENT for each.
         data: All of them as they are in the file.
     """
 
     first: int
-    bodies: list[bytes]
+    lines: list[bytes]
     messages: int = 0
     kinds: bytes = b""
     flags: bytes = b""
@@ -139,7 +139,8 @@ class LogLines(NamedTuple):
         index = self.messages
         for at, number in enumerate(self.kinds):
             if kind is None or number == kind:
-                yield Row(self.first + at, RecordKind(number), self.flags[at], index, self.bodies[at])
+                body = self.lines[at].removesuffix(b"\n")
+                yield Row(self.first + at, RecordKind(number), self.flags[at], index, body)
             index += number == RecordKind.MESSAGE
 
 
@@ -307,16 +308,16 @@ class LogReader(ABC):
 
     @abstractmethod
     def lines(self, start: int, stop: int) -> LogLines:
-        """The lines `[start, stop)` without line feeds, verified against their checksums; strict JSON where they are no
-        damaged lines. Raises CorruptedError: the bytes are not those that were written."""
+        """The lines `[start, stop)`, verified against their checksums; strict JSON where they are no damaged lines. Raises
+        CorruptedError: the bytes are not those that were written."""
 
     def rows(self, start: int, stop: int) -> list[Row]:
         """The same, one by one."""
         return list(self.lines(start, stop).rows())
 
     def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of the same."""
-        return self.lines(start, stop).bodies
+        """The bytes of the same, without line feeds."""
+        return [line.removesuffix(b"\n") for line in self.lines(start, stop).lines]
 
     @abstractmethod
     def line_of_message(self, index: int) -> int:
@@ -585,16 +586,12 @@ class Notes(Protocol):
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """The facts known about a timeline, or None."""
-        ...
 
     def refresh(self) -> None:
         """Look again at the next use: somebody else may have written."""
-        ...
 
     def bump_epoch(self) -> None:
         """Count `epoch` up, durably."""
-        ...
 
     def remember(self, *, rotation: int) -> None:
         """Keep the highest timeline number used up to now, durably before returning."""
-        ...

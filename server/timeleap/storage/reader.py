@@ -153,13 +153,12 @@ class StoredLog(LogReader):
         written = BytesIO(data).readlines()
         # Few steps of the interpreter for each line: a page of a thousand messages is made here.
         words = memoryview(raw).cast("I")  # where the machine is not little-endian nothing matches: the other way
-        if words[2::_WORDS].tolist() != [*map(len, written)] or words[3::_WORDS].tolist() != [*map(crc32, written)]:
+        if words[3::_WORDS].tolist() != [*map(crc32, written)]:
             written = self._cut_out(data, raw, start, base)
-        bodies = [line.removesuffix(b"\n") for line in written]
         kinds, flags = raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE].translate(_OWN_FLAGS)
-        self._make_strict(bodies, kinds, flags, start)
+        self._make_strict(written, kinds, flags, start)
         before = first.state.messages - (first.kind == RecordKind.MESSAGE)
-        return LogLines(start, bodies, before, kinds, flags, data)
+        return LogLines(start, written, before, kinds, flags, data)
 
     def _cut_out(self, data: bytes, raw: bytes, line: int, base: int) -> list[bytes]:
         """The lines whose entries are `raw`, where these say they are in `data`, that begins at the byte `base`.
@@ -173,20 +172,20 @@ class StoredLog(LogReader):
                 raise self._not_what_was_written(number, offset)
         return found
 
-    def _make_strict(self, bodies: list[bytes], kinds: bytes, flags: bytes, start: int) -> None:
+    def _make_strict(self, lines: list[bytes], kinds: bytes, flags: bytes, start: int) -> None:
         """Make lines that strict parsers would refuse such that they can be spliced into a reply. What was never parsed
         is, once."""
         doubtful = flags.translate(_DOUBTFUL)
         if 1 not in doubtful:
             return
-        doubtful = _only(doubtful, self.store.found_strict(start, start + len(bodies)), False)
+        doubtful = _only(doubtful, self.store.found_strict(start, start + len(lines)), False)
         at = doubtful.find(1)
         while at >= 0:
-            record = classify(bodies[at])
+            record = classify(lines[at])
             if record.kind == RecordKind.DAMAGED and kinds[at] != RecordKind.DAMAGED:
                 raise self._not_what_was_written(start + at, self.store.entry(start + at).offset)
             if record.flags & RecordFlag.LENIENT:
-                bodies[at] = strict_json(bodies[at])
+                lines[at] = strict_json(lines[at])
                 doubtful = doubtful[:at] + b"\0" + doubtful[at + 1 :]
             at = doubtful.find(1, at + 1)
         self.store.note_strict(start, doubtful)
