@@ -16,6 +16,7 @@ from timeleap_protocol.shapes import (
     PendingDMail,
     Quarantined,
     Removed,
+    SpanSummary,
     Subagent,
 )
 
@@ -39,12 +40,21 @@ class _Rewrite(_Change):
     """After it."""
 
 
+class ChangedSpan(Shape):
+    """What happened since the newest checkpoint, up to now."""
+
+    checkpoint_uid: str
+    summary: SpanSummary
+
+
 class MessagesAppended(_Change):
     """Messages came."""
 
     kind: Literal["messagesAppended"]
     first_index: Count
     count: Count
+    span: Opt[ChangedSpan] = None
+    """The span they are in; absent where there is no checkpoint before them."""
 
 
 class CheckpointCreated(_Change):
@@ -122,6 +132,8 @@ class TokenCountUpdated(_Change):
 
     kind: Literal["tokenCountUpdated"]
     token_count: Count
+    span: Opt[ChangedSpan] = None
+    """The span whose growth it tells; absent where there is no checkpoint before it."""
 
 
 class SystemPromptSet(_Change):

@@ -58,6 +58,42 @@ class FilesState(Shape):
     """Why no snapshot can be taken at present."""
 
 
+SummaryKind = Literal["prompt", "calls", "text", "compacted", "dmail", "empty"]
+
+
+class SummaryCall(Shape):
+    """A tool call, in short."""
+
+    name: str
+    argument: Opt[str] = None
+    """The telling one of its arguments: a path, a command, a query; at most 200 characters, on one line."""
+    failed: Opt[bool] = None
+    """Present, and true, where its result says so."""
+
+
+class SpanSummary(Shape):
+    """What happened between a checkpoint and the next one, or the end. Of a very long span only the beginning is read:
+    `messages` and `tokens` are of all of it."""
+
+    kind: SummaryKind
+    """`prompt`: a person said something; `calls`: tools were called; `text`: the agent said something; `compacted`: it
+    begins with the summary of a compaction; `dmail`: with a note of a later self, or of another session; `empty`:
+    nothing was said."""
+    text: Annotated[str, Field(max_length=200)]
+    """In words, on one line, without marks of Markdown: the prompt or the note; else the calls; else the text."""
+    calls: Opt[Annotated[list[SummaryCall], Field(max_length=20)]] = None
+    """The first 20; absent where there are none."""
+    more_calls: Opt[Count] = None
+    """How many there are beside them."""
+    files: Opt[Annotated[list[str], Field(max_length=20)]] = None
+    """The first 20 paths that calls were given, each once."""
+    errors: Opt[Count] = None
+    """Results that say that their call failed; absent where there are none."""
+    messages: Count
+    tokens: Opt[Int] = None
+    """By how much the token count grew; absent where none was reported in it."""
+
+
 class Checkpoint(Shape):
     """A named point of the log that can be reverted to."""
 
@@ -76,6 +112,8 @@ class Checkpoint(Shape):
     """The first 120 characters of the message that follows."""
     files: Opt[CheckpointFiles] = None
     """The files at it; absent where none were looked at."""
+    summary: Opt[SpanSummary] = None
+    """What happened after it, in `context/listCheckpoints`, in a `ContextSummary` and in notifications."""
 
 
 class Timeline(Shape):

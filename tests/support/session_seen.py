@@ -79,7 +79,8 @@ def seen(session: Session) -> Json:
         "log": [[json.dumps(one["record"], ensure_ascii=False), one["uid"], one["label"]] for one in log_of(engine)],
         "history": [_text(row.body) for row in rows if row.kind is RecordKind.MESSAGE],
         "checkpoints": [
-            {name: value for name, value in asdict(one).items() if name != "created_at"} for one in checkpoints
+            {name: value for name, value in asdict(one).items() if name not in ("created_at", "summary")}
+            for one in checkpoints
         ],
         "usage": [[one.state.messages, one.value] for one in usage],
         "counts": [

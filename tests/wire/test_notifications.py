@@ -20,6 +20,12 @@ def told(session: Session, method: str, **params: object) -> tuple[Message, list
     return result, pending.heard()
 
 
+def newest_span(session: Session) -> Message:
+    """What happened since the newest checkpoint, as the list of checkpoints says it."""
+    newest = session.call("context/listCheckpoints", limit=1)["checkpoints"][0]
+    return {"checkpointUid": newest["uid"], "summary": newest["summary"]}
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_every_change_is_told_before_its_reply_with_its_head_and_cause(
     server: Server, session: Session, operation: Operation
@@ -57,14 +63,29 @@ def test_the_members_of_each_kind(session: Session) -> None:
 
     result, heard = params("context/appendMessage", messages=[user("a"), assistant("b")])
     assert heard == [
-        {**common, "head": result["head"], "kind": "messagesAppended", "firstIndex": result["firstIndex"], "count": 2}
+        {
+            **common,
+            "head": result["head"],
+            "kind": "messagesAppended",
+            "firstIndex": result["firstIndex"],
+            "count": 2,
+            "span": newest_span(session),
+        }
     ]
     result, heard = params("context/checkpoint", label="L")
     assert heard == [
         {**common, "head": result["head"], "kind": "checkpointCreated", "checkpoint": result["checkpoint"]}
     ]
     result, heard = params("context/updateTokenCount", tokenCount=5)
-    assert heard == [{**common, "head": result["head"], "kind": "tokenCountUpdated", "tokenCount": 5}]
+    assert heard == [
+        {
+            **common,
+            "head": result["head"],
+            "kind": "tokenCountUpdated",
+            "tokenCount": 5,
+            "span": newest_span(session),
+        }
+    ]
     result, heard = params("context/setSystemPrompt", systemPrompt="x")
     assert heard == [{**common, "head": result["head"], "kind": "systemPromptSet"}]
     uid = session.get_state()["context"]["checkpoints"][1]["uid"]

@@ -29,8 +29,7 @@ from timeleap.sessions.logs import (
     state_after_lines,
     stretch,
 )
-from timeleap.sessions.past import find_line
-from timeleap.sessions.past import list_checkpoints as list_checkpoints_of
+from timeleap.sessions.past import find_line, told_checkpoints
 from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 
@@ -196,7 +195,7 @@ def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call
         left = CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
     count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
     start = left.total - left.done - 1 if left.newest_first else left.done
-    found = list_checkpoints_of(reader, start, count, left.newest_first)
+    found = told_checkpoints(reader, start, count, left.newest_first)
     left = replace(left, done=left.done + count)
     cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
     return {"checkpoints": [checkpoint.wire() for checkpoint in found], **shapes.set_members(nextCursor=cursor)}

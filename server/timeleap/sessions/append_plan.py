@@ -23,6 +23,7 @@ from timeleap.storage.record import (
     usage_record,
     with_member,
 )
+from timeleap.summaries.plain_text import DMAIL, NOTE, NOTE_FOLLOWS
 
 Json = dict[str, Any]
 Marks = Mapping[str, str | int]
@@ -33,21 +34,21 @@ DMAIL_LABEL: Final = "D-Mail"
 """What the checkpoint before a D-Mail is called."""
 
 _FRAME = (
-    "A D-Mail has arrived: your later self went back to this point of the session to leave you the note below. "
+    f"{DMAIL}: your later self went back to this point of the session to leave you the note below. "
     "What it did before it turned back is not part of this conversation any more, but its effects may still be there: "
     "files may have been changed and commands may have been run. Read the note, check what already exists, and go on "
-    "with what it tells you. Do not speak of the note to the user.\n\nThe note:\n\n"
+    f"with what it tells you. Do not speak of the note to the user.\n\n{NOTE_FOLLOWS}"
 )
 
 _FRAME_FROM = (
-    "A D-Mail has arrived: another session, {sender}, had this one go back to this point to leave you the note below. "
+    f"{DMAIL}: another session, {{sender}}, had this one go back to this point to leave you the note below. "
     "What you did after this point is not part of this conversation any more, but its effects may still be there: files "
     "may have been changed and commands may have been run. The note does not come from the user. Read it, check what "
-    "already exists, and go on with what it tells you.\n\nThe note:\n\n"
+    f"already exists, and go on with what it tells you.\n\n{NOTE_FOLLOWS}"
 )
 _NOTE_FROM = (
-    "A note has arrived from another session, {sender}: an agent that works for you or beside you has news. "
-    "It does not come from the user. Read it, check what it says where that matters, and go on.\n\nThe note:\n\n"
+    f"{NOTE}, {{sender}}: an agent that works for you or beside you has news. "
+    f"It does not come from the user. Read it, check what it says where that matters, and go on.\n\n{NOTE_FOLLOWS}"
 )
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024

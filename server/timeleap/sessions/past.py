@@ -41,6 +41,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
 )
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
+from timeleap.summaries.log_spans import summaries
 
 SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120
@@ -102,6 +103,21 @@ def list_checkpoints(
     return [read_checkpoint(reader, reader.line_of_checkpoint(ordinal), messages) for ordinal in ordinals]
 
 
+def told_checkpoints(reader: LogReader, start: int, count: int, newest_first: bool) -> list[Checkpoint]:
+    """The same, each with what happened after it."""
+    found = list_checkpoints(reader, start, count, newest_first)
+    if not found:
+        return []
+    first = min(start, reader.state.checkpoints - 1) - len(found) + 1 if newest_first else max(0, start)
+    spans = summaries(reader, first, len(found))
+    return told(found, spans[::-1] if newest_first else spans)
+
+
+def told(checkpoints: Sequence[Checkpoint], spans: Sequence[Json]) -> list[Checkpoint]:
+    """Checkpoints, each with what happened after it."""
+    return [replace(checkpoint, summary=span) for checkpoint, span in zip(checkpoints, spans, strict=True)]
+
+
 def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str | None) -> int:
     """The line of the first checkpoint with that id, or of the one with that uid; raises CheckpointNotFoundError."""
     data: Json
@@ -128,18 +144,19 @@ def _line_of_uid(reader: LogReader, uid: str) -> int | None:
         return None
     # The uid tells the id, and in a regular log there is one record of each id.
     line = reader.find_checkpoint(int(match[1]))
-    if line is not None and _uid_at(reader, line) == uid:
+    if line is not None and uid_at(reader, line) == uid:
         return line
     if reader.state.regular:
         return None
     for ordinal in range(reader.state.checkpoints - 1, -1, -1):
         line = reader.line_of_checkpoint(ordinal)
-        if _uid_at(reader, line) == uid:
+        if uid_at(reader, line) == uid:
             return line
     return None
 
 
-def _uid_at(reader: LogReader, line: int) -> str | None:
+def uid_at(reader: LogReader, line: int) -> str | None:
+    """The uid of the checkpoint whose record stands at `line`; None where that is damaged."""
     try:
         return _marks(reader, line)[0]
     except CorruptedError:
@@ -204,7 +221,8 @@ def summarize(
     listed = list_checkpoints(
         reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
     )
-    checkpoints = (*_followed(listed, state.messages, records), *made)
+    spans = summaries(reader, state.checkpoints - from_reader, from_reader, state, records)
+    checkpoints = tuple(told([*_followed(listed, state.messages, records), *made], spans))
     return Summary(
         message_count=end.messages,
         token_count=end.token_count,

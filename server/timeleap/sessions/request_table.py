@@ -38,6 +38,7 @@ from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
+from timeleap.summaries.log_spans import with_spans, without_spans
 
 Json = dict[str, Any]
 
@@ -116,7 +117,8 @@ class Transaction:
         (None: a repeat does not tell it again); none where the request carries no id."""
         self.result = result
         self.events = list(told or ())
-        known = self._known(result=result, before=self.before, told=None if told is None else _stored(told, result))
+        kept = without_spans(result)
+        known = self._known(result=kept, before=self.before, told=None if told is None else _stored(told, kept))
         if known is None:
             return []
         self._response = fitted(known)
@@ -279,7 +281,7 @@ class RequestTable:
             result[name] = {**members_of(now.get(name)), **members_of(result.get(name))}
         if result.get("head") == "":
             result["head"] = NO_HEAD
-        return result
+        return with_spans(self._engine, result)
 
     def _effect(self, known: StoredResponse) -> Effect:
         """A known request, with the notifications of it to be sent again."""
@@ -454,8 +456,9 @@ def _stored(events: Sequence[Event], result: Mapping[str, Any]) -> list[Told] | 
     """The stored form of the notifications of a change whose result is `result`; None if one of them is too large."""
     found: list[Told] = []
     for event in events:
-        same = [name for name, value in event.members.items() if name in result and result[name] == value]
-        rest = {name: value for name, value in event.members.items() if name not in same}
+        members = without_spans(event.members)
+        same = [name for name, value in members.items() if name in result and result[name] == value]
+        rest = {name: value for name, value in members.items() if name not in same}
         if len(json.dumps(rest)) > LARGE_TOLD:
             return None
         found.append((event.method, event.kind, rest, same))

@@ -134,8 +134,8 @@ class Session:
     def checkpoints(
         self, reader: LogReader, start_ordinal: int, count: int, newest_first: bool = False
     ) -> list[Checkpoint]:
-        """Up to `count` checkpoints of the live log or of a timeline (see `past.list_checkpoints`)."""
-        return past.list_checkpoints(reader, start_ordinal, count, newest_first)
+        """Up to `count` checkpoints of the live log or of a timeline (see `past.told_checkpoints`)."""
+        return past.told_checkpoints(reader, start_ordinal, count, newest_first)
 
     def find_checkpoint(self, *, id: int | None = None, uid: str | None = None) -> Checkpoint:  # noqa: A002
         """The first checkpoint with that id, or the one with that uid.

@@ -95,6 +95,9 @@ class Listeners:
     def __init__(self) -> None:
         self._callbacks: list[Callable[[Event], None]] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
     def add(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Tell `callback` from now on; returns what ends that."""
         self._callbacks.append(callback)
@@ -130,6 +133,7 @@ class Checkpoint(Struct, frozen=True):
     token_count: int  # at it, without pending
     preview: str | None  # the first 120 characters of the next message's text
     files: Json | None = None  # `CheckpointFiles` of the contract: the snapshot of the files, or why there is none
+    summary: Json | None = None  # `SpanSummary` of the contract: what happened after it, where that was looked at
 
     @property
     def snapshot(self) -> str | None:
@@ -145,7 +149,7 @@ class Checkpoint(Struct, frozen=True):
             **set_members(label=self.label, createdAt=self.created_at),
             "messageCount": self.message_count,
             "tokenCount": self.token_count,
-            **set_members(preview=self.preview, files=self.files),
+            **set_members(preview=self.preview, files=self.files, summary=self.summary),
         }
 
 
@@ -216,16 +220,24 @@ class Retention(Struct, frozen=True):
 
 
 def appended_events(
-    head: str, made: Sequence[Checkpoint], told: tuple[str, Json] | None, messages: tuple[int, int], cause: Cause
+    head: str,
+    made: Sequence[Checkpoint],
+    told: tuple[str, Json] | None,
+    messages: tuple[int, int],
+    cause: Cause,
+    *,
+    span: Json | None = None,
 ) -> list[Event]:
-    """What listeners are told of an append that made checkpoints; `messages` were in the log before and after it."""
-    before, after = messages
+    """What listeners are told of an append that made checkpoints; `messages` were in the log before and after it, `span`
+    is `ChangedSpan` of the contract."""
+    (before, after), changed = messages, set_members(span=span)
     found = [Event("checkpointCreated", head, {"checkpoint": made.wire()}, CONTEXT, cause) for made in made]
     if told is not None:
         kind, members = told
-        found.append(Event(kind, head, members, CONTEXT, cause))
+        found.append(Event(kind, head, {**members, **changed} if members else members, CONTEXT, cause))
     if after > before or not found:  # opaque records alone change the head, too
-        found.append(Event("messagesAppended", head, {"firstIndex": before, "count": after - before}, CONTEXT, cause))
+        members = {"firstIndex": before, "count": after - before, **changed}
+        found.append(Event("messagesAppended", head, members, CONTEXT, cause))
     return found
 
 

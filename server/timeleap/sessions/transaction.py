@@ -9,6 +9,7 @@ that has begun is finished; the engine sees to that. A dry run is the plan of a 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -36,6 +37,7 @@ from timeleap.sessions.shapes import (
     WARNING,
     Access,
     Cause,
+    Checkpoint,
     Event,
     Listeners,
     Mutation,
@@ -47,8 +49,10 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.warnings import SMALL, line_problems
 from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
 from timeleap.storage.durable import set_change_time_apart
-from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
+from timeleap.storage.engine import Appended, LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
+from timeleap.summaries.log_spans import NewestSpan
 
+_log = logging.getLogger(__name__)
 MAX_NOTICES = 100
 CLOCK_LOOKS, CLOCK_STEP = 25, 0.001
 """How often to look at a file system's clock that has not gone on, and the seconds between; those of ext4 and NTFS tick
@@ -119,7 +123,8 @@ class SessionTransactions:
         self.shapes = services.shapes
         self._services = services
         self.fork_points = partial(services.fork_points, session_id)
-        listeners = Listeners()
+        self._listeners = listeners = Listeners()
+        self._newest = NewestSpan()
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
         self.closed = self.deleted = False
@@ -209,7 +214,8 @@ class SessionTransactions:
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
             transaction.result = {"head": done.head, **result}
             counts = before.messages, after.messages
-            told = shapes.appended_events(done.head, planned.made, planned.told, counts, request.cause)
+            made, span = _spans(self.engine, self._newest, done, planned) if self._listeners else (planned.made, None)
+            told = shapes.appended_events(done.head, made, planned.told, counts, request.cause, span=span)
             transaction.appended(done.head, before.lines)
             self.emit(*told)
             if files.appended is not None:
@@ -539,6 +545,24 @@ class SessionTransactions:
         self._stop_watching()
         if self.access == "owner":
             await self.at_turn(lambda: None)
+
+
+def _spans(
+    engine: LogEngine, newest: NewestSpan, done: Appended, planned: AppendPlan
+) -> tuple[Sequence[Checkpoint], Json | None]:
+    """The checkpoints of an append and the newest span (`ChangedSpan` of the contract), with what happened in them."""
+    try:
+        spans = newest.appended(engine, done.before, done.after, planned.records)
+        if spans is None:
+            return planned.made, None
+        # The checkpoint that was asked for is told as it is answered; what follows it tells of itself.
+        made = past.told(planned.made, spans.made) if planned.result is None else planned.made
+        uid = made[-1].uid if made else past.uid_at(engine, spans.line)
+    except Exception:
+        # What is written is written: that it cannot be told in short must not make it look undone.
+        _log.exception("no summary of the newest span")
+        return planned.made, None
+    return made, {"checkpointUid": uid, "summary": spans.newest}
 
 
 class _NothingDoneError(Exception):

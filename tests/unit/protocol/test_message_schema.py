@@ -81,6 +81,7 @@ def test_of_some_methods_there_are_their_messages_and_what_these_need():
         *("ContextCheckpointRequest", "ContextCheckpointResponse", "SessionWarningNotification"),
         *("ErrorResponse", "UnreadableResponse", "ErrorObject", "ErrorData", "FieldError", "Owner"),
         *("CheckpointParams", "CheckpointResult", "Checkpoint", "CheckpointFiles", "FilesProblem", "SessionWarning"),
+        *("SpanSummary", "SummaryCall"),
     }
     validator = Draft202012Validator(part)
     good = {"jsonrpc": "2.0", "id": 1, "method": "context/checkpoint", "params": {"sessionId": "a"}}

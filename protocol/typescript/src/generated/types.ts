@@ -425,6 +425,12 @@ export interface Cause {
   client?: string;
 }
 
+/** What happened since the newest checkpoint, up to now. */
+export interface ChangedSpan {
+  checkpointUid: string;
+  summary: SpanSummary;
+}
+
 /** A named point of the log that can be reverted to. */
 export interface Checkpoint {
   /** Counts up by one; starts again lower after a revert. */
@@ -442,6 +448,8 @@ export interface Checkpoint {
   preview?: string;
   /** The files at it; absent where none were looked at. */
   files?: CheckpointFiles;
+  /** What happened after it, in `context/listCheckpoints`, in a `ContextSummary` and in notifications. */
+  summary?: SpanSummary;
 }
 
 /** A checkpoint was written. */
@@ -1553,6 +1561,8 @@ export interface MessagesAppended {
   kind: "messagesAppended";
   firstIndex: number;
   count: number;
+  /** The span they are in; absent where there is no checkpoint before them. */
+  span?: ChangedSpan;
 }
 
 /** What a method takes. */
@@ -2946,6 +2956,25 @@ export interface SourceFilter {
   key?: string;
 }
 
+/** What happened between a checkpoint and the next one, or the end. Of a very long span only the beginning is read: `messages` and `tokens` are of all of it. */
+export interface SpanSummary {
+  /** `prompt`: a person said something; `calls`: tools were called; `text`: the agent said something; `compacted`: it begins with the summary of a compaction; `dmail`: with a note of a later self, or of another session; `empty`: nothing was said. */
+  kind: "prompt" | "calls" | "text" | "compacted" | "dmail" | "empty";
+  /** In words, on one line, without marks of Markdown: the prompt or the note; else the calls; else the text. */
+  text: string;
+  /** The first 20; absent where there are none. */
+  calls?: SummaryCall[];
+  /** How many there are beside them. */
+  moreCalls?: number;
+  /** The first 20 paths that calls were given, each once. */
+  files?: string[];
+  /** Results that say that their call failed; absent where there are none. */
+  errors?: number;
+  messages: number;
+  /** By how much the token count grew; absent where none was reported in it. */
+  tokens?: number;
+}
+
 /** Something worth knowing that stops nothing. Members beyond these depend on the kind. */
 export interface StateWarning {
   kind: string;
@@ -3026,6 +3055,15 @@ export interface SummarizerOptions {
   timeout?: number;
 }
 
+/** A tool call, in short. */
+export interface SummaryCall {
+  name: string;
+  /** The telling one of its arguments: a path, a command, a query; at most 200 characters, on one line. */
+  argument?: string;
+  /** Present, and true, where its result says so. */
+  failed?: boolean;
+}
+
 /** Another system prompt is in force. */
 export interface SystemPromptSet {
   sessionId: string;
@@ -3095,6 +3133,8 @@ export interface TokenCountUpdated {
   cause: Cause;
   kind: "tokenCountUpdated";
   tokenCount: number;
+  /** The span whose growth it tells; absent where there is no checkpoint before it. */
+  span?: ChangedSpan;
 }
 
 /** One call a model asks for. */

@@ -11,6 +11,8 @@ from msgspec import Struct, field
 
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import quoted
+from timeleap.summaries.calls import PATH_ARGUMENTS
+from timeleap.summaries.outcome import MAX_LINE
 
 MAX_LINES = 20
 """Code of fewer lines is shown whole."""
@@ -19,7 +21,6 @@ _MAX_CHARS = 2000
 _MAX_FILES = 60
 _MOST_FILES = 1000  # that are told apart, the newest
 _TELLING = 8  # characters from which a line of code says something
-_PATH_ARGUMENTS = ("path", "file_path", "filename", "file_name", "file", "target_file", "notebook_path")
 _CODE_ARGUMENTS = (
     "content", "contents", "new_str", "new_string", "new_text", "new_source", "replace", "replacement", "text", "code",
     "patch", "input",
@@ -92,8 +93,8 @@ class CodeState:
         values = _decoded(arguments)
         code = next((values[name] for name in _CODE_ARGUMENTS if values.get(name, "").strip()), "")
         self._note_written(code)
-        given = next((values[name] for name in _PATH_ARGUMENTS if values.get(name)), "")
-        named = fact_patterns.paths(given or arguments[: fact_patterns.MAX_LINE * 10])
+        given = next((values[name] for name in PATH_ARGUMENTS if values.get(name)), "")
+        named = fact_patterns.paths(given or arguments[: MAX_LINE * 10])
         if not named:
             return
         file = self._file(named[0])

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-MAX_LINE = 400
-"""Characters of a line that are looked at and quoted."""
+from timeleap.summaries.outcome import MAX_LINE, SOURCE
 
 _MAX_SETUP = 160  # longer ones are prose
 
@@ -24,20 +23,6 @@ _PATH = re.compile(
 _DECLARATION = re.compile(
     r"^\s*(?:\d+[:|]\s?)?((?:(?:export|default|public|private|protected|static|async|pub|abstract|final)\s+)*"
     r"(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace)\s+([A-Za-z_$][\w$]*).*)"
-)
-_ERROR = re.compile(
-    r"\b[\w.]*(?:Error|Exception)\b(?:\s*[:(\[]|$)|^\W*(?:error|fatal|panic)\b\W*[:\[ ]|\bFAIL(?:ED|URE)?\b|\bfailed\b"
-    r"|^Traceback|\b(?:segmentation fault|core dumped|undefined reference|assertion failed|no such file|command not found"
-    r"|not found[.!]?$|permission denied|timed out)\b|\bE\d{3,4}\b|exit (?:code|status):? [1-9]"
-    r"|错误|失败|异常|无法|超时|报错",
-    re.IGNORECASE,
-)
-_SOURCE = re.compile(r"^(?:\d+[:|]|raise |except|import |from |#|//|/\*|\*|@|catch|throw |return )")
-_NO_ERROR = re.compile(r"\b(?:0|no) (?:errors?|fail(?:ed|ures?)|warnings?)\b|没有错误", re.IGNORECASE)
-_SUCCESS = re.compile(
-    r"\b(?:\d+ passed|all tests? pass(?:ed)?|success(?:ful(?:ly)?)?|exit (?:code|status):? 0\b|ok\b|done\b|build succeeded)"
-    r"|成功|通过",
-    re.IGNORECASE,
 )
 _DONE = re.compile(
     r"\b(?:fixed|added|created|implemented|updated|wrote|written|installed|removed|renamed|moved|refactored|resolved"
@@ -83,7 +68,6 @@ _EDITING = re.compile(r"^\s*(?:edit|insert|replace|create|open|goto)\b[^\n(=]*\n
 _END_OF_EDIT = re.compile(r"\n\s*end_of_\w+\s*$")
 _COMMAND_TAG = re.compile(r"<command>\s*(.*?)\s*</command>", re.DOTALL)
 _BARE = re.compile(r"^(?:E\s{2,}|-\s+|\d+[:|]\s*)")
-_PROMPT = re.compile(r"^\S{0,40}[$#>%]$")
 _NOISE = re.compile(r"^[\W_]*$")
 
 
@@ -114,14 +98,6 @@ def declaration(line: str) -> tuple[str, str] | None:
     return (match[2], match[1].rstrip(" {:")) if match else None
 
 
-def is_error(line: str) -> bool:
-    return bool(_ERROR.search(line)) and not _NO_ERROR.search(line) and not _SOURCE.match(line)
-
-
-def is_success(line: str) -> bool:
-    return bool(_SUCCESS.search(line))
-
-
 def is_done(sentence: str) -> bool:
     return bool(_DONE.search(sentence))
 
@@ -144,7 +120,7 @@ def is_setup(line: str) -> bool:
     """True if a (short) line describes the environment."""
     if len(line) > _MAX_SETUP or line.startswith("```") or line.endswith(":") or _INSTALLING.match(line):
         return False
-    return bool(_SETUP.search(line)) and not _SOURCE.match(line)
+    return bool(_SETUP.search(line)) and not SOURCE.match(line)
 
 
 def bare_demand(sentence: str) -> str:
@@ -158,10 +134,6 @@ def is_strong(sentence: str) -> bool:
 def bare_error(line: str) -> str:
     """A line that reports an error, without what a test runner or a linter puts before it."""
     return _BARE.sub("", line)
-
-
-def is_prompt(line: str) -> bool:
-    return bool(_PROMPT.match(line))
 
 
 def is_numbered(line: str) -> bool:

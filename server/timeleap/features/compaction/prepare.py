@@ -11,6 +11,7 @@ from typing import Any
 
 from timeleap import message_text
 from timeleap.message_text import harmless, safe_cut
+from timeleap.summaries.plain_text import SUMMARY_PREFACE
 
 Record = Mapping[str, Any]
 
@@ -18,9 +19,6 @@ SUMMARISER_SYSTEM_PROMPT = (
     "You write hand-over notes for a software agent: from a long conversation you keep what its next step depends on, "
     "and leave out the rest. You answer with the notes alone."
 )
-
-SUMMARY_PREFACE = "Previous context has been compacted. Here is the compaction output:"
-"""Stands before every summary, in system tags; programs recognise compacted sessions by it."""
 
 COMPACT = """\
 ---
@@ -89,8 +87,6 @@ The user wants these notes to be written with the following in mind. Where it di
 above, the user's instruction goes first:
 {instruction}"""
 
-_SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
-
 
 def preserved_from(messages: Sequence[Record], max_preserved_messages: int) -> int:
     """Index of the first message that a compaction keeps; 0 means that there is nothing to compact.
@@ -120,17 +116,6 @@ def summary_message(summary: str) -> dict[str, Any]:
     """The user message that takes the place of what was compacted."""
     preface = f"<system>{SUMMARY_PREFACE}</system>"
     return {"role": "user", "content": [_text_part(preface), _text_part(summary)]}
-
-
-def is_summary(message: Record) -> bool:
-    """True if a message is the result of an earlier compaction."""
-    texts = message_text.texts(message)
-    return message.get("role") == "user" and bool(texts) and texts[0].startswith(f"<system>{SUMMARY_PREFACE}")
-
-
-def is_system_text(text: str) -> bool:
-    """True if a text part was written by the program, not by the user whose message holds it."""
-    return _SYSTEM_TEXT.match(text) is not None
 
 
 def call_texts(message: Record) -> list[str]:

@@ -13,7 +13,9 @@ from typing import Any, TypedDict
 
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
-from timeleap.features.compaction.prepare import call_texts, is_summary, is_system_text
+from timeleap.features.compaction.prepare import call_texts
+from timeleap.summaries.outcome import is_error
+from timeleap.summaries.plain_text import is_summary, is_system_text
 
 Record = Mapping[str, Any]
 
@@ -94,7 +96,7 @@ class _Facts:
             return
         _note(
             self.errors,
-            (fact_patterns.bare_error(line) for line in fact_patterns.lines(said) if fact_patterns.is_error(line)),
+            (fact_patterns.bare_error(line) for line in fact_patterns.lines(said) if is_error(line)),
         )
         if role == "user" and not is_summary(message):
             _note(self.constraints, filter(fact_patterns.is_demand, fact_patterns.sentences(said[:_READ_OF_USER])))

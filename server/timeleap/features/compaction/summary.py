@@ -20,10 +20,10 @@ from timeleap.features.compaction.prepare import (
     call_texts,
     clip,
     fill,
-    is_summary,
-    is_system_text,
     quoted,
 )
+from timeleap.summaries.outcome import MAX_LINE, is_error, is_success, is_terminal_prompt
+from timeleap.summaries.plain_text import is_summary, is_system_text
 
 Record = Mapping[str, Any]
 
@@ -125,7 +125,7 @@ class _Collector:
     def __init__(self, wanted: frozenset[str], limit: int, labels: frozenset[str]) -> None:
         self._items = {name: _Items(wanted) for name in SECTIONS}
         self._limit = limit
-        self._item_limit = min(fact_patterns.MAX_LINE, max(_SHORT_ITEM, limit // 20))
+        self._item_limit = min(MAX_LINE, max(_SHORT_ITEM, limit // 20))
         self._labels = labels
         self._code = CodeState()
         self._newest_request = ""
@@ -186,7 +186,7 @@ class _Collector:
     def _is_framing(self, line: str) -> bool:
         """True if a line was added by a terminal around the output."""
         match = _LABEL.match(line)
-        return fact_patterns.is_prompt(line) or (match is not None and match[1] in self._labels)
+        return is_terminal_prompt(line) or (match is not None and match[1] in self._labels)
 
     def _add(self, name: str, text: str, *, rank: int = 1, key: str = "") -> None:
         self._items[name].add(text, limit=self._item_limit, rank=rank, key=key)
@@ -208,7 +208,7 @@ class _Collector:
                     self._directory = self._directory or item.removeprefix(_PLACE)
                 elif item and item != "none" and not item.startswith("Last said by"):
                     strict = item.startswith(_DEMAND) and fact_patterns.is_strong(item)
-                    self._items[name].add(item, limit=fact_patterns.MAX_LINE * 4, rank=0 if strict else 1)
+                    self._items[name].add(item, limit=MAX_LINE * 4, rank=0 if strict else 1)
 
     def _user(self, text: str, *, opening: bool, printed: bool) -> None:
         said = "\n".join(line for line in fact_patterns.lines(text) if not self._is_framing(line)) or text
@@ -229,7 +229,7 @@ class _Collector:
             # What a program printed is seldom a demand of the user's; of long instructions the strict ones come first.
             strong = fact_patterns.is_strong(sentence) or len(text) <= _SHORT_REQUEST
             rank = 0 if strong and not printed else 2
-            if not (printed and fact_patterns.is_error(sentence)):
+            if not (printed and is_error(sentence)):
                 self._add("important_context", f"{_DEMAND}{fact_patterns.bare_demand(sentence)}", rank=rank)
 
     def _assistant(self, text: str, message: Record) -> None:
@@ -279,12 +279,12 @@ class _Collector:
         for line in reversed(found):
             if not self._directory and (directory := _DIRECTORY.search(line)):
                 self._directory = directory[1].rstrip(".,;")
-            elif fact_patterns.is_error(line) and not line.endswith((" error:", " errors:")):
+            elif is_error(line) and not line.endswith((" error:", " errors:")):
                 self._add("active_issues", f"{line}{reaction}{outcome}", key=line)
                 reaction = ""  # once a message, at its last error
             elif fact_patterns.is_setup(line) and not _DIRECTORY.search(line) and not fact_patterns.is_demand(line):
                 self._add("environment", line)
-        self._succeeded = self._succeeded or any(fact_patterns.is_success(line) for line in found)
+        self._succeeded = self._succeeded or any(is_success(line) for line in found)
         gist = _gist(telling)
         self._result = gist
         if isinstance(answer := message.get("tool_call_id"), str):
@@ -300,6 +300,6 @@ def _prose(text: str) -> str:
 def _gist(lines: Sequence[str]) -> str:
     """The line of an output that says most: how it ended, or how it begins."""
     plain = [line for line in lines if not fact_patterns.is_numbered(line) and not line.startswith(("[", "("))]
-    ended = [line for line in plain[-3:] if fact_patterns.is_success(line) or fact_patterns.is_error(line)]
+    ended = [line for line in plain[-3:] if is_success(line) or is_error(line)]
     chosen = ended[-1:] or (plain[:1] if len(plain) == len(lines) else [])
     return clip(_DATA.sub(r"\1[...]\2", chosen[0]), 100, head=0.9) if chosen else ""

@@ -38,14 +38,7 @@ from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.sessions.creation import Traits
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import TimelineReason
-
-NOT_SAID_BY_THE_USER: Final = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions",
-    "# AGENTS.md instructions",
-)
-"""What messages begin with that the program put into the user's mouth: no turn begins with them."""
+from timeleap.summaries.plain_text import NOT_SAID_BY_THE_USER
 
 SUMMARY: Final = "summary"
 """The type of an item that is no item of the program's: what a compaction of the older form says."""

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from timeleap import should_auto_compact
 from timeleap.features.compaction.prepare import (
     COMPACT,
-    is_summary,
     preserved_from,
     prompt_message,
     summary_message,
 )
 from timeleap.message_text import reserve_fits, should_compact
+from timeleap.summaries.plain_text import is_summary
 
 Record = dict[str, Any]
 LIMITS: dict[str, Any] = {"trigger_ratio": 0.85, "reserved_context_size": 50_000}

@@ -16,6 +16,7 @@ from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import SECTIONS, summary_message
 from timeleap.features.compaction.summary import MIN_TOKENS, SHARE, summarise
+from timeleap.summaries.outcome import is_error
 
 Record = dict[str, Any]
 
@@ -392,4 +393,4 @@ def test_declarations(line: str, expected: tuple[str, str] | None) -> None:
     ],
 )
 def test_errors(line: str, expected: bool) -> None:
-    assert fact_patterns.is_error(line) is expected
+    assert is_error(line) is expected

@@ -1,0 +1,99 @@
+"""Text on one line, without marks of Markdown; and who wrote the text of a user message: a person, or a program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from timeleap.message_text import texts, without_halves
+
+MOST_CHARACTERS: Final = 200
+"""Of a text, an argument or a path in a summary, counted in UTF-16 units."""
+_LOOKED_AT: Final = 4000  # characters of a text; what follows is beyond every cut
+
+SUMMARY_PREFACE: Final = "Previous context has been compacted. Here is the compaction output:"
+"""Stands before every summary of a compaction, in system tags; programs recognise compacted sessions by it."""
+DMAIL: Final = "A D-Mail has arrived"
+NOTE: Final = "A note has arrived from another session"
+NOTE_FOLLOWS: Final = "The note:\n\n"
+"""How a note of a later self, or of another session, begins; and what its own words follow."""
+_CHECKPOINT: Final = re.compile(r"<system>CHECKPOINT -?\d+</system>")
+_SYSTEM_TEXT: Final = re.compile(r"^\s*<system(?:-reminder)?>")
+NOT_SAID_BY_THE_USER: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions",
+    "# AGENTS.md instructions",
+)
+"""What messages begin with that a program put into the user's mouth: no turn begins with them."""
+
+# Format characters that reorder or hide what stands around them, and every control character.
+_CONTROL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
+)
+_FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
+_BLOCK: Final = re.compile(
+    r"^[ \t]*(?:(?:#{1,6}|>+|[-*+]|\d{1,3}[.)])[ \t]+)+(?:\[[ xX]\][ \t]+)?|^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE
+)
+_LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:[ \t]+\"[^\"\n]*\")?\)")
+_STRONG: Final = re.compile(r"(\*\*|~~)(?=\S)(.+?)(?<=\S)\1")
+_STRONG_BY_LINE: Final = re.compile(r"(?<!\w)__(?=\S)(?!\w+__)(.+?)(?<=\S)__(?!\w)")
+_EMPHASIS: Final = re.compile(r"(?<![\w*/\\])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)\1(?![\w*/\\])")
+
+
+def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> str:
+    """The beginning of a text on one line, at most `most` UTF-16 units, with `…` where it goes on, as `more` says that it
+    does anyway. Nothing in it reorders, hides or breaks the line; half of a surrogate pair is U+FFFD."""
+    begin = _CONTROL.sub(" ", without_halves(text[:_LOOKED_AT]))
+    return cut(" ".join(begin.split()), most, more=more or len(text) > _LOOKED_AT)
+
+
+def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
+    """The same without marks of Markdown."""
+    begin = _LINK.sub(r"\1", _BLOCK.sub("", _FENCE.sub("", text[:_LOOKED_AT])))
+    begin = _STRONG_BY_LINE.sub(r"\1", _STRONG.sub(r"\2", begin.replace("`", "")))
+    return one_line(_EMPHASIS.sub(r"\2", begin), most, more=len(text) > _LOOKED_AT)
+
+
+def cut(line: str, most: int, *, more: bool = False) -> str:
+    """At most `most` UTF-16 units of a line, cut between words where that costs little; `more`: it goes on anyway."""
+    if len(line) * 2 <= most and not more:
+        return line
+    units = line.encode("utf-16-le", "replace")
+    if len(units) <= 2 * most and not more:
+        return line
+    kept = units[: 2 * (most - 1)].decode("utf-16-le", "ignore")
+    words = kept.rpartition(" ")[0]
+    return (words if len(words) > len(kept) * 2 // 3 else kept).rstrip() + "…"
+
+
+# Who wrote a user message
+
+
+def is_system_text(text: str) -> bool:
+    """True if a text part was written by the program, not by the user whose message holds it."""
+    return _SYSTEM_TEXT.match(text) is not None
+
+
+def is_summary(message: Mapping[str, Any]) -> bool:
+    """True if a message is the result of an earlier compaction."""
+    if message.get("role") != "user":
+        return False
+    found = texts(message)
+    return bool(found) and found[0].startswith(f"<system>{SUMMARY_PREFACE}")
+
+
+def note_in(message: Mapping[str, Any]) -> str | None:
+    """The note of a later self, or of another session, that a user message delivers; None if it delivers none."""
+    found = texts(message)
+    if message.get("role") != "user" or not found or not found[0].startswith((f"<system>{DMAIL}", f"<system>{NOTE}")):
+        return None
+    return found[0].partition(NOTE_FOLLOWS)[2].removesuffix("</system>")
+
+
+def prompt_in(message: Mapping[str, Any]) -> str:
+    """What a person says in a user message; empty where a program wrote all of it."""
+    said = [text for text in texts(message) if not is_system_text(text)]
+    text = "\n".join(said)
+    return "" if text.lstrip().startswith(NOT_SAID_BY_THE_USER) else text
