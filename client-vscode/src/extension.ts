@@ -22,6 +22,7 @@ import { timeTravelCommands } from "./commands/timeTravel.js";
 import { transferCommands } from "./commands/transferCommands.js";
 import { Documents } from "./documents/documents.js";
 import { FileContents } from "./documents/fileContents.js";
+import { ConversationPages } from "./page/pages.js";
 import { locateServer } from "./server/locate.js";
 import { ManagedEnvironment } from "./server/managed.js";
 import { run } from "./server/programs.js";
@@ -60,6 +61,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
   const views = new Views(server, sessions, approvals);
   const documents = new Documents(sessions);
   const bench: Workbench = { sidecar: server, sessions, views, documents, approvals, log };
+  const pages = new ConversationPages(bench, join(context.extensionUri.fsPath, "dist", "webview"));
   context.subscriptions.push(
     log,
     server,
@@ -71,7 +73,8 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new StatusBar(sessions, approvals),
     new ApprovalQuestions(bench),
     new News(server, sessions, log),
-    ...registerCommands(bench, commandsOf(bench, managed)),
+    pages,
+    ...registerCommands(bench, { ...commandsOf(bench, managed), ...pages.handlers() }),
     ...registerTools(server, sessions),
     ...registerMcpServer(launching),
     onDidChangeServerSettings(() => void restart(server)),

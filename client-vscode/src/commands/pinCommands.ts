@@ -51,7 +51,7 @@ async function selection({ documents }: Workbench): Promise<{ readonly session: 
   return { session: reference.session, text };
 }
 
-async function pin(bench: Workbench, session: Session, given: string): Promise<void> {
+export async function pin(bench: Workbench, session: Session, given: string): Promise<void> {
   const text = given.trim();
   if (text.length > MOST_CHARACTERS) {
     throw new Refusal(vscode.l10n.t("A pin has at most {0} characters; this text has {1}.", exact(MOST_CHARACTERS), exact(text.length)));

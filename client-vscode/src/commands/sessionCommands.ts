@@ -55,7 +55,7 @@ async function openSession({ sessions }: Workbench, node: unknown): Promise<void
   const info = given ?? (await pickSession(sessions, vscode.l10n.t("Open which session?")));
   if (info) {
     await sessions.open({ sessionId: info.sessionId, create: false });
-    await vscode.commands.executeCommand("timeleap.checkpoints.focus");
+    await vscode.commands.executeCommand(given ? "timeleap.openConversation" : "timeleap.checkpoints.focus");
   }
 }
 

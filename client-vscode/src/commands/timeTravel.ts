@@ -1,7 +1,7 @@
 /** Checkpoints, going back, and undoing that. Whatever goes is shown from a dry run first, and can be brought back. */
 
 import * as vscode from "vscode";
-import type { HistoryStep, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
+import type { Checkpoint, HistoryStep, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import { checkpoints, exact, listed, messages, oneLine, tokens } from "../text/format.js";
@@ -50,6 +50,10 @@ async function revertTo(bench: Workbench, node: unknown): Promise<void> {
   if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
     throw new Refusal(vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
   }
+  await revertToCheckpoint(bench, session, checkpoint);
+}
+
+export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint): Promise<void> {
   const name = checkpointName(checkpoint);
   await revert(bench, session, { checkpointUid: checkpoint.uid }, {
     question: vscode.l10n.t("Revert to “{0}”?", name),
@@ -64,7 +68,8 @@ interface RevertWords {
   readonly done: (gone: string) => string;
 }
 
-async function revert(bench: Workbench, session: Session, to: { checkpointUid: string } | { messageIndex: number }, words: RevertWords): Promise<void> {
+/** Whether the conversation went back. */
+async function revert(bench: Workbench, session: Session, to: { checkpointUid: string } | { messageIndex: number }, words: RevertWords): Promise<boolean> {
   const forecasted = await forecast(session, "context/revertTo", to);
   const { plan } = forecasted;
   const restoring = await chooseRestoring(
@@ -72,7 +77,7 @@ async function revert(bench: Workbench, session: Session, to: { checkpointUid: s
     forecasted,
   );
   if (!restoring) {
-    return;
+    return false;
   }
   const done = await carryOut(session, "context/revertTo", { ...to, expectedHead: plan.head }, restoring);
   if (restoring.restore === "files") {
@@ -80,6 +85,7 @@ async function revert(bench: Workbench, session: Session, to: { checkpointUid: s
   } else {
     offerUndo(bench, session, done, words.done(amount(done)) + andFiles(done));
   }
+  return restoring.restore !== "files";
 }
 
 async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
@@ -93,7 +99,12 @@ async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
   }
   const { index: messageIndex, message } = row instanceof MessageNode ? row.entry : row.from;
   const name = oneLine(row instanceof MessageNode ? gistOf(message) : row.call.function.name, 50) || roleName(message.role);
-  await revert(bench, session, { messageIndex }, {
+  await revertToIndex(bench, session, messageIndex, name);
+}
+
+/** Goes back to before a message, after asking. Whether the conversation went back. */
+export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string): Promise<boolean> {
+  return revert(bench, session, { messageIndex }, {
     question: vscode.l10n.t("Revert to before “{0}”?", name),
     goes: (gone) => vscode.l10n.t("This message and everything after it goes: {0}.", gone),
     done: (gone) => vscode.l10n.t("Reverted to before “{0}”: {1} set aside.", name, gone),
@@ -219,7 +230,7 @@ async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
   }
 }
 
-async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
+export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
   const forecasted = await forecast(session, "context/restoreTimeline", { timelineId });
   const { plan } = forecasted;
   const restoring = await chooseRestoring(

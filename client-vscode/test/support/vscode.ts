@@ -40,6 +40,8 @@ export const user = {
   external: [] as string[],
   clipboard: "",
   statusBar: [] as StatusBarItem[],
+  /** Pages that were opened. */
+  panels: [] as WebviewPanel[],
   trees: new Map<string, { options: { treeDataProvider: unknown }; message?: string; description?: string; selection: unknown[] }>(),
 
   reset(): void {
@@ -59,6 +61,7 @@ export const user = {
     this.external = [];
     window.activeTextEditor = undefined;
     this.statusBar = [];
+    this.panels = [];
     this.trees.clear();
     registered.clear();
     workspace.isTrusted = true;
@@ -120,6 +123,39 @@ export class QuickPick {
   choose(label: string): void {
     this.selectedItems = this.items.filter((item) => item.label.includes(label)).slice(0, 1);
     this.accepted.fire(undefined);
+  }
+}
+
+/** An editor with a page in it; the test is the page. */
+export class WebviewPanel {
+  private readonly received = new EventEmitter<unknown>();
+  private readonly disposed = new EventEmitter<undefined>();
+  readonly onDidDispose = this.disposed.event;
+  /** What the page was told. */
+  readonly told: { readonly kind: string; readonly [member: string]: unknown }[] = [];
+  readonly webview = {
+    html: "",
+    onDidReceiveMessage: this.received.event,
+    postMessage: (message: { kind: string }) => Promise.resolve(this.told.push(message) > 0),
+  };
+
+  constructor(
+    readonly viewType: string,
+    public title: string,
+    readonly options: unknown,
+  ) {}
+
+  reveal(): void {
+    // It is in front.
+  }
+
+  /** What the page says. */
+  say(message: unknown): void {
+    this.received.fire(message);
+  }
+
+  dispose(): void {
+    this.disposed.fire(undefined);
   }
 }
 
@@ -201,6 +237,11 @@ export const window = {
     user.opened.push(document);
     user.openedAs.push(options);
     return Promise.resolve({ document });
+  },
+  createWebviewPanel(viewType: string, title: string, _column: unknown, options: unknown): WebviewPanel {
+    const panel = new WebviewPanel(viewType, title, options);
+    user.panels.push(panel);
+    return panel;
   },
   setStatusBarMessage: () => new Disposable(() => undefined),
   withProgress(options: { title: string }, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>): Promise<unknown> {

@@ -194,3 +194,5 @@ export class FileSystemError extends Error {
     return new FileSystemError("Unavailable", about);
   }
 }
+
+export const ViewColumn = { Active: -1, Beside: -2 } as const;

@@ -1,0 +1,189 @@
+/** What is done at a message of the page. */
+
+import * as vscode from "vscode";
+import type { Checkpoint, HistoryMessage } from "timeleap-client";
+import { pin } from "../commands/pinCommands.js";
+import type { Workbench } from "../commands/register.js";
+import { Refusal } from "../commands/report.js";
+import { writableSession } from "../commands/targets.js";
+import { restore, revertToCheckpoint, revertToIndex } from "../commands/timeTravel.js";
+import { uriOf, type Reference } from "../documents/reference.js";
+import type { Session } from "../sessions/session.js";
+import { exact, oneLine } from "../text/format.js";
+import { gistOf, textOf } from "../text/message.js";
+import { sayInformation } from "../text/say.js";
+import { roleName } from "../views/messageNodes.js";
+import type { Action, FromPage } from "./wire.js";
+
+/** Messages that are the same on both sides and shown nevertheless, for orientation. */
+const CONTEXT = 4;
+/** The most a note is shown while it is written. */
+const PREVIEW = 50;
+
+/** The log that the page shows. */
+export interface Shown {
+  readonly session: Session;
+  /** Absent: the live log. */
+  readonly timeline?: string;
+}
+
+export async function act(bench: Workbench, shown: Shown, { action, index, selection }: Extract<FromPage, { kind: "act" }>): Promise<void> {
+  const { session } = shown;
+  switch (action) {
+    case "revert":
+    case "again":
+      return goBack(bench, shown, index, action);
+    case "fork":
+      return fork(bench, present(shown), index);
+    case "pin":
+      return pin(bench, writable(session), selection?.trim() ? selection : textOf((await messageAt(shown, index)).message));
+    case "note":
+      return note(present(shown), index);
+    case "markdown":
+    case "json":
+      return copy(shown, index, action);
+    case "compare":
+      return compare(shown, index);
+    case "document":
+      return bench.documents.show(reference(shown, index, "md"));
+  }
+}
+
+export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "revert" | "fork", checkpoint: Checkpoint): Promise<void> {
+  const session = present(shown);
+  if (action === "revert") {
+    await revertToCheckpoint(bench, writable(session), checkpoint);
+  } else {
+    await forkAs(bench, session, { checkpointUid: checkpoint.uid });
+  }
+}
+
+export async function restoreShown(bench: Workbench, session: Session, timeline: string, name: string): Promise<void> {
+  await restore(bench, writable(session), timeline, name);
+}
+
+/** Undo and redo are of the shown session: what is done in a page is done to its session. */
+export async function step(bench: Workbench, session: Session, direction: "undo" | "redo"): Promise<void> {
+  if (bench.sessions.shown !== session) {
+    bench.sessions.show(session);
+  }
+  await vscode.commands.executeCommand(`timeleap.${direction}`);
+}
+
+async function goBack(bench: Workbench, shown: Shown, index: number, action: Action): Promise<void> {
+  const session = writable(present(shown));
+  const { message } = await messageAt(shown, index);
+  const name = oneLine(gistOf(message), PREVIEW) || roleName(message.role);
+  const prompt = textOf(message);
+  if (!(await revertToIndex(bench, session, index, name)) || action !== "again") {
+    return;
+  }
+  await vscode.env.clipboard.writeText(prompt);
+  void sayInformation(vscode.l10n.t("The prompt is in the clipboard: paste it to the agent, change it, and go again."));
+}
+
+/**
+ * A new session that ends with this message. Forks are made of checkpoints or of the whole: where no checkpoint stands behind the
+ * message, the new session goes back to there, and what was after it is a timeline of the new one.
+ */
+async function fork(bench: Workbench, session: Session, index: number): Promise<void> {
+  const end = index + 1;
+  const forked = await forkAs(bench, session, {});
+  if (forked && end < forked.state.context.messageCount) {
+    await forked.request("context/revertTo", { messageIndex: end });
+  }
+}
+
+async function forkAs(bench: Workbench, session: Session, at: { readonly checkpointUid?: string }): Promise<Session | undefined> {
+  const title = await vscode.window.showInputBox({
+    title: vscode.l10n.t("Fork the session"),
+    prompt: vscode.l10n.t("Title of the new session"),
+    value: vscode.l10n.t("{0} (fork)", session.name),
+  });
+  if (title === undefined) {
+    return undefined;
+  }
+  writable(session, "fork");
+  const state = await bench.sidecar.request("session/fork", { sessionId: session.id, ...at, ...(title.trim() === "" ? {} : { title: title.trim() }) });
+  const forked = bench.sessions.adopt({}, state);
+  bench.sessions.show(forked);
+  void sayInformation(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", forked.name));
+  return forked;
+}
+
+/** Notes go to checkpoints: to the last one before the message. */
+async function note(session: Session, index: number): Promise<void> {
+  writable(session);
+  const checkpoint = await checkpointBefore(session, index);
+  if (!checkpoint) {
+    throw new Refusal(vscode.l10n.t("Notes are left at checkpoints, and there is none before this message."));
+  }
+  const message = await vscode.window.showInputBox({
+    title: vscode.l10n.t("A Note to Checkpoint {0}", `#${exact(checkpoint.id)}`),
+    prompt: vscode.l10n.t("It arrives there when it is delivered: the conversation goes back to the checkpoint, and the note stands in it."),
+  });
+  if (message !== undefined && message.trim() !== "") {
+    await session.request("context/sendDMail", { checkpointUid: checkpoint.uid, message });
+    const deliver = vscode.l10n.t("Deliver…");
+    if ((await sayInformation(vscode.l10n.t("The note waits to be delivered."), deliver)) === deliver) {
+      await vscode.commands.executeCommand("timeleap.deliverDMail");
+    }
+  }
+}
+
+/** The last checkpoint with at most so many messages before it. */
+export async function checkpointBefore(session: Session, index: number): Promise<Checkpoint | undefined> {
+  let cursor: string | undefined;
+  do {
+    const page = await session.request("context/listCheckpoints", { order: "desc", limit: 1_000, ...(cursor === undefined ? {} : { cursor }) });
+    const found = page.checkpoints.find(({ messageCount }) => messageCount <= index);
+    if (found) {
+      return found;
+    }
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  return undefined;
+}
+
+async function copy(shown: Shown, index: number, as: "markdown" | "json"): Promise<void> {
+  const uri = uriOf(reference(shown, index, as === "json" ? "json" : "md"));
+  const text = (await vscode.workspace.openTextDocument(uri)).getText();
+  await vscode.env.clipboard.writeText(text);
+  vscode.window.setStatusBarMessage(vscode.l10n.t("Copied: message {0}", exact(index)), 3_000);
+}
+
+async function compare(shown: Shown, index: number): Promise<void> {
+  const { session, timeline } = shown;
+  const of = timeline === undefined ? {} : { timeline };
+  const from = Math.max(0, index - CONTEXT);
+  const name = vscode.l10n.t("To Message {0}", exact(index));
+  const left = uriOf({ session: session.id, selected: { kind: "range", from, to: index + 1 }, format: "md", title: name, ...of });
+  const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
+  await vscode.commands.executeCommand("vscode.diff", left, right, vscode.l10n.t("{0} ↔ Present", name), { preview: true });
+}
+
+function reference({ session, timeline }: Shown, index: number, format: Reference["format"]): Reference {
+  const title = vscode.l10n.t("Message {0}", exact(index));
+  return { session: session.id, selected: { kind: "messages", indexes: [index] }, format, title, ...(timeline === undefined ? {} : { timeline }) };
+}
+
+async function messageAt({ session, timeline }: Shown, index: number): Promise<HistoryMessage> {
+  const of = timeline === undefined ? {} : { timelineId: timeline };
+  const { messages } = await session.request("context/getHistory", { from: index, to: index + 1, limit: 1, ...of });
+  const [entry] = messages;
+  if (entry?.index !== index) {
+    throw new Refusal(vscode.l10n.t("That message is no longer there, so nothing was done."));
+  }
+  return entry;
+}
+
+function writable(session: Session, purpose?: "fork"): Session {
+  return purpose === "fork" && vscode.workspace.isTrusted ? session : writableSession({ shown: session });
+}
+
+function present({ session, timeline }: Shown): Session {
+  if (timeline !== undefined) {
+    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+  }
+  return session;
+}

@@ -1,0 +1,122 @@
+/**
+ * What the page and the extension host tell each other. Everything of a conversation goes to the page as text with a known shape and
+ * size: the page never sees a record as a program wrote it.
+ */
+
+export type ShownPart =
+  /** `cut`: characters that the whole text has, where this is only its beginning. */
+  | { readonly kind: "text" | "think"; readonly text: string; readonly cut?: number }
+  /** A `data:` URL of a picture. */
+  | { readonly kind: "picture"; readonly url: string }
+  /** A part that cannot be shown, as text. */
+  | { readonly kind: "other"; readonly type: string; readonly text: string };
+
+export interface ShownCall {
+  readonly id: string;
+  readonly name: string;
+  /** As the model wrote them. */
+  readonly given: string;
+  readonly cut?: number;
+}
+
+export interface ShownMessage {
+  readonly index: number;
+  readonly role: string;
+  readonly name?: string;
+  readonly parts: readonly ShownPart[];
+  readonly calls: readonly ShownCall[];
+  /** The call that it answers. */
+  readonly answers?: string;
+  /** The answer tells of a failure. */
+  readonly failed?: boolean;
+}
+
+export interface ShownCheckpoint {
+  readonly uid: string;
+  readonly id: number;
+  /** Messages before it. */
+  readonly at: number;
+  readonly tokens: number;
+  readonly name: string;
+  readonly createdAt?: string;
+  /** Failed calls of its span, where the server tells. */
+  readonly errors?: number;
+}
+
+export interface ShownTimeline {
+  readonly id: string;
+  readonly name: string;
+  readonly reason: string;
+  readonly createdAt?: string;
+  readonly messages: number;
+  /** How many messages it begins with that the present has too; absent: not known yet. */
+  readonly common?: number;
+}
+
+/** Facts about the session, and which of its logs is shown. */
+export interface Facts {
+  readonly title: string;
+  /** Counts rewrites of what is shown: what was sent before the last is no longer true. */
+  readonly epoch: number;
+  /** Messages at the beginning that are as they were before the last rewrite. */
+  readonly keep: number;
+  readonly messages: number;
+  readonly tokens: number;
+  readonly checkpoints: number;
+  readonly writable: boolean;
+  readonly canUndo: number;
+  readonly canRedo: number;
+  /** The timeline that is shown; absent: the present. */
+  readonly timeline?: string;
+}
+
+/** A state of the conversation to compare. */
+export interface Point {
+  readonly checkpointUid?: string;
+  readonly timelineId?: string;
+}
+
+export interface Hit {
+  readonly index: number;
+  readonly timeline?: string;
+  readonly preview: string;
+}
+
+export type ToPage =
+  | { readonly kind: "facts"; readonly facts: Facts }
+  | { readonly kind: "messages"; readonly epoch: number; readonly from: number; readonly to: number; readonly messages: readonly ShownMessage[] }
+  /** Oldest first; `more`: others follow. */
+  | { readonly kind: "checkpoints"; readonly epoch: number; readonly checkpoints: readonly ShownCheckpoint[]; readonly more: boolean }
+  | { readonly kind: "checkpoint"; readonly checkpoint: ShownCheckpoint }
+  | { readonly kind: "timelines"; readonly timelines: readonly ShownTimeline[] }
+  | { readonly kind: "usage"; readonly epoch: number; readonly usage: readonly (readonly [at: number, tokens: number])[] }
+  /** Show the message of this index; `query`: words to mark in it. */
+  | { readonly kind: "go"; readonly index: number; readonly query?: string }
+  | { readonly kind: "hits"; readonly search: number; readonly hits: readonly Hit[]; readonly more: boolean; readonly problem?: string }
+  | {
+      readonly kind: "comparison";
+      readonly common: number;
+      readonly removed: readonly ShownMessage[];
+      readonly added: readonly ShownMessage[];
+      readonly removedCount: number;
+      readonly addedCount: number;
+      readonly tokens: readonly [from: number, to: number];
+    }
+  /** What stands above the conversation; none: all is well. */
+  | { readonly kind: "trouble"; readonly text?: string; readonly gone?: boolean };
+
+/** What can be done at a message. */
+export type Action = "revert" | "again" | "fork" | "pin" | "markdown" | "json" | "compare" | "note" | "document";
+
+export type FromPage =
+  | { readonly kind: "ready" }
+  | { readonly kind: "read"; readonly epoch: number; readonly from: number; readonly to: number }
+  | { readonly kind: "act"; readonly action: Action; readonly index: number; readonly selection?: string }
+  | { readonly kind: "checkpoint"; readonly action: "revert" | "fork"; readonly uid: string }
+  | { readonly kind: "step"; readonly direction: "undo" | "redo" }
+  | { readonly kind: "restore"; readonly timeline: string }
+  | { readonly kind: "log"; readonly timeline?: string; readonly index?: number }
+  | { readonly kind: "search"; readonly search: number; readonly query: string }
+  | { readonly kind: "comparePoints"; readonly from: Point; readonly to: Point }
+  /** The message at the top, to come back to. */
+  | { readonly kind: "top"; readonly index: number };

@@ -1,0 +1,251 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { TimeleapClient } from "timeleap-client";
+import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ToPage } from "../../src/page/wire.js";
+import { seed, turns } from "../support/data.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, user } from "../support/vscode.js";
+import { agent, open, press } from "./support.js";
+
+let running: Running;
+let other: TimeleapClient | undefined;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+  const folder = join(running.home, "extension", "dist", "webview");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "page.js"), "// </script> the page\n");
+  writeFileSync(join(folder, "page.css"), "body {}\n");
+});
+
+afterEach(async () => {
+  await other?.shutdown();
+  other = undefined;
+  await running.stop();
+});
+
+const WAIT = { timeout: 20_000, interval: 20 };
+
+/** The page of the test: what the extension tells it, and what it says. */
+class FakePage {
+  private at = 0;
+
+  say(message: FromPage): void {
+    user.panels[0]!.say(message);
+  }
+
+  get told(): ToPage[] {
+    return user.panels[0]!.told as unknown as ToPage[];
+  }
+
+  /** What comes is told from now on only. */
+  forget(): void {
+    this.at = this.told.length;
+  }
+
+  /** The next of its kind that fits. */
+  async next<K extends ToPage["kind"]>(kind: K, fits: (message: Extract<ToPage, { kind: K }>) => boolean = () => true): Promise<Extract<ToPage, { kind: K }>> {
+    const of = (): Extract<ToPage, { kind: K }> | undefined =>
+      this.told.slice(this.at).find((message): message is Extract<ToPage, { kind: K }> => message.kind === kind && fits(message as Extract<ToPage, { kind: K }>));
+    await vi.waitFor(() => expect(of()).toBeDefined(), WAIT);
+    return of()!;
+  }
+
+  get facts(): Facts {
+    return this.told.filter((message): message is Extract<ToPage, { kind: "facts" }> => message.kind === "facts").at(-1)!.facts;
+  }
+
+  async read(from: number, to: number): Promise<readonly ShownMessage[]> {
+    this.forget();
+    this.say({ kind: "read", epoch: this.facts.epoch, from, to });
+    return (await this.next("messages", (message) => message.from === from)).messages;
+  }
+}
+
+async function pageOf(name: string): Promise<FakePage> {
+  await open(name);
+  await commands.executeCommand("timeleap.openConversation");
+  const page = new FakePage();
+  page.say({ kind: "ready" });
+  await page.next("usage");
+  return page;
+}
+
+const texts = (messages: readonly ShownMessage[]): string[] => messages.flatMap(({ parts }) => parts.map((part) => (part.kind === "text" ? part.text : part.kind)));
+
+test("a page begins at the newest message, with its facts and all checkpoints", async () => {
+  seed(running.home, "chat", turns(60));
+  const page = await pageOf("chat");
+  expect(page.facts).toMatchObject({ title: "chat", messages: 120, checkpoints: 60, tokens: 6_000, writable: true });
+  const { messages } = await page.next("messages");
+  expect(texts(messages).at(-1)).toBe("answer 59");
+  expect(messages.length).toBeLessThanOrEqual(60);
+  const { checkpoints, more } = await page.next("checkpoints");
+  expect(more).toBe(false);
+  expect(checkpoints.at(-1)).toMatchObject({ id: 59, at: 118, name: "question 59" } satisfies Partial<ShownCheckpoint>);
+  expect(await page.next("go")).toMatchObject({ index: 120 });
+});
+
+test("the page holds its script and nothing that could fetch", async () => {
+  seed(running.home, "chat", turns(1));
+  await pageOf("chat");
+  const { html } = user.panels[0]!.webview;
+  const [, nonce] = /script-src 'nonce-(\w{32})'/.exec(html)!;
+  expect(html).toContain("default-src 'none'");
+  expect(html).toContain("img-src data:;");
+  expect(html).not.toMatch(/unsafe|https?:|connect-src/u);
+  expect(html).toContain(`<script nonce="${nonce!}">// <\\/script> the page`);
+  expect(user.panels[0]!.options).toMatchObject({ localResourceRoots: [] });
+});
+
+test("a checkpoint's row opens the page there, in the same editor", async () => {
+  seed(running.home, "chat", turns(20));
+  const page = await pageOf("chat");
+  const rows = await running.rows("checkpoints");
+  page.forget();
+  await commands.executeCommand("timeleap.openConversation", rows[15]!.node);
+  expect(await page.next("go")).toMatchObject({ index: 8 });
+  expect(user.panels).toHaveLength(1);
+});
+
+test("what another process writes is told at once, and read when it is looked at", async () => {
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "shared", title: "Shared" });
+  const page = await pageOf("Shared");
+  await other.request("context/checkpoint", { sessionId: "shared", label: "by the agent" });
+  expect((await page.next("checkpoint")).checkpoint).toMatchObject({ name: "by the agent", at: 0 });
+  await other.request("context/appendMessage", { sessionId: "shared", message: { role: "user", content: "hello" } });
+  await page.next("facts", ({ facts }) => facts.messages === 1);
+  expect(texts(await page.read(0, 1))).toEqual(["hello"]);
+});
+
+test("after a revert elsewhere the page keeps what stayed and is told the checkpoints anew", async () => {
+  other = await agent(running);
+  seed(running.home, "chat", turns(10));
+  const page = await pageOf("chat");
+  const before = page.facts;
+  await other.request("session/open", { sessionId: "chat" });
+  page.forget();
+  await other.request("context/revertTo", { sessionId: "chat", checkpointId: 6 });
+  const { facts } = await page.next("facts", ({ facts: { messages } }) => messages === 12);
+  expect(facts).toMatchObject({ keep: 12, epoch: before.epoch + 1, canUndo: 1 });
+  expect((await page.next("checkpoints")).checkpoints).toHaveLength(6);
+  const timelines = await page.next("timelines", ({ timelines: [first] }) => first?.common !== undefined);
+  expect(timelines.timelines).toMatchObject([{ reason: "revert", messages: 20, common: 12 }]);
+});
+
+test("what was redacted elsewhere is forgotten, and is not in what is read again", async () => {
+  other = await agent(running);
+  seed(running.home, "chat", [...turns(2), { role: "user", content: "the secret is hunter2-hunter2" }]);
+  const page = await pageOf("chat");
+  await other.request("session/open", { sessionId: "chat" });
+  page.forget();
+  await other.request("session/redact", { sessionId: "chat", value: "hunter2-hunter2" });
+  const { facts } = await page.next("facts", (message) => message.facts.epoch > 1);
+  expect(facts.keep).toBe(0);
+  expect(JSON.stringify(await page.read(0, 5))).not.toContain("hunter2");
+});
+
+test("a session that another window deletes leaves the page", async () => {
+  other = await agent(running);
+  seed(running.home, "chat", turns(2));
+  const page = await pageOf("chat");
+  page.forget();
+  await other.request("session/delete", { sessionId: "chat" });
+  expect(await page.next("trouble", ({ gone }) => gone === true)).toMatchObject({ text: expect.stringContaining("deleted") as string });
+});
+
+test("a server that is killed is told, and the page is right again afterwards", async () => {
+  seed(running.home, "chat", turns(3));
+  const page = await pageOf("chat");
+  other = await agent(running);
+  const { sessions } = await other.request("session/list", {});
+  page.forget();
+  process.kill(sessions[0]!.owner!.pid, "SIGKILL");
+  expect((await page.next("trouble")).text).toContain("started again");
+  await page.next("trouble", ({ text }) => text === undefined);
+  await running.api.shownSession!.append({ role: "user", content: "after the crash" });
+  await page.next("facts", ({ facts }) => facts.messages === 7);
+  expect(texts(await page.read(6, 7))).toEqual(["after the crash"]);
+});
+
+test("edit and go again: back to before the prompt, which is in the clipboard", async () => {
+  seed(running.home, "chat", turns(5));
+  const page = await pageOf("chat");
+  press("Revert");
+  page.say({ kind: "act", action: "again", index: 4 });
+  await page.next("facts", ({ facts }) => facts.messages === 4);
+  await vi.waitFor(() => expect(user.clipboard).toBe("question 2"), WAIT);
+});
+
+test("without a yes nothing goes back, and the clipboard stays", async () => {
+  seed(running.home, "chat", turns(3));
+  const page = await pageOf("chat");
+  user.clipboard = "mine";
+  page.say({ kind: "act", action: "again", index: 2 });
+  await vi.waitFor(() => expect(user.said.some(({ modal }) => modal)).toBe(true), WAIT);
+  await page.read(0, 1);
+  expect([page.facts.messages, user.clipboard]).toEqual([6, "mine"]);
+});
+
+test("fork from a message: a session that ends with it, shown; the other is as it was", async () => {
+  seed(running.home, "chat", turns(5));
+  const page = await pageOf("chat");
+  user.input = ({ value }) => value;
+  page.say({ kind: "act", action: "fork", index: 4 });
+  await vi.waitFor(() => expect(running.api.shownSession!.state.title).toBe("chat (fork)"), WAIT);
+  await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(5), WAIT);
+  expect(page.facts).toMatchObject({ title: "chat", messages: 10 });
+});
+
+test("pin, copy and note", async () => {
+  seed(running.home, "chat", turns(3));
+  const page = await pageOf("chat");
+  page.say({ kind: "act", action: "pin", index: 2 });
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["question 1"]), WAIT);
+  page.say({ kind: "act", action: "markdown", index: 3 });
+  await vi.waitFor(() => expect(user.clipboard).toBe("## 3 · Assistant\n\nanswer 1\n"), WAIT);
+  page.say({ kind: "act", action: "json", index: 3 });
+  await vi.waitFor(() => expect(user.clipboard).toContain('"answer 1"'), WAIT);
+  user.input = () => "do it otherwise";
+  page.say({ kind: "act", action: "note", index: 3 });
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pendingDMail).toMatchObject({ checkpointId: 1, message: "do it otherwise" }), WAIT);
+});
+
+test("search finds in what was set aside, too, and a timeline is shown as it was", async () => {
+  seed(running.home, "chat", turns(6));
+  const page = await pageOf("chat");
+  await running.api.shownSession!.revert((await running.rows("checkpoints"))[2]!.node.id.split("/").at(-1)!);
+  await page.next("facts", ({ facts }) => facts.messages === 6);
+  page.say({ kind: "search", search: 1, query: "QUESTION 4" });
+  const { hits } = await page.next("hits");
+  expect(hits).toMatchObject([{ index: 8, preview: "question 4" }]);
+  page.forget();
+  page.say({ kind: "log", timeline: hits[0]!.timeline!, index: 8 });
+  const { facts } = await page.next("facts");
+  expect(facts).toMatchObject({ messages: 12, timeline: hits[0]!.timeline });
+  expect(texts((await page.next("messages")).messages)).toContain("question 4");
+  await page.next("checkpoints", ({ checkpoints }) => checkpoints.length === 6);
+  press("Restore");
+  page.say({ kind: "restore", timeline: hits[0]!.timeline! });
+  await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(12), WAIT);
+});
+
+test("two checkpoints are compared", async () => {
+  seed(running.home, "chat", turns(6));
+  const page = await pageOf("chat");
+  const { checkpoints } = await page.next("checkpoints");
+  page.say({ kind: "comparePoints", from: { checkpointUid: checkpoints[4]!.uid }, to: { checkpointUid: checkpoints[2]!.uid } });
+  expect(await page.next("comparison")).toMatchObject({ common: 4, removedCount: 4, addedCount: 0, tokens: [400, 200] });
+});
+
+test("of 10 000 checkpoints all are told, and of the messages only those around", async () => {
+  seed(running.home, "long", turns(10_000));
+  const page = await pageOf("long");
+  const told = page.told.flatMap((message) => (message.kind === "checkpoints" ? message.checkpoints : []));
+  expect(told).toHaveLength(10_000);
+  const read = page.told.flatMap((message) => (message.kind === "messages" ? message.messages : []));
+  expect(read.length).toBeLessThanOrEqual(60);
+});

@@ -1,0 +1,232 @@
+/** The conversation at a glance: its tokens as a curve, its timelines as branches on the same axis, and a slider through its checkpoints. */
+
+import type { Facts, ShownCheckpoint, ShownTimeline } from "../../src/page/wire.js";
+import { button, draw, icon, ICONS, make } from "./dom.js";
+import { exact, say, timeOf } from "./words.js";
+
+const EDGE = 8;
+const LANE = 30;
+const CURVE = 84;
+/** Pixels between two marks of checkpoints. */
+const TICKS = 4;
+
+export interface OverviewActions {
+  readonly go: (index: number) => void;
+  readonly showLog: (timeline: string | undefined) => void;
+  readonly compare: (checkpoint: ShownCheckpoint | undefined) => void;
+}
+
+export class Overview {
+  readonly element: HTMLElement;
+  private readonly curve = draw("svg", { class: "curve", role: "img" });
+  private readonly lanes = make("div", { class: "lanes", role: "group" });
+  private readonly slider = make("input", { type: "range", min: 0, max: 0, step: 1 });
+  private readonly here = make("p", { class: "here", "aria-live": "off" });
+  private readonly comparing = make("div", { class: "comparing" });
+  private checkpoints: readonly ShownCheckpoint[] = [];
+  private timelines: readonly ShownTimeline[] = [];
+  private usage: readonly (readonly [number, number])[] = [];
+  private facts: Facts | undefined;
+  private top = 0;
+  private base: ShownCheckpoint | undefined;
+
+  constructor(private readonly actions: OverviewActions) {
+    const before = button(say("olderCheckpoint"), () => this.step(-1), { class: "tool" }, icon(ICONS.up));
+    const after = button(say("newerCheckpoint"), () => this.step(1), { class: "tool" }, icon(ICONS.down));
+    this.slider.setAttribute("aria-label", say("position"));
+    this.slider.addEventListener("input", () => {
+      const checkpoint = this.checkpoints[Number(this.slider.value)];
+      actions.go(checkpoint ? checkpoint.at : (this.facts?.messages ?? 0));
+    });
+    this.element = make("aside", { class: "overview", "aria-label": say("overview") },
+      this.curve, this.lanes, make("div", { class: "slide" }, before, this.slider, after), this.here, this.comparing);
+    this.curve.addEventListener("pointerdown", (event) => this.follow(event));
+    this.curve.addEventListener("pointermove", (event) => event.buttons === 1 && this.follow(event));
+    new ResizeObserver(() => this.draw()).observe(this.element);
+  }
+
+  show(facts: Facts): void {
+    this.facts = facts;
+    this.draw();
+  }
+
+  setCheckpoints(checkpoints: readonly ShownCheckpoint[]): void {
+    this.checkpoints = checkpoints;
+    this.base = this.base && checkpoints.find(({ uid }) => uid === this.base?.uid);
+    this.draw();
+  }
+
+  setTimelines(timelines: readonly ShownTimeline[]): void {
+    this.timelines = timelines;
+    this.draw();
+  }
+
+  setUsage(usage: readonly (readonly [number, number])[]): void {
+    this.usage = usage;
+    this.draw();
+  }
+
+  /** The message at the top of the conversation. */
+  moved(top: number): void {
+    if (top !== this.top) {
+      this.top = top;
+      this.drawPlace();
+    }
+  }
+
+  /** To the checkpoint before or after the one in sight. */
+  step(by: number): void {
+    const now = this.current();
+    const target = by < 0 && now >= 0 && this.checkpoints[now]?.at !== this.top ? now : now + by;
+    const checkpoint = this.checkpoints[target];
+    this.actions.go(checkpoint ? checkpoint.at : target < 0 ? 0 : (this.facts?.messages ?? 0));
+  }
+
+  /** The last checkpoint at or before the top: by bisection, since there may be thousands. */
+  private current(): number {
+    let [low, high] = [0, this.checkpoints.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.checkpoints[middle]?.at ?? 0) <= this.top) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low - 1;
+  }
+
+  private get width(): number {
+    return Math.max(60, this.curve.clientWidth);
+  }
+
+  private get most(): number {
+    return Math.max(1, this.facts?.messages ?? 0, ...this.timelines.map(({ messages }) => messages));
+  }
+
+  private x(at: number): number {
+    return EDGE + ((this.width - 2 * EDGE) * at) / this.most;
+  }
+
+  private draw(): void {
+    const { facts } = this;
+    if (!facts) {
+      return;
+    }
+    this.slider.max = String(this.checkpoints.length);
+    const points = this.usage.length > 0 ? this.usage : this.checkpoints.map(({ at, tokens }) => [at, tokens] as const);
+    const most = points.reduce((sum, [, tokens]) => Math.max(sum, tokens), 0);
+    const y = (tokens: number): number => CURVE - 16 - ((CURVE - 30) * tokens) / Math.max(1, most);
+    const columns = new Map<number, number>();
+    for (const [at, tokens] of points) {
+      const column = Math.round(this.x(at) * 2) / 2;
+      columns.set(column, Math.max(tokens, columns.get(column) ?? 0));
+    }
+    const path = [...columns].map(([x, tokens], index) => `${index === 0 ? "M" : "L"}${x} ${y(tokens).toFixed(1)}`).join("");
+    const xs = [...columns.keys()];
+    this.curve.setAttribute("aria-label", say("curve", most));
+    this.curve.setAttribute("height", String(CURVE));
+    this.curve.replaceChildren(
+      ...(path === "" ? [] : [
+        draw("path", { class: "area", d: `${path}L${xs.at(-1) ?? 0} ${CURVE - 16}L${xs[0] ?? 0} ${CURVE - 16}Z` }),
+        draw("path", { class: "line", d: path }),
+      ]),
+      draw("path", { class: "axis", d: `M${EDGE} ${CURVE - 16}H${this.width - EDGE}` }),
+      draw("path", { class: "ticks", d: this.ticks() }),
+      draw("text", { x: this.width - EDGE, y: 11, "text-anchor": "end" }, most > 0 ? say("tokens", most) : ""),
+      draw("text", { x: EDGE, y: CURVE - 2 }, "0"),
+      draw("text", { x: this.width - EDGE, y: CURVE - 2, "text-anchor": "end" }, say("messages", this.most)),
+      draw("path", { class: "base" }),
+      draw("path", { class: "place" }),
+    );
+    this.drawLanes(facts);
+    this.drawPlace();
+  }
+
+  /** Where there are many checkpoints, not so many marks that they would run together. */
+  private ticks(): string {
+    let last = -TICKS;
+    let path = "";
+    for (const { at } of this.checkpoints) {
+      const x = Math.round(this.x(at));
+      if (x - last >= TICKS) {
+        path += `M${x} ${CURVE - 19}v6`;
+        last = x;
+      }
+    }
+    return path;
+  }
+
+  private drawLanes(facts: Facts): void {
+    this.lanes.setAttribute("aria-label", say("branches"));
+    this.lanes.hidden = this.timelines.length === 0;
+    const lane = (id: string | undefined, name: string, more: string): HTMLButtonElement => {
+      const shown = facts.timeline === id;
+      return button(`${name}, ${more}`, () => this.actions.showLog(id), { class: "lane", "aria-pressed": String(shown) }, make("span", { class: "lane-name" }, name), make("small", {}, more));
+    };
+    const height = LANE * (this.timelines.length + 1);
+    const middle = (row: number): number => row * LANE + LANE / 2;
+    const graph = draw("svg", { class: "branches", height, "aria-hidden": "true" });
+    const scale = (at: number): number => 6 + (84 * at) / this.most;
+    const present = facts.timeline === undefined ? facts.messages : this.most;
+    this.timelines.forEach(({ common, messages, id }, row) => {
+      const [from, to] = [scale(common ?? 0), scale(messages)];
+      const y = middle(row + 1);
+      graph.append(draw("path", { class: facts.timeline === id ? "branch shown" : "branch", d: `M${from} ${middle(0)}V${y - 6}Q${from} ${y} ${from + 6} ${y}H${Math.max(from + 8, to)}` }),
+        draw("circle", { class: "end", cx: Math.max(from + 8, to), cy: y, r: 3 }));
+    });
+    graph.append(draw("path", { class: "trunk", d: `M${scale(0)} ${middle(0)}H${scale(present)}` }), draw("circle", { class: "end live", cx: scale(present), cy: middle(0), r: 4 }));
+    this.lanes.replaceChildren(graph, make("div", { class: "lane-list" },
+      lane(undefined, say("present"), facts.timeline === undefined ? say("messages", facts.messages) : say("toPresent")),
+      ...this.timelines.map(({ id, name, messages }) => lane(id, name, `${say("messages", messages)} ${say("setAside")}`))));
+  }
+
+  private drawPlace(): void {
+    const { facts } = this;
+    if (!facts) {
+      return;
+    }
+    const now = this.current();
+    const checkpoint = this.checkpoints[now];
+    this.slider.value = String(Math.max(0, now));
+    const text = checkpoint ? `${say("checkpoint", exact(checkpoint.id))}: ${checkpoint.name}` : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
+    this.slider.setAttribute("aria-valuetext", text);
+    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [say("tokens", checkpoint.tokens), timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
+    const x = this.x(this.top);
+    this.curve.querySelector(".place")?.setAttribute("d", `M${x} 14V${CURVE - 12}`);
+    const base = this.base && this.x(this.base.at);
+    this.curve.querySelector(".base")?.setAttribute("d", base === undefined ? "" : `M${base} 14V${CURVE - 12}`);
+    this.comparing.replaceChildren(...this.comparison(checkpoint));
+  }
+
+  private comparison(checkpoint: ShownCheckpoint | undefined): HTMLElement[] {
+    if (!checkpoint) {
+      return [];
+    }
+    const from = button(say("compareFrom"), () => {
+      this.base = checkpoint;
+      this.drawPlace();
+    });
+    const { base } = this;
+    if (!base) {
+      return [from, button(say("compare"), () => this.pair(checkpoint, undefined))];
+    }
+    const to = button(say("compareTo", `#${exact(base.id)} ${base.name.slice(0, 24)}`), () => this.pair(base, checkpoint));
+    return [to, from];
+  }
+
+  private pair(from: ShownCheckpoint, to: ShownCheckpoint | undefined): void {
+    this.base = from;
+    this.actions.compare(to);
+    this.drawPlace();
+  }
+
+  get compared(): ShownCheckpoint | undefined {
+    return this.base;
+  }
+
+  private follow(event: PointerEvent): void {
+    const part = (event.clientX - this.curve.getBoundingClientRect().left - EDGE) / (this.width - 2 * EDGE);
+    this.actions.go(Math.round(Math.max(0, Math.min(1, part)) * this.most));
+  }
+}

@@ -1,0 +1,116 @@
+/** The words that are looked for: typed, found, gone through, and marked where they are in sight. */
+
+import type { Hit } from "../../src/page/wire.js";
+import { button, icon, ICONS, make } from "./dom.js";
+import { exact, say } from "./words.js";
+
+/** Milliseconds without a keystroke after which is searched. */
+const PAUSE = 200;
+
+export interface SearchActions {
+  readonly ask: (search: number, query: string) => void;
+  readonly go: (hit: Hit) => void;
+  readonly changed: () => void;
+}
+
+export class SearchBox {
+  readonly element: HTMLElement;
+  readonly input = make("input", { type: "search", placeholder: say("search"), "aria-label": say("searchHint"), title: say("searchHint"), spellcheck: "false" });
+  private readonly count = make("span", { class: "count", role: "status" });
+  private hits: readonly Hit[] = [];
+  private more = false;
+  private at = -1;
+  private number = 0;
+  private waiting = 0;
+  /** What is marked in the text. */
+  query = "";
+
+  constructor(private readonly actions: SearchActions) {
+    this.element = make("div", { class: "search", role: "search" }, this.input, this.count,
+      button(say("previousMatch"), () => this.step(-1), { class: "tool" }, icon(ICONS.up)),
+      button(say("nextMatch"), () => this.step(1), { class: "tool" }, icon(ICONS.down)));
+    this.input.addEventListener("input", () => {
+      window.clearTimeout(this.waiting);
+      this.waiting = window.setTimeout(() => this.begin(), PAUSE);
+    });
+    this.input.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter") {
+        event.preventDefault();
+        this.step(event.shiftKey ? -1 : 1);
+      } else if (event.key === "Escape") {
+        this.input.value = "";
+        this.begin();
+      }
+    });
+  }
+
+  take(search: number, hits: readonly Hit[], more: boolean, problem: string | undefined): void {
+    if (search !== this.number) {
+      return;
+    }
+    this.hits = hits;
+    this.more = more;
+    this.at = -1;
+    this.count.textContent = problem ?? (hits.length === 0 ? say("nothingFound") : "");
+    if (hits.length > 0) {
+      this.step(1);
+    }
+  }
+
+  /** Marks words without looking for others. */
+  mark(query: string): void {
+    this.query = query;
+    this.actions.changed();
+  }
+
+  private begin(): void {
+    this.query = this.input.value.trim();
+    this.number += 1;
+    this.hits = [];
+    this.at = -1;
+    this.count.textContent = "";
+    if (this.query !== "") {
+      this.actions.ask(this.number, this.query);
+    }
+    this.actions.changed();
+  }
+
+  private step(by: number): void {
+    const { hits } = this;
+    if (hits.length === 0) {
+      return;
+    }
+    this.at = this.at === -1 && by < 0 ? hits.length - 1 : (this.at + by + hits.length) % hits.length;
+    this.count.textContent = say(this.more ? "foundMore" : "found", exact(this.at + 1), exact(hits.length));
+    const hit = hits[this.at];
+    if (hit) {
+      this.count.title = hit.preview;
+      this.actions.go(hit);
+    }
+  }
+}
+
+/** Marks words in elements; nothing is changed in them. */
+export function highlight(elements: readonly HTMLElement[], query: string): void {
+  if (!("highlights" in CSS)) {
+    return;
+  }
+  const ranges: Range[] = [];
+  const wanted = query.toLowerCase();
+  if (wanted !== "") {
+    for (const element of elements) {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+      for (let node = walker.nextNode(); node && ranges.length < 2_000; node = walker.nextNode()) {
+        const text = (node.textContent ?? "").toLowerCase();
+        for (let at = text.indexOf(wanted); at !== -1 && ranges.length < 2_000; at = text.indexOf(wanted, at + wanted.length)) {
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, Math.min(at + wanted.length, node.textContent?.length ?? 0));
+          ranges.push(range);
+        }
+      }
+    }
+  }
+  CSS.highlights.set("found", new Highlight(...ranges));
+}

@@ -1,0 +1,35 @@
+/** What the page says: the extension host puts it into the page, in the editor's language. */
+
+import type { Words } from "../../src/page/words.js";
+
+const language = document.documentElement.lang || "en";
+const number = new Intl.NumberFormat(language);
+const compact = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
+const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+
+let known: Words | undefined;
+
+export function words(): Words {
+  known ??= JSON.parse(document.getElementById("words")?.textContent ?? "{}") as Words;
+  return known;
+}
+
+export function say(text: keyof Words, ...given: readonly (string | number)[]): string {
+  return words()[text].replace(/\{(\d)\}/gu, (hole: string, at: string) => {
+    const value = given[Number(at)];
+    return value === undefined ? hole : typeof value === "number" ? exact(value) : value;
+  });
+}
+
+export function exact(value: number): string {
+  return number.format(value);
+}
+
+export function short(value: number): string {
+  return compact.format(value);
+}
+
+export function timeOf(iso: string | undefined): string {
+  const date = new Date(iso ?? "");
+  return Number.isNaN(date.getTime()) ? "" : time.format(date);
+}
