@@ -165,15 +165,13 @@ export class Conversation extends Disposables {
     this.head = state.head;
     if (event === "messagesAppended" || event === "tokenCountUpdated" || event === "systemPromptSet") {
       this.tellFacts(this.total);
+      this.tellNewest(); // what happened in its span has another name now
       if (event === "tokenCountUpdated") {
         void this.tellUsage().catch(() => undefined);
       }
     } else if (event === "checkpointCreated") {
-      const checkpoint = state.context.checkpoints.at(-1);
       this.tellFacts(this.total);
-      if (checkpoint && !this.timeline) {
-        this.post({ kind: "checkpoint", checkpoint: this.shown(checkpoint) });
-      }
+      this.tellNewest();
     } else if (event === "reverted") {
       this.rewritten(this.timeline ? this.total : state.context.messageCount);
     } else if (["cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "redacted", "external"].includes(event)) {
@@ -183,8 +181,18 @@ export class Conversation extends Disposables {
       this.rewritten(0); // it was asked for anew, and is another one
     } else if (event !== "deleted") {
       this.tellFacts(this.total);
+      this.tellNewest();
     }
     this.tellTrouble();
+  }
+
+  /** The newest checkpoint, where it is new or what is known of it has changed. */
+  private tellNewest(): void {
+    const checkpoint = this.current.state.context.checkpoints.at(-1);
+    const known = checkpoint && this.known.get(checkpoint.uid);
+    if (checkpoint && !this.timeline && JSON.stringify(known) !== JSON.stringify(checkpoint)) {
+      this.post({ kind: "checkpoint", checkpoint: this.shown(checkpoint) });
+    }
   }
 
   /** Another log has taken the place of the one before; its first `keep` messages are the same. */

@@ -1,6 +1,7 @@
 /** Messages as the page shows them. Whatever a message holds, what comes out has a known shape and a bounded size. */
 
 import type { Checkpoint, HistoryMessage, Message } from "timeleap-client";
+import { summaryOf } from "../sessions/spanSummary.js";
 import { callsOf, partsOf } from "../text/message.js";
 import type { ShownCall, ShownMessage, ShownPart } from "./wire.js";
 
@@ -64,8 +65,8 @@ export function failed(message: Message): boolean {
 
 /** Calls of its span that failed, where the server tells. */
 export function errorsOf(checkpoint: Checkpoint): number | undefined {
-  const { summary } = checkpoint as { readonly summary?: { readonly errors?: unknown } };
-  return typeof summary?.errors === "number" && summary.errors > 0 ? summary.errors : undefined;
+  const errors = summaryOf(checkpoint)?.errors ?? 0;
+  return errors > 0 ? errors : undefined;
 }
 
 class Budget {
