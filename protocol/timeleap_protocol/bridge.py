@@ -41,6 +41,8 @@ class BridgeSource(Shape):
     """This process follows it."""
     mirrored: Count
     """Files that are mirrored up to their present size."""
+    pending: Opt[Count] = None
+    """Files that this process is yet to look at. Absent where it does not follow the folder, or has yet to list it."""
     problem: Opt[str] = None
     """What could not be read, and why."""
 

@@ -32,7 +32,7 @@ class CheckpointFiles(Shape):
 
     snapshot: Opt[str] = None
     changed: Opt[Count] = None
-    """Paths that differ from the snapshot before it."""
+    """Paths that differ from the snapshot before it; of a mirror from that of the checkpoint before."""
     skipped: Opt[Count] = None
     """Paths it could not take in; a restore leaves them alone."""
     ms: Opt[Count] = None

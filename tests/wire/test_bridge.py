@@ -233,7 +233,7 @@ def test_sources_say_how_many_sessions_there_are(watching: Server, file: ClaudeF
     ClaudeFile(file.folder, "/other").turn(1)
     until(lambda: source(watching, file)["mirrored"] == 2)
     assert {**source(watching, file), "path": ""} == {
-        "kind": "claude-code", "path": "", "sessions": 2, "available": True, "watched": True, "mirrored": 2,
+        "kind": "claude-code", "path": "", "sessions": 2, "available": True, "watched": True, "mirrored": 2, "pending": 0,
     }  # fmt: skip
 
 

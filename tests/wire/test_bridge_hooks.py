@@ -63,6 +63,24 @@ def test_what_the_shell_did_in_a_turn_is_undone(shared: Server, file: ClaudeFile
     assert contents(folder) == {"kept.txt": "before", "gone.txt": "before"}
 
 
+def test_a_checkpoint_says_how_many_files_differ_from_the_one_before(
+    shared: Server, file: ClaudeFile, folder: Path
+) -> None:
+    mirror = a_turn_by_shell(shared, file, folder)
+    hook(shared, file, "prompt")  # nothing differs from the snapshot of the turn's end
+    file.asks("and now", timestamp=clock.now_iso())
+    hook(shared, file, "stop")
+    hook(shared, file, "prompt")
+    file.asks("anything else?", timestamp=clock.now_iso())
+    hook(shared, file, "stop")
+    found = mirror.get_state()["context"]["checkpoints"]
+    assert [(point["label"], point["files"]["changed"]) for point in found] == [
+        ("change it", 0),  # there is none before
+        ("and now", 3),
+        ("anything else?", 0),
+    ]
+
+
 def test_a_revert_of_the_files_alone_works_on_a_mirror(shared: Server, file: ClaudeFile, folder: Path) -> None:
     mirror = a_turn_by_shell(shared, file, folder)
     texts = mirror.history()

@@ -7,9 +7,9 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from timeleap.cli.command import LATEST
 from timeleap.cli.formatting import Json, count, one_line
@@ -25,6 +25,8 @@ from timeleap_protocol.methods import REQUESTS, SERVER_NOTIFICATIONS
 if TYPE_CHECKING:
     from timeleap.cli.local_server import LocalServer
     from timeleap_client.process import Launch
+
+T = TypeVar("T")
 
 _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
@@ -142,6 +144,14 @@ class Backend:
         while "nextCursor" in page:
             page = self.call(method, {**params, "cursor": page["nextCursor"]}, saying=saying)
             yield page
+
+    def wait(self, work: Coroutine[Any, Any, T], progress: Progress, saying: str) -> T:
+        """The result of work of several requests."""
+        return self._terminal.wait(self._loop.submit(work), progress, saying)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same, where nothing is shown of it."""
+        return self._loop.run(work)
 
     def changes(self, session_id: str, pause: float = 0.0) -> Iterator[Notification]:
         """Notifications about a session from now on, `$/reconnected` as well.

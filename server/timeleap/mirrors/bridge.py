@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from timeleap.mirrors.folders import FOLDERS, FolderNotes, look, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.watching import FolderWatch
+from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
     from timeleap.call import Client
@@ -105,6 +106,7 @@ class Bridge:
             "available": available,
             "watched": watch is not None,
             "mirrored": len(mirrored & found.files.keys()),
+            **set_members(pending=None if watch is None else watch[0].pending),
             **({"problem": problems[0] + more} if problems else {}),
         }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
+from timeleap.features.files.trees import SessionTrees
 from timeleap.mirrors import adopting
 from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import usual_folder
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
+CHECKPOINTS_LOOKED_AT: Final = 20
+"""For the last one that has a snapshot."""
 STARTED_SECONDS: Final = 2.0
 """How long to wait for the first look at a folder, by which it is known how changes are noticed."""
 CLOCKS_APART: Final = 60.0
@@ -152,5 +155,23 @@ async def _snapshot(session: Session, workspace: str, params: BridgeCatchUpParam
         made = await session.snapshots.take(label, Mutation(cause=Cause(client=params.kind)), NO_CONTROL)
     except (TimeleapError, OSError) as error:
         return {"problem": problem_of(error)["message"]}
-    taken = {"snapshot": made["snapshot"], "changed": made["changed"], "skipped": len(made["skipped"])}
-    return {"snapshot": made["snapshot"], "files": {**taken, "ms": int((time.monotonic() - begun) * 1000)}}
+    ms = int((time.monotonic() - begun) * 1000)
+    changed = made["changed"] if params.event != "prompt" else await _changed_since_checkpoint(session, made)
+    files = {"snapshot": made["snapshot"], "changed": changed, "skipped": len(made["skipped"]), "ms": ms}
+    return {"snapshot": made["snapshot"], "files": files}
+
+
+async def _changed_since_checkpoint(session: Session, made: Json) -> int:
+    """How many files differ from the last checkpoint's snapshot: a snapshot itself says from the one before it, which
+    a tool's hook took."""
+    number = session.engine.state.checkpoints
+    last = max(0, number - CHECKPOINTS_LOOKED_AT)
+    found = [each.snapshot for each in session.checkpoints(session.engine, last, number - last) if each.snapshot]
+    trees = session.transactions.working_tree()
+    if not found or not isinstance(trees, SessionTrees):
+        return int(made["changed"])
+    states = found[-1], made["snapshot"]
+    try:
+        return len(await asyncio.to_thread(trees.changes, states, None, None, NO_CONTROL))
+    except (TimeleapError, OSError):  # that of the checkpoint is gone
+        return int(made["changed"])

@@ -87,6 +87,11 @@ class FolderWatch:
         """How changes are noticed."""
         return "notifications" if self._events.folders else "polling"
 
+    @property
+    def pending(self) -> int | None:
+        """Files that are yet to be looked at; None before it is known which there are."""
+        return len(self._due.keys() | self._busy) if self.started.is_set() else None
+
     async def run(self) -> None:
         """Follow it until cancelled."""
         self.mirrored = await asyncio.to_thread(self._notes.read)

@@ -343,6 +343,8 @@ export interface BridgeSource {
   watched: boolean;
   /** Files that are mirrored up to their present size. */
   mirrored: number;
+  /** Files that this process is yet to look at. Absent where it does not follow the folder, or has yet to list it. */
+  pending?: number;
   /** What could not be read, and why. */
   problem?: string;
 }
@@ -465,7 +467,7 @@ export interface CheckpointCreated {
 /** The snapshot of a checkpoint; or only `error`, where none could be taken. */
 export interface CheckpointFiles {
   snapshot?: string;
-  /** Paths that differ from the snapshot before it. */
+  /** Paths that differ from the snapshot before it; of a mirror from that of the checkpoint before. */
   changed?: number;
   /** Paths it could not take in; a restore leaves them alone. */
   skipped?: number;

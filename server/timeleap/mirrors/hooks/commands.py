@@ -1,7 +1,8 @@
-"""Commands about other agents: `agents` with its `install`, `uninstall`, `list`, `resume`."""
+"""Commands about other agents: `agents` with its `install`, `uninstall`, `list`, `watch`, `resume`."""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 import re
@@ -9,15 +10,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from timeleap.cli.backend import reading
+from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import FAILED, DryRun, Session, Yes, command, subcommands
-from timeleap.cli.formatting import safe
+from timeleap.cli.formatting import now, safe
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
-from timeleap.cli.terminal import Exit, Terminal, UsageError
+from timeleap.cli.terminal import Exit, Progress, Terminal, UsageError
 from timeleap.mirrors.hooks.agents import AGENTS, REFUSED, Agent
 from timeleap.mirrors.hooks.hook import main as tell
 from timeleap.mirrors.hooks.settings_file import (
@@ -29,6 +31,8 @@ from timeleap.mirrors.hooks.settings_file import (
     with_hooks,
 )
 from timeleap.service import config
+from timeleap_client.notifications import Notification, Subscription
+from timeleap_client.raw import RawTimeleap
 
 app = Commands("Other agents")
 agents = subcommands(
@@ -36,12 +40,18 @@ agents = subcommands(
 )
 
 _VERSION_SECONDS: Final = 10.0
+_DID_CHANGE: Final = "bridge/didChange"
+_ASK_AGAIN: Final = 2.0
+"""Seconds without a change after which it is made sure that there is a server that follows."""
+_PAUSE: Final = 0.1
+"""Seconds, at least, between two looks at how much is read."""
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
     Literal["claude-code", "codex", "gemini", "cursor"],
     Argument(metavar="AGENT", help="claude-code or codex; `agents list` says why the others cannot be had yet."),
 ]
+Mirrored = Literal["claude-code", "codex", "kimi"]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
 ]
@@ -166,6 +176,88 @@ def hook_command(agent: Agent, home: Path) -> str:
     if not line.isprintable():
         raise UsageError(f"a command cannot be written with this path: {line!r}")
     return line
+
+
+@command(agents)
+def watch(
+    terminal: Terminal,
+    agent: Annotated[
+        Mirrored | None, Argument(metavar="[AGENT]", help="claude-code, codex or kimi; default: all that are there.")
+    ] = None,
+    folder: Annotated[
+        str | None, Argument(metavar="[FOLDER]", help="Where it keeps its sessions, if not in the usual place.")
+    ] = None,
+    once: Annotated[bool, Option("--once", help="End when all that is there is read.")] = False,
+) -> None:
+    """Have an agent's sessions here without hooks: those it has kept so far, then what it writes, until Ctrl-C.
+
+    They are read-only, and stay when this ends: timeleap sessions lists them, timeleap search finds what was said, and
+    the next watch reads only what is new. Snapshots of files come with hooks: timeleap agents install.
+
+    Examples:
+        timeleap agents watch
+        timeleap agents watch claude-code --once
+        timeleap agents watch codex ~/backup/.codex/sessions
+    """
+    with Backend(terminal, process=not once) as backend:
+        changes = backend.client.notifications(_DID_CHANGE)
+        params = _watched(backend, agent, folder)
+        progress = Progress()
+        sources = backend.wait(_all_read(backend.client, params, progress), progress, "Reading sessions")
+        columns = ("agent", "sessions", "here", "folder", "problem")
+        none = "no agent that can be read has kept sessions; name one, and its folder, to wait for them"
+        terminal.records(sources, columns, _source_row, ("sessions", "here"), none)
+        if once:
+            return
+        terminal.hint("following them; Ctrl-C ends")
+        while (news := backend.run(_next_change(backend.client, changes, params))) is not None:
+            for change in ("added", "changed", "gone"):
+                for session in news.params[change]:
+                    if terminal.machine:
+                        terminal.line({"change": change, "sessionId": session})
+                    terminal.say(f"{now()}  {change:8}{session}")
+
+
+async def _next_change(client: RawTimeleap, changes: Subscription, params: list[dict[str, Any]]) -> Notification | None:
+    """The next notification; None where none can come any more. Asks for them again and again: a server that was
+    started in the place of another one follows nothing yet."""
+    while True:
+        try:
+            return await asyncio.wait_for(anext(changes, None), _ASK_AGAIN)
+        except TimeoutError:
+            for each in params:
+                await client.call("bridge/watch", each)
+
+
+def _watched(backend: Backend, agent: str | None, folder: str | None) -> list[dict[str, Any]]:
+    """The params of `bridge/watch` for each folder that is followed from now on."""
+    path = None if folder is None else str(Path(folder).expanduser().absolute())
+    if agent is None:
+        sources = backend.call("bridge/list")["sources"]
+        params = [{"kind": source["kind"]} for source in sources if source["available"]]
+    else:
+        params = [given(kind=agent, path=path)]
+    return [{"kind": each["kind"], "path": backend.call("bridge/watch", each)["path"]} for each in params]
+
+
+async def _all_read(client: RawTimeleap, params: list[dict[str, Any]], progress: Progress) -> list[dict[str, Any]]:
+    """The sources of these params (`BridgeSource`) when all their files have been looked at."""
+    folders = {(each["kind"], each["path"]) for each in params}
+    while True:
+        begun = time.monotonic()
+        sources = (await client.call("bridge/list"))["sources"]
+        found: list[dict[str, Any]] = [each for each in sources if (each["kind"], each["path"]) in folders]
+        if all(source.get("pending") == 0 for source in found):
+            return found
+        total = sum(source["sessions"] for source in found)
+        left = sum(source.get("pending", source["sessions"]) for source in found)
+        progress.take({"percentage": 100 * (total - left) // max(total, 1), "message": f"{left:,} sessions to read"})
+        await asyncio.sleep(max(_PAUSE, time.monotonic() - begun))
+
+
+def _source_row(source: dict[str, Any]) -> tuple[object, ...]:
+    problem = source.get("problem") or ("" if source["available"] else "there is no such folder")
+    return (source["kind"], source["sessions"], source["mirrored"], source["path"], problem)
 
 
 @command(agents)
