@@ -41,7 +41,7 @@ FIRST_FRAME_SECONDS = 5.0
 LINGER = 30.0
 """Seconds after the end of a connection in which the other side may still take what was written."""
 
-PAUSE = 5
+PAUSE = 10
 """How many times the processor time that a write of notifications to all windows took nothing more is written for their
 sake: a write to each of twenty costs several times what the append did that they hear of."""
 
@@ -100,7 +100,7 @@ class AttachedConnection(Connection):
             super().notify(method, params)
         elif self._transport is not None and not self.dropped and method not in self._rpc.unwanted:
             self._outbox.append(self._shared.frame(self._frames.framing or Framing.NDJSON, method, params))
-            if not self._pumping:  # else it goes along with the reply
+            if len(self._outbox) == 1 and not self._pumping:  # else it goes along with what waits there, or a reply
                 self._shared.write_soon(self)
 
     def write_collected(self) -> None:
