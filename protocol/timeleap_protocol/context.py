@@ -60,7 +60,8 @@ class AppendMessageParams(Choice, MutationParams):
     message: Opt[NewMessageObject] = None
     """One message; this or `messages`."""
     messages: Opt[Annotated[list[NewItemObject], Field(min_length=1)]] = None
-    """Several, appended all or none; this or `message`. Opaque records go along as `{record}`."""
+    """Several, appended all or none; this or `message`. Opaque records go along as `{record}`, checkpoints as
+    `{checkpoint: {label?}}`, token counts as `{tokenCount}`."""
 
 
 class UpdateTokenCountParams(MutationParams):

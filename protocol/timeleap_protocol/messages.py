@@ -190,8 +190,26 @@ class NewRecord(_Described):
     record: OpaqueRecord
 
 
-class NewItem(WireRoot[NewMessage | NewRecord]):
-    """A message to be appended, or an opaque record."""
+class NewCheckpointLabel(_Described):
+    """How the checkpoint is called."""
+
+    label: Opt[str] = None
+
+
+class NewCheckpoint(_Described):
+    """A checkpoint to be written before what follows it, as one step with it."""
+
+    checkpoint: NewCheckpointLabel
+
+
+class NewTokenCount(_Described):
+    """The input tokens the model reported, to be noted as one step with what is appended."""
+
+    token_count: Annotated[int, Field(ge=0, alias="tokenCount")]
+
+
+class NewItem(WireRoot[NewMessage | NewRecord | NewCheckpoint | NewTokenCount]):
+    """A message to be appended, an opaque record, a checkpoint or a token count."""
 
 
 class _DescribedBy:
@@ -213,7 +231,7 @@ MessageObject = Annotated[JsonObject, _DescribedBy(Message)]
 """A message as the protocol carries it: any JSON object. The server judges its role and content."""
 
 NewItemObject = Annotated[JsonObject, _DescribedBy(NewItem)]
-"""A message on its way to the server, or an opaque record."""
+"""A message on its way to the server, an opaque record, a checkpoint or a token count."""
 
 NewMessageObject = Annotated[JsonObject, _DescribedBy(NewMessage)]
 """The same on its way to the server; described without the nulls that a log may hold."""

@@ -40,6 +40,39 @@ async def test_prompts_have_checkpoints_and_results_of_tools_have_none(client: R
     assert (state["title"], state["context"]["tokenCount"]) == ("question 1", 201)
 
 
+async def test_a_batch_is_one_step_with_the_checkpoints_and_the_tokens_of_all_its_turns(
+    client: RawTimeleap, window: Window, tmp_path: Path
+) -> None:
+    sent: list[str] = []
+
+    def trace(direction: str, message: Any) -> None:
+        sent.extend([message["method"]] if direction == "sent" and "method" in message else [])
+
+    async with RawTimeleap(home=tmp_path / "home", trace=trace) as traced:
+        store = ClaudeSessionStore(traced)
+        await store.append(KEY, turn(1))
+        sent.clear()
+        await store.append(KEY, [*turn(2, "a1"), {"type": "mode"}, *turn(3, "a2")])
+        assert sent == ["context/appendMessage"]
+        assert await store.load(KEY) == [*turn(1), *turn(2, "a1"), {"type": "mode"}, *turn(3, "a2")]
+    session = await window.only("claude-code")
+    assert list(await window.checkpoints(session)) == ["question 1", "question 2", "question 3"]
+    await window.revert(session, "question 3")  # and what the program noted before it
+    assert await ClaudeSessionStore(client).load(KEY) == [*turn(1), *turn(2, "a1")]
+
+
+async def test_an_own_append_is_known_when_the_log_has_grown(client: RawTimeleap, window: Window) -> None:
+    log = FollowedLog(client, session_id_of("cc", "p", "s"), ("claude-code", '["p", "s"]'), claude_entries.uuid_of)
+    await log.open(create=True)
+    ends = ({"role": "user", "content": "x"}, {"record": {"role": "_claude", "content": ""}}, {"tokenCount": 5})
+    for end in ends:
+        await log.append([{"checkpoint": {"label": "x"}}, {"role": "user", "content": "x"}, end])
+        note = {"role": "user", "content": "a note"}
+        await window.call("context/appendMessage", log.session_id, message=note)
+        await log.refresh()
+        assert log.rewritten is False
+
+
 async def test_a_call_and_its_result_are_shown_as_such(client: RawTimeleap, window: Window) -> None:
     await ClaudeSessionStore(client).append(KEY, turn(1))
     history = (await window.call("context/getHistory", await window.only("claude-code")))["messages"]

@@ -135,6 +135,15 @@ def test_checkpoints_that_the_server_writes_have_snapshots_too(session: Session,
     assert len(listed(session)) == 1
 
 
+def test_checkpoints_among_the_items_of_an_append_have_snapshots_too(session: Session) -> None:
+    session.append({"checkpoint": {"label": "x"}}, user("a"), {"checkpoint": {}}, user("b"))
+    first, second = session.call("context/listCheckpoints")["checkpoints"]
+    assert first["files"] == second["files"]
+    assert len(listed(session)) == 1
+    session.append({"tokenCount": 5}, user("c"))
+    assert len(listed(session)) == 1
+
+
 def test_what_is_appended_behind_a_checkpoint_waits_and_keeps_its_place(session: Session) -> None:
     first = session.start("context/checkpoint")
     later = [session.start("context/appendMessage", message=user(str(number))) for number in range(3)]

@@ -818,7 +818,7 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             message: One message; this or `messages`.
-            messages: Several, appended all or none; this or `message`. Opaque records go along as `{record}`.
+            messages: Several, appended all or none; this or `message`. Opaque records go along as `{record}`, checkpoints as `{checkpoint: {label?}}`, token counts as `{tokenCount}`.
         """
         params = given(
             {

@@ -18,7 +18,6 @@ undo; the next resume of the same session sends the model only what is kept.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import uuid
@@ -217,7 +216,6 @@ class ClaudeSessionStore:
 
     async def _append(self, transcript: _Transcript, entries: Sequence[Any]) -> None:
         left = list(entries)
-        marked: set[int] = set()
         while left:
             try:
                 known = [transcript.live, *(fork.live for fork in transcript.forks)]
@@ -227,7 +225,7 @@ class ClaudeSessionStore:
                     return  # the whole batch is there: the answer to an earlier attempt got lost
                 left = [entry for entry, _ in new]
                 target, count = await self._target(transcript, left)
-                await _write(target.log, left[:count], marked)
+                await _write(target.log, left[:count])
                 transcript.route = target
                 left = left[count:]
             except LogMovedError:
@@ -237,20 +235,13 @@ class ClaudeSessionStore:
         """Where the first of the entries belong, and how many of them go there together."""
         batch: set[str] = set()
         target: _Transcript | None = None
-        has_said = False
         for count, entry in enumerate(entries):
-            parent, label = claude_entries.parent_of(entry), claude_entries.label_of(entry)
+            parent = claude_entries.parent_of(entry)
             goes_on = parent is None or parent in batch
             home = (target or transcript.route) if goes_on else await self._home(transcript, parent or "")
             if target is not None and home is not target:
                 return target, count
-            if target is not None and label and has_said:
-                # A prompt begins a step of its own, with its checkpoint; what the program notes before it goes along.
-                while count > 1 and _uuid(entries[count - 1]) is None and not _says_something(entries[count - 1]):
-                    count -= 1  # noqa: PLW2901  (we leave the loop)
-                return target, count
             target = home
-            has_said = has_said or label is not None or _says_something(entry)
             if (name := _uuid(entry)) is not None:
                 batch.add(name)
         assert target is not None
@@ -329,32 +320,41 @@ class ClaudeSessionStore:
             await self._transcripts.pop(key).log.close()
 
 
-async def _write(log: FollowedLog[str], entries: Sequence[Any], marked: set[int]) -> None:
-    """Write entries as one step, with the checkpoint that the first prompt among them gets.
-
-    Args:
-        log: The log they belong to.
-        entries: Entries of which at most one is a prompt.
-        marked: The prompts (by `id`) that have their checkpoint already.
+async def _write(log: FollowedLog[str], entries: Sequence[Any]) -> None:
+    """Write entries as one step, with the checkpoint of each prompt among them and the tokens that the model reported.
 
     Raises:
         LogMovedError: They were not written.
     """
-    items = [item for entry in entries for item in claude_entries.items_of(entry)]
-    prompt = next((entry for entry in entries if claude_entries.label_of(entry) is not None), None)
-    if prompt is not None and id(prompt) not in marked:
-        label = claude_entries.label_of(prompt) or ""
-        await log.checkpoint(label)
-        marked.add(id(prompt))
-        if log.title is None and label != "compacted":
-            await log.set_title(label)
+    labels = _labels(entries)
+    items: list[tuple[Json, int]] = []
+    for at, entry in enumerate(entries):
+        if at in labels:
+            items.append(({"checkpoint": {"label": labels[at]}}, len(labels[at])))
+        items += claude_entries.items_of(entry)
+    if (tokens := claude_entries.tokens_of(entries)) is not None:
+        items.append(({"tokenCount": tokens}, 0))
     for chunk in _chunks(items):
         await log.append(chunk)
-    if (title := next(filter(None, map(claude_entries.title_of, reversed(entries))), None)) and title != log.title:
+    title = next(filter(None, map(claude_entries.title_of, reversed(entries))), log.title or _first_title(labels))
+    if title is not None and title != log.title:
         await log.set_title(title)
-    if (tokens := claude_entries.tokens_of(entries)) is not None:
-        with contextlib.suppress(LogMovedError):  # the entries are there; the count is about a log that is no more
-            await log.count_tokens(tokens)
+
+
+def _labels(entries: Sequence[Any]) -> dict[int, str]:
+    """What the checkpoints before entries are called, by the entries' numbers.
+
+    What the program notes before a prompt goes along with it.
+    """
+    found: dict[int, str] = {}
+    start = 0  # where the notes before the next entry begin
+    for at, entry in enumerate(entries):
+        label = claude_entries.label_of(entry)
+        if label is not None:
+            found[start] = label
+        if label is not None or _says_something(entry) or (start and _uuid(entry) is not None):
+            start = at + 1
+    return found
 
 
 def _chunks(items: Sequence[tuple[Json, int]]) -> Iterator[list[Json]]:
@@ -388,7 +388,14 @@ def _key_of(text: str) -> tuple[str, ...]:
 def _traits(entries: Sequence[Any]) -> Json:
     folders = (entry.get("cwd") for entry in entries if isinstance(entry, dict))
     folder = next((folder for folder in folders if isinstance(folder, str) and PurePath(folder).is_absolute()), None)
-    return {} if folder is None else {"workspace": PurePath(folder).as_uri()}
+    workspace = {} if folder is None else {"workspace": PurePath(folder).as_uri()}
+    title = _first_title(_labels(entries))
+    return workspace if title is None else {**workspace, "title": title}
+
+
+def _first_title(labels: Mapping[int, str]) -> str | None:
+    """What a conversation is called until it has a name: its first prompt."""
+    return next((label for label in labels.values() if label != "compacted"), None)
 
 
 def _uuid(entry: Any) -> str | None:

@@ -125,31 +125,17 @@ class FollowedLog(Generic[K]):
         return whole
 
     async def append(self, items: Sequence[Json]) -> None:
-        """Append messages and opaque records (`{"record": ...}`) as one step.
+        """Append messages, opaque records, checkpoints and token counts, as `context/appendMessage` takes them, as one
+        step. The last is no checkpoint: what its record says is the server's to know.
 
         Raises:
             LogMovedError: Nothing was written.
         """
         await self._change(method_names.CONTEXT_APPEND_MESSAGE, messages=list(items))
-        self._wrote(*(item["record"] if item.keys() == {"record"} else item for item in items))
-
-    async def checkpoint(self, label: str) -> None:
-        """Write a checkpoint.
-
-        Raises:
-            LogMovedError: Nothing was written.
-        """
-        result = await self._change(method_names.CONTEXT_CHECKPOINT, label=label)
-        self._wrote({"role": "_checkpoint", "id": result["checkpoint"]["id"]})
-
-    async def count_tokens(self, tokens: int) -> None:
-        """Note the input tokens that a model reported.
-
-        Raises:
-            LogMovedError: Nothing was written.
-        """
-        await self._change(method_names.CONTEXT_UPDATE_TOKEN_COUNT, tokenCount=tokens)
-        self._wrote({"role": "_usage", "token_count": tokens})
+        # They follow what is known, else they would have been refused.
+        for item in items:
+            self._take(self._lines, _record_of(item))
+        self._read_head = self.head
 
     async def rewrite(self, method: str, **params: Any) -> Json:
         """Carry out `context/revertTo`, `context/undo` or the like, and read the log again.
@@ -261,12 +247,6 @@ class FollowedLog(Generic[K]):
         if (kept := self._keep(record)) is not None:
             self.kept.append(kept)
 
-    def _wrote(self, *records: Json) -> None:
-        """Take in our own records: they follow what is known, else they would have been refused."""
-        for record in records:
-            self._take(self._lines, record)
-        self._read_head = self.head
-
     def _begin_again(self) -> None:
         self.kept = []
         self._tail = None
@@ -277,6 +257,15 @@ class FollowedLog(Generic[K]):
     def _note(self, notification: Notification) -> None:
         if notification.params.get("kind") not in APPENDING and not self._own_rewrite:
             self._moved = True
+
+
+def _record_of(item: Json) -> Json:
+    """The record that an item of an append becomes, as far as it can be told."""
+    if "role" in item:
+        return item
+    if "record" in item:
+        return dict(item["record"])
+    return {"role": "_usage", "token_count": item["tokenCount"]} if "tokenCount" in item else {"role": "_checkpoint"}
 
 
 def _bare(record: Json) -> Json:

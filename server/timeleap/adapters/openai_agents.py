@@ -97,9 +97,11 @@ class TimeleapSession:
             return
         messages = [_message(item) for item in items]
         label = next((first_line(readable(_text(item))) or "(no text)" for item in items if _is_prompt(item)), None)
+        if label is not None:
+            messages.insert(0, {"checkpoint": {"label": label}})
         async with self._turn:
             await self._ready()
-            await self._once(lambda: self._add(messages, label))
+            await self._once(lambda: self._add(messages))
 
     async def pop_item(self) -> Any:
         """Remove the newest item and return it; None if there is none. Pops that follow one another are one step."""
@@ -133,12 +135,10 @@ class TimeleapSession:
             except LogMovedError:
                 continue
 
-    async def _add(self, messages: list[Json], label: str | None) -> None:
+    async def _add(self, messages: list[Json]) -> None:
         log: FollowedLog[Any] = self._log
         if log.rewritten:
             log = self._fork = self._fork or await self._make_fork()
-        if label is not None:
-            await log.checkpoint(label)
         await log.append(messages)
 
     async def _make_fork(self) -> FollowedLog[Any]:

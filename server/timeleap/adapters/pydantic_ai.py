@@ -20,7 +20,6 @@ revert by another window an agent that still runs cannot save: it gets `Conversa
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -188,17 +187,15 @@ class TimeleapConversationStore(ConversationStore):
             except KeyError:
                 raise ConversationConflict(record.conversation_id) from None
         label = next(filter(None, (_prompt(entry.message) for entry in new_entries)), None)
-        if label is not None:
-            await conversation.log.checkpoint(label)
         messages = [_message(kept) for kept in copied if kept["id"] not in conversation.entries]
         messages += [_message(_kept_of(entry)) for entry in new_entries]
         text = _RECORDS.dump_json(record).decode()
-        await conversation.log.append([*messages, {"record": {"role": RECORD, "content": "", "text": text}}])
-        self._places.update(dict.fromkeys((message[MEMBER]["id"] for message in messages), record.conversation_id))
         responses = [entry.message for entry in new_entries if isinstance(entry.message, ModelResponse)]
-        if responses and (tokens := responses[-1].usage.input_tokens + responses[-1].usage.output_tokens) > 0:
-            with contextlib.suppress(LogMovedError):  # the entries are there; the count is about a log that is no more
-                await conversation.log.count_tokens(tokens)
+        tokens = responses[-1].usage.input_tokens + responses[-1].usage.output_tokens if responses else 0
+        items: list[Json] = [] if label is None else [{"checkpoint": {"label": label}}]
+        items += [*messages, *([{"tokenCount": tokens}] if tokens > 0 else [])]
+        await conversation.log.append([*items, {"record": {"role": RECORD, "content": "", "text": text}}])
+        self._places.update(dict.fromkeys((message[MEMBER]["id"] for message in messages), record.conversation_id))
 
     async def _having(self, entry_id: str) -> dict[str, Json]:
         """The entries of a conversation that has this one.

@@ -1,4 +1,4 @@
-"""context/appendMessage: messages and opaque records are checked and appended.
+"""context/appendMessage: messages, opaque records, checkpoints and token counts are checked and appended.
 
 They are checked here: a data model would make that slow. A message, or record, is the caller's own JSON object; nothing
 is added, dropped or reordered. Only its shape is checked.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.service.service import guard
-from timeleap_protocol.limits import MAX_DEPTH
+from timeleap_protocol.limits import MAX_DEPTH, MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
     from timeleap.call import Call
@@ -33,8 +33,8 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
     if messages is not None:
         for number, message in enumerate(messages):
             where: list[str | int] = ["messages", number]
-            if message.keys() == {"record"}:
-                check_opaque(message["record"], [*where, "record"])
+            if len(message) == 1 and (name := next(iter(message))) in _LONE_MEMBERS:
+                _LONE_MEMBERS[name](message[name], [*where, name])
             else:
                 check_message(message, where)
     elif params.message is not None:
@@ -58,12 +58,7 @@ def check_message(message: Any, where: list[str | int]) -> None:
 
 
 def check_opaque(record: Any, where: list[str | int]) -> None:
-    """Check an opaque record at the wire location `where`: one that is kept and is no part of the history.
-
-    Raises:
-        InvalidInputError: With `errors` naming the place (`loc`) and what is wrong.
-        TooLargeError: Nested deeper than 128 levels.
-    """
+    """Check an opaque record, which is kept and is no part of the history, as `check_message` does a message."""
     if not isinstance(record, dict):
         raise _refused(where, "a record is a JSON object", "dict_type")
     role = record.get("role")
@@ -75,11 +70,24 @@ def check_opaque(record: Any, where: list[str | int]) -> None:
     _check_whole(record, where)
 
 
+def _check_checkpoint(given: Any, where: list[str | int]) -> None:
+    if not isinstance(given, dict) or given.keys() - {"label"} or not isinstance(given.get("label"), str | None):
+        raise _refused(where, "a checkpoint is an object with a label, a string, or with nothing", "checkpoint")
+
+
+def _check_token_count(given: Any, where: list[str | int]) -> None:
+    if type(given) is not int or not 0 <= given <= MAX_SAFE_INTEGER:
+        raise _refused(where, "a token count is a whole number from 0", "token_count")
+
+
+_LONE_MEMBERS: Final = {"record": check_opaque, "checkpoint": _check_checkpoint, "tokenCount": _check_token_count}
+
+
 def _check_whole(message: dict[str, Any], where: list[str | int]) -> None:
     if RESERVED_KEY in message:
         raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
     if not _NESTED.isdisjoint(map(type, message.values())) and depth(message) > MAX_DEPTH:
-        path = _dotted(where)
+        path = ".".join(map(str, where))
         raise TooLargeError(f"{path} is nested deeper than {MAX_DEPTH} levels", limit="maxDepth", maximum=MAX_DEPTH)
 
 
@@ -88,9 +96,8 @@ def _check_role(message: dict[str, Any], where: list[str | int]) -> None:
     if not isinstance(role, str) or not role:
         raise _refused([*where, "role"], "role is required: a non-empty string such as user or assistant", "role")
     if role.startswith("_"):
-        raise _refused(
-            [*where, "role"], "roles that start with _ are control records; use the methods for them", "role"
-        )
+        text = "roles that start with _ are control records; use the methods for them"
+        raise _refused([*where, "role"], text, "role")
 
 
 def _check_content(message: dict[str, Any], where: list[str | int]) -> None:
@@ -120,8 +127,5 @@ def depth(value: Any) -> int:
 
 
 def _refused(where: list[str | int], message: str, kind: str) -> InvalidInputError:
-    return InvalidInputError(f"{_dotted(where)}: {message}", errors=[{"loc": where, "msg": message, "type": kind}])
-
-
-def _dotted(where: list[str | int]) -> str:
-    return ".".join(str(step) for step in where)
+    errors = [{"loc": where, "msg": message, "type": kind}]
+    return InvalidInputError(f"{'.'.join(map(str, where))}: {message}", errors=errors)

@@ -73,32 +73,44 @@ class AppendPlan(Struct, frozen=True):
 def messages(
     state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: AutoCheckpoint
 ) -> AppendPlan:
-    """Messages, and opaque records (`{record}`); with `turn` each message that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
+    """Messages, opaque records (`{record}`), checkpoints (`{checkpoint}`), token counts (`{tokenCount}`); with `turn` each
+    message that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
 
     Raises:
         InvalidInputError, TooLargeError: One of them is none, or larger than `MAX_MESSAGE_BYTES`.
     """
     if not many:
         raise InvalidInputError("there is no message to append")
-    if auto_checkpoint == "off":
-        return AppendPlan([_message(message, marks if at == 0 else None) for at, message in enumerate(many)])
+    if auto_checkpoint == "off" and all("role" in message or "record" in message for message in many):
+        return AppendPlan([_record(message, marks if at == 0 else None) for at, message in enumerate(many)])
     records: list[NewRecord] = []
     made: list[Checkpoint] = []
-    for message in many:
-        first_marks = None if records else marks
-        role = message.get("role")
-        starts_turn = role == "user" and state.last_role is not Role.USER
-        if starts_turn or (auto_checkpoint == "step" and role == "assistant"):
-            record, checkpoint = new_checkpoint(
-                state, state.next_checkpoint_id, first_words(message), preview_of(message), first_marks or {}
-            )
-            added = [record, _message(message, None)]
+    previewed = 0  # so many of them have a preview
+    for item in many:
+        before = len(records)
+        if (given := _checkpoint_of(item, state, auto_checkpoint)) is not None:
+            own = {} if records else marks
+            record, checkpoint = new_checkpoint(state, state.next_checkpoint_id, given.get("label"), None, own)
             made.append(checkpoint)
-        else:
-            added = [_message(message, first_marks)]
-        records += added
-        state = state_after(state, added)
-    return AppendPlan(records, made=made)
+            records.append(record)
+        if given is None or "role" in item:
+            records.append(_record(item, None if records else marks))
+        if "role" in item and previewed < len(made):
+            preview = preview_of(item)
+            made[previewed:] = [replace(checkpoint, preview=preview) for checkpoint in made[previewed:]]
+            previewed = len(made)
+        state = state_after(state, records[before:])
+    counts = [record.value for record in records if record.kind is RecordKind.USAGE]
+    return AppendPlan(records, made=made, told=("tokenCountUpdated", {"tokenCount": counts[-1]}) if counts else None)
+
+
+def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: AutoCheckpoint) -> Json | None:
+    """The checkpoint that an item is, or that it is to have before it."""
+    if (role := item.get("role")) is None:
+        return item.get("checkpoint")
+    starts_turn = role == "user" and state.last_role is not Role.USER and auto_checkpoint != "off"
+    has_one = starts_turn or (auto_checkpoint == "step" and role == "assistant")
+    return {"label": first_words(item)} if has_one else None
 
 
 def with_files(planned: AppendPlan, files: Json) -> AppendPlan:
@@ -149,7 +161,7 @@ def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:
     message = {"role": "user", "content": note_text(text, sender)}
     label = f"{DMAIL_LABEL} from {sender}"
     record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
-    records = [record, _message(message, {SENDER: sender})]
+    records = [record, _record(message, {SENDER: sender})]
     return AppendPlan(records, {"pendingDMail": None, "index": state.messages}, [made])
 
 
@@ -166,9 +178,12 @@ def note_text(note: str, sender: str) -> str:
     return f"<system>{_NOTE_FROM.format(sender=sender)}{harmless(note.strip())}</system>"
 
 
-def _message(message: Mapping[str, Any], marks: Marks | None) -> NewRecord:
-    is_opaque = message.keys() == {"record"}
-    record = opaque_record(message["record"], marks) if is_opaque else message_record(message, marks)
+def _record(item: Mapping[str, Any], marks: Marks | None) -> NewRecord:
+    """What is written of an item: a message, an opaque record or a token count."""
+    if "role" not in item and "tokenCount" in item:
+        return usage_record(item["tokenCount"], marks)
+    is_opaque = "role" not in item and "record" in item
+    record = opaque_record(item["record"], marks) if is_opaque else message_record(item, marks)
     if len(record.body) > MAX_MESSAGE_BYTES and len(as_sent(record.body)) > MAX_MESSAGE_BYTES:
         found = f"a message may have {MAX_MESSAGE_BYTES} bytes as compact JSON, not {len(as_sent(record.body))}"
         raise TooLargeError(found, limit="maxMessageBytes", maximum=MAX_MESSAGE_BYTES)

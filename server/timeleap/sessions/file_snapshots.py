@@ -96,10 +96,10 @@ class FileSnapshots:
     def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
         """What the append of messages does for the files."""
         mode = self.settings.mode if self._possible else "off"
-        marked = mode != "off" and self._session.state.facts.auto_checkpoint != "off"
+        marked = self._session.state.facts.auto_checkpoint != "off" or any("checkpoint" in item for item in messages)
         ends_turn = mode == "turn" and any(_ends_turn(message) for message in messages)
         return AppendFiles(
-            partial(self._at_append, cause, NO_CONTROL) if marked else None,
+            partial(self._at_append, cause, NO_CONTROL) if marked and mode != "off" else None,
             partial(self._turn_ended, cause) if ends_turn else None,
         )
 

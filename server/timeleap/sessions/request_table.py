@@ -324,7 +324,7 @@ class RequestTable:
         if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
             # Its preview is what was written with it; what follows by now was not there when it was answered.
             return {**head, "checkpoint": read_checkpoint(engine, line, after.messages).wire()}
-        if entry.kind is RecordKind.USAGE:
+        if entry.kind is RecordKind.USAGE and known.method != "appendMessage":
             return {**head, "tokenCount": entry.value}
         if entry.kind is RecordKind.SYSTEM_PROMPT:
             return head

@@ -130,7 +130,8 @@ export class FollowedLog {
   }
 
   /**
-   * Appends messages and opaque records (`{record}`) as one step.
+   * Appends messages, opaque records, checkpoints and token counts, as `context/appendMessage` takes them, as one step.
+   * The last is no checkpoint: what its record says is the server's to know.
    *
    * @throws LogMovedError Nothing was written.
    */
@@ -138,21 +139,11 @@ export class FollowedLog {
     const { sessionId, head: expectedHead } = this;
     const messages = items as unknown as NewItem[];
     await this.change(this.client.request("context/appendMessage", { sessionId, expectedHead, messages }));
-    this.wrote(items.map((item) => ("record" in item && Object.keys(item).length === 1 ? (item["record"] as Json) : item)));
-  }
-
-  /** @throws LogMovedError Nothing was written. */
-  async checkpoint(label: string): Promise<void> {
-    const { sessionId, head: expectedHead } = this;
-    const { checkpoint } = await this.change(this.client.request("context/checkpoint", { sessionId, expectedHead, label }));
-    this.wrote([{ role: "_checkpoint", id: checkpoint.id }]);
-  }
-
-  /** @throws LogMovedError Nothing was written. */
-  async countTokens(tokenCount: number): Promise<void> {
-    const { sessionId, head: expectedHead } = this;
-    await this.change(this.client.request("context/updateTokenCount", { sessionId, expectedHead, tokenCount }));
-    this.wrote([{ role: "_usage", token_count: tokenCount }]);
+    for (const item of items) {
+      // They follow what is known, else they would have been refused.
+      this.take(this.lines, JSON.parse(JSON.stringify(recordOf(item))) as Json); // as the log has it, and ours alone
+    }
+    this.readHead = this.head;
   }
 
   async setTitle(title: string): Promise<void> {
@@ -246,14 +237,6 @@ export class FollowedLog {
     }
   }
 
-  /** Takes in our own records: they follow what is known, else they would have been refused. */
-  private wrote(records: readonly Json[]): void {
-    for (const record of records) {
-      this.take(this.lines, JSON.parse(JSON.stringify(record)) as Json); // as the log has it, and ours alone
-    }
-    this.readHead = this.head;
-  }
-
   private beginAgain(): void {
     this.kept = [];
     this.tail = undefined;
@@ -265,6 +248,14 @@ export class FollowedLog {
 
 function isModified(error: unknown): error is TimeleapError {
   return error instanceof TimeleapError && error.kind === "contentModified";
+}
+
+/** The record that an item of an append becomes, as far as it can be told. */
+function recordOf(item: Json): unknown {
+  if ("role" in item) {
+    return item;
+  }
+  return "record" in item ? item["record"] : "tokenCount" in item ? { role: "_usage", token_count: item["tokenCount"] } : { role: "_checkpoint" };
 }
 
 function bare(record: Json): Json {

@@ -167,7 +167,6 @@ export class ClaudeSessionStore {
 
   private async add(transcript: Transcript, entries: readonly unknown[]): Promise<void> {
     let left = entries;
-    const marked = new Set<unknown>(); // the prompts that have their checkpoint already
     while (left.length > 0) {
       try {
         const known = [transcript, ...transcript.forks].map((each) => each.live);
@@ -182,7 +181,7 @@ export class ClaudeSessionStore {
         }
         left = added;
         const { target, count } = await this.targetOf(transcript, left);
-        await this.write(target.log, left.slice(0, count), marked);
+        await this.write(target.log, left.slice(0, count));
         transcript.route = target;
         left = left.slice(count);
       } catch (error) {
@@ -197,26 +196,15 @@ export class ClaudeSessionStore {
   private async targetOf(transcript: Transcript, entries: readonly unknown[]): Promise<{ target: Transcript; count: number }> {
     const batch = new Set<string>();
     let target: Transcript | undefined;
-    let hasSaid = false;
     for (let count = 0; count < entries.length; count++) {
       const entry = entries[count];
       const parent = parentOf(entry);
-      const label = labelOf(entry);
       const goesOn = parent === undefined || batch.has(parent);
       const home: Transcript = goesOn ? (target ?? transcript.route) : await this.homeOf(transcript, parent);
       if (target && home !== target) {
         return { target, count };
       }
-      if (target && label !== undefined && hasSaid) {
-        // A prompt begins a step of its own, with its checkpoint; what the program notes before it goes along.
-        let step = count;
-        while (step > 1 && uuidOf(entries[step - 1]) === undefined && !isMessage(entries[step - 1])) {
-          step -= 1;
-        }
-        return { target, count: step };
-      }
       target = home;
-      hasSaid ||= label !== undefined || isMessage(entry);
       const uuid = uuidOf(entry);
       if (uuid !== undefined) {
         batch.add(uuid);
@@ -264,36 +252,28 @@ export class ClaudeSessionStore {
   }
 
   /**
-   * Writes entries, of which at most one is a prompt, as one step; with the checkpoint that the prompt gets.
+   * Writes entries as one step, with the checkpoint of each prompt among them and the tokens that the model reported.
    *
    * @throws LogMovedError They were not written.
    */
-  private async write(log: FollowedLog, entries: readonly unknown[], marked: Set<unknown>): Promise<void> {
+  private async write(log: FollowedLog, entries: readonly unknown[]): Promise<void> {
     const { batch = MAX_BATCH_CHARACTERS, record } = this.options.maxCharacters ?? {};
-    const items = entries.flatMap((entry) => itemsOf(entry, record));
-    const prompt = entries.find((entry) => labelOf(entry) !== undefined);
-    const label = labelOf(prompt);
-    if (label !== undefined && !marked.has(prompt)) {
-      await log.checkpoint(label);
-      marked.add(prompt);
-      if (log.title === null && label !== "compacted") {
-        await log.setTitle(label);
-      }
+    const labels = labelsOf(entries);
+    const items = entries.flatMap((entry, at) => {
+      const label = labels.get(at);
+      const before: Item[] = label === undefined ? [] : [{ item: { checkpoint: { label } }, size: label.length }];
+      return [...before, ...itemsOf(entry, record)];
+    });
+    const tokenCount = tokensOf(entries);
+    if (tokenCount !== undefined) {
+      items.push({ item: { tokenCount }, size: 0 });
     }
     for (const chunk of chunksOf(items, batch)) {
       await log.append(chunk);
     }
-    const title = entries.map(titleOf).findLast((each) => each);
-    if (title && title !== log.title) {
+    const title = entries.map(titleOf).findLast((each) => each) ?? log.title ?? firstTitleOf(labels);
+    if (title !== undefined && title !== log.title) {
       await log.setTitle(title);
-    }
-    const tokens = tokensOf(entries);
-    if (tokens !== undefined) {
-      await log.countTokens(tokens).catch((error: unknown) => {
-        if (!(error instanceof LogMovedError)) {
-          throw error; // else: the entries are there; the count is about a log that is no more
-        }
-      });
     }
   }
 
@@ -387,8 +367,37 @@ function keyOf(text: string): Key | undefined {
   }
 }
 
+/**
+ * What the checkpoints before entries are called, by the entries' numbers.
+ *
+ * What the program notes before a prompt goes along with it.
+ */
+function labelsOf(entries: readonly unknown[]): Map<number, string> {
+  const found = new Map<number, string>();
+  let start = 0; // where the notes before the next entry begin
+  entries.forEach((entry, at) => {
+    const label = labelOf(entry);
+    if (label !== undefined) {
+      found.set(start, label);
+    }
+    if (label !== undefined || isMessage(entry) || (start > 0 && uuidOf(entry) !== undefined)) {
+      start = at + 1;
+    }
+  });
+  return found;
+}
+
+/** What a conversation is called until it has a name: its first prompt. */
+function firstTitleOf(labels: ReadonlyMap<number, string>): string | undefined {
+  return [...labels.values()].find((label) => label !== "compacted");
+}
+
 function traitsOf(entries: readonly unknown[]): Partial<SessionOpenParams> {
   const folders = entries.map((entry) => (isObject(entry) ? entry["cwd"] : undefined));
   const folder = folders.find((each): each is string => typeof each === "string" && isAbsolute(each));
-  return folder === undefined ? {} : { workspace: pathToFileURL(folder).href };
+  const title = firstTitleOf(labelsOf(entries));
+  return {
+    ...(folder === undefined ? {} : { workspace: pathToFileURL(folder).href }),
+    ...(title === undefined ? {} : { title }),
+  };
 }

@@ -28,7 +28,7 @@ export interface AppendMessageParams {
   requestId?: string;
   /** One message; this or `messages`. */
   message?: NewMessage;
-  /** Several, appended all or none; this or `message`. Opaque records go along as `{record}`. */
+  /** Several, appended all or none; this or `message`. Opaque records go along as `{record}`, checkpoints as `{checkpoint: {label?}}`, token counts as `{tokenCount}`. */
   messages?: NewItem[];
 }
 
@@ -1578,6 +1578,16 @@ export interface NewAudioPart {
   audio_url: NewMediaUrl;
 }
 
+/** A checkpoint to be written before what follows it, as one step with it. */
+export interface NewCheckpoint {
+  checkpoint: NewCheckpointLabel;
+}
+
+/** How the checkpoint is called. */
+export interface NewCheckpointLabel {
+  label?: string;
+}
+
 /** The function a model wants to be called, and with what. */
 export interface NewFunctionCall {
   name: string;
@@ -1591,8 +1601,8 @@ export interface NewImagePart {
   image_url: NewMediaUrl;
 }
 
-/** A message to be appended, or an opaque record. */
-export type NewItem = NewMessage | NewRecord;
+/** A message to be appended, an opaque record, a checkpoint or a token count. */
+export type NewItem = NewMessage | NewRecord | NewCheckpoint | NewTokenCount;
 
 /** Where the data of a media part is: a URL, often a `data:` one. */
 export interface NewMediaUrl {
@@ -1635,6 +1645,11 @@ export interface NewThinkPart {
   think: string;
   /** The provider's signature or opaque form of the thought. */
   encrypted?: string;
+}
+
+/** The input tokens the model reported, to be noted as one step with what is appended. */
+export interface NewTokenCount {
+  tokenCount: number;
 }
 
 /** One call a model asks for. */
