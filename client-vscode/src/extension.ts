@@ -21,6 +21,8 @@ import { sessionCommands } from "./commands/sessionCommands.js";
 import { timeTravelCommands } from "./commands/timeTravel.js";
 import { transferCommands } from "./commands/transferCommands.js";
 import { Documents } from "./documents/documents.js";
+import { Lenses } from "./documents/lenses.js";
+import { SetAside } from "./documents/setAside.js";
 import { FileContents } from "./documents/fileContents.js";
 import { ConversationPages } from "./page/pages.js";
 import { locateServer } from "./server/locate.js";
@@ -32,6 +34,7 @@ import { Approvals } from "./sessions/approvals.js";
 import { Sessions } from "./sessions/sessions.js";
 import { onDidChangeServerSettings, readSettings, type Settings } from "./settings.js";
 import { News } from "./views/notifications.js";
+import { UndoItem } from "./views/undoItem.js";
 import { StatusBar } from "./views/statusBar.js";
 import { Views } from "./views/views.js";
 
@@ -71,6 +74,9 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new FileContents(sessions),
     approvals,
     new StatusBar(sessions, approvals),
+    new UndoItem(sessions),
+    new SetAside(sessions),
+    new Lenses(sessions),
     new ApprovalQuestions(bench),
     new News(server, sessions, log),
     pages,

@@ -16,7 +16,7 @@ test("an agent of a few lines keeps its conversation here, and goes on from the 
     await expect(window.header).toContainText("Sample agent");
     await ask("And how old?");
     await window.checkpoints.command(window.checkpoints.row("And how old?", 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Revert/);
+    await window.dialog.press(/Go Back/);
     await expect(window.checkpoints.row("And how old?", 1)).toHaveCount(0);
     await ask("Who built it?");
     const said = (): unknown => store.messages("sample-agent").at(-1)?.content;

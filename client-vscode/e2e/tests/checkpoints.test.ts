@@ -69,7 +69,7 @@ test("the keyboard is enough to choose a checkpoint and to ask for a revert", as
         for (const key of ["Home", "Enter", "Delete"]) await window.checkpoints.root.press(key, { timeout: MOMENT });
         await window.dialog.root.waitFor({ timeout: WHILE });
     });
-    await expect(window.dialog.message).toContainText("Revert to “while reading”?");
+    await expect(window.dialog.message).toContainText("Go back to before “while reading”?");
     await window.dialog.dismiss();
     expect(store.log("bill")).toBe(before);
 });

@@ -74,7 +74,7 @@ test("the conversation and the files go back together, and Undo brings both", as
     await window.dialog.press("Conversation and Files");
     await expect.poll(() => store.messages(session)).toEqual([]);
     expect(found(workbench)).toEqual(BEFORE);
-    await window.notifications.press(/Reverted to /, "Undo");
+    await window.notifications.press(/Went back to before /, "Undo");
     await expect.poll(() => found(workbench)).toEqual(AFTER);
     await expect.poll(() => store.log(session)).toBe(before);
 });

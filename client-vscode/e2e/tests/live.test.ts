@@ -39,13 +39,13 @@ test("reverting the live session goes through its owner, which hears of it", asy
     const before = store.log("live");
     const heard = agent.heard("context/didChange").length;
     await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Revert/);
+    await window.dialog.press(/Go Back/);
     await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
     expect(store.checkpoints("live")).toEqual([0, 1, 2, 3, 4]);
     const news = agent.heard("context/didChange").slice(heard);
     expect(news).toMatchObject([{ sessionId: "live", kind: "reverted", cause: { client: "timeleap-vscode" } }]);
 
-    await window.notifications.press(/Reverted to /, "Undo");
+    await window.notifications.press(/Went back to before /, "Undo");
     await expect(window.checkpoints.row("step by step", 1)).toBeVisible();
     await expect.poll(() => store.log("live")).toBe(before);
     // The agent goes on as if nothing had been.
@@ -57,7 +57,7 @@ test("a checkpoint that the agent has taken back meanwhile cannot be reverted to
     await window.checkpoints.command(window.checkpoints.row("step by step", 1), window.texts.command("revertTo"), window.dialog.root);
     await agent.call("context/revertTo", { sessionId: "live", checkpointId: 9 });
     const now = store.log("live");
-    await window.dialog.press(/Revert/);
+    await window.dialog.press(/Go Back/);
     const said = await window.notifications.look(/changed meanwhile|no longer exists/);
     await expect(said.getByRole("button", { name: /^Show (Checkpoints|Timelines)$/ })).toBeVisible();
     await expect(window.checkpoints.row("step by step", 1)).toHaveCount(0);

@@ -30,7 +30,7 @@ test("revert says what goes, does it, and can be undone", async ({ window, store
     await expect(window.dialog.root).toContainText("5 checkpoints");
     await picture(window, "revert");
     expect(store.log(session)).toBe(before); // a question changes nothing
-    await window.dialog.press(/Revert/);
+    await window.dialog.press(/Go Back/);
 
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     expect(store.checkpoints(session)).toEqual([0, 1, 2, 3, 4]);
@@ -38,7 +38,7 @@ test("revert says what goes, does it, and can be undone", async ({ window, store
     expect(store.log(session, "context_1.jsonl")).toBe(before);
     await picture(window, "undo");
 
-    await window.notifications.press(/Reverted to /, "Undo");
+    await window.notifications.press(/Went back to before /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
     expect(store.timelines(session)).toEqual(["context_1.jsonl", "context_2.jsonl"]);
@@ -56,11 +56,12 @@ test("a revert that is not confirmed changes nothing", async ({ window, store })
 test("a timeline is looked into and restored", async ({ window, store }) => {
     const before = store.log(session);
     await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Revert/);
-    const timeline = window.timelines.row("Before a revert", 1);
-    await expect(timeline).toContainText("32 messages");
+    await window.dialog.press(/Go Back/);
+    const timeline = window.timelines.row("Before going back", 1);
+    await expect(timeline).toContainText("14 messages: "); // what went, and not the past that is still there
     await window.timelines.expand(timeline);
     await expect(window.timelines.row(last, 2)).toBeVisible();
+    await expect(window.timelines.row("Guests complain", 2)).toHaveCount(0);
     await window.timelines.command(timeline, window.texts.command("compare"), window.diff.root);
     await expect(window.diff.before).toContainText("14.28"); // wherever in the difference the editor has scrolled to
     await window.closeEditors();
@@ -120,4 +121,34 @@ test("clearing keeps the system prompt, and what was there; undo brings it back,
     await window.dialog.press("Redo");
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
+});
+
+test("what is open stays readable when the conversation goes back, and is brought back from there; keys go to and fro, with one toast", async ({ window, store }) => {
+    await window.clearNotifications();
+    const before = store.log(session);
+    const row = window.checkpoints.row(last, 1);
+    await window.checkpoints.command(row, window.texts.command("openDocument"), window.editor.filter({ hasText: "25 passed in 0.09s" }));
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.dialog.press(/Go Back/);
+    const tab = window.page.locator(".tab", { hasText: "(set aside)" });
+    await expect(tab).toBeVisible();
+    await expect(window.page.locator(".tab")).toHaveCount(1);
+    await expect(window.editor).toContainText("25 passed in 0.09s");
+    await expect(window.page.locator(".codelens-decoration", { hasText: "bring it back" })).toBeVisible();
+    await picture(window, "set-aside");
+
+    // Nothing was written since: the keys ask nothing.
+    await window.checkpoints.root.press("Alt+ArrowLeft");
+    await expect.poll(() => store.log(session)).toBe(before);
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await window.checkpoints.root.press("Alt+ArrowRight");
+    await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
+    await expect(window.page.locator(".notifications-toasts .notification-toast:visible")).toHaveCount(1);
+    await expect(window.notifications.saying(/^Done again: /)).toBeVisible();
+    await expect(window.page.locator(".part.statusbar").getByLabel("1 steps can be undone, 0 done again")).toBeVisible();
+
+    await window.page.locator(".codelens-decoration a", { hasText: "bring it back" }).click();
+    await window.dialog.press(/Restore/);
+    await expect.poll(() => store.log(session)).toBe(before);
+    await window.closeEditors();
 });

@@ -46,7 +46,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await window.closeEditors();
     await expect(window.saying(/Restricted Mode/)).toHaveCount(0);
     await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Revert/);
+    await window.dialog.press(/Go Back/);
     await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
     expect(store.checkpoints("guarded")).toEqual([0, 1, 2, 3, 4]);
 });

@@ -47,7 +47,7 @@ export class Window {
     }
 
     /** Drag the edge of the side bar to a place, in pixels from the left. */
-    private async widen(place: number): Promise<void> {
+    async widen(place: number): Promise<void> {
         const sideBar = this.page.locator(".part.sidebar");
         await patiently(async () => {
             const box = await sideBar.boundingBox({ timeout: MOMENT });

@@ -5,13 +5,13 @@
 
 import * as vscode from "vscode";
 import type { DiffPoint, RequestOptions } from "timeleap-client";
-import { amount } from "../commands/timeTravel.js";
+
 import { messageOf } from "../server/errors.js";
 import { Search, type Hit } from "../sessions/search.js";
 import type { Wire } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { oneLine } from "../text/format.js";
+import { amount, oneLine } from "../text/format.js";
 import { asData, checkpointLine, messageLines } from "./reading.js";
 
 interface OfSession {

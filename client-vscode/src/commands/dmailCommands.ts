@@ -3,12 +3,12 @@
 import * as vscode from "vscode";
 import type { DeliverDMailResult } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
-import { oneLine } from "../text/format.js";
+import { amount, oneLine } from "../text/format.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal } from "./report.js";
 import { writableSession } from "./targets.js";
 import { andFiles, carryOut, chooseRestoring, forecast } from "./restoring.js";
-import { amount, confirm, kept, offerUndo } from "./timeTravel.js";
+import { confirm, kept, offerUndo } from "./timeTravel.js";
 
 /** How much of the note a question shows. */
 const EXCERPT = 600;

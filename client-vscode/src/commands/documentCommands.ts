@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { DiffPoint } from "timeleap-client";
 import { commonMessages, differenceByServer, sharedByCheckpoints, type Difference, type Side } from "../documents/comparison.js";
+import { DocumentPlace } from "../documents/lenses.js";
 import { uriOf, type Reference, type Selected } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
@@ -10,6 +11,7 @@ import { gistOf } from "../text/message.js";
 import { checkpointName } from "../text/happened.js";
 import { BeginningNode, CheckpointNode } from "../views/checkpointNodes.js";
 import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
+import { SessionNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
@@ -20,8 +22,18 @@ export function documentCommands(bench: Workbench): Handlers {
   return {
     openDocument: (node) => bench.documents.show(referenceTo(node, "md")),
     openJson: (node) => bench.documents.show(referenceTo(node, "json")),
+    openWholeDocument: (node) => openWholeDocument(bench, node),
     compare: (node) => compare(bench, node),
   };
+}
+
+/** Of the row's session, else of the shown one. */
+async function openWholeDocument(bench: Workbench, node: unknown): Promise<void> {
+  if (node instanceof SessionNode) {
+    await bench.sessions.withOpen(node.info.sessionId, (session) => bench.documents.showConversation(session));
+    return;
+  }
+  await bench.documents.showConversation(shownSession(bench.sessions));
 }
 
 function referenceTo(node: unknown, format: Reference["format"]): Reference {
@@ -63,6 +75,10 @@ function at({ place }: CheckpointNode | BeginningNode | MessageNode | ToolCallNo
 const CONTEXT = 4;
 
 async function compare(bench: Workbench, node: unknown): Promise<void> {
+  if (node instanceof DocumentPlace && node.index !== undefined) {
+    await compareFrom(node.session, node.index);
+    return;
+  }
   const compared = await comparedWith(bench, node);
   const { session, side, name } = compared;
   const working = { location: vscode.ProgressLocation.Window, title: vscode.l10n.t("Comparing…") };
@@ -73,6 +89,16 @@ async function compare(bench: Workbench, node: unknown): Promise<void> {
   const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
   const counted = removed === undefined || added === undefined ? "" : ` (${vscode.l10n.t("−{0}, +{1} messages", exact(removed), exact(added))})`;
   await vscode.commands.executeCommand("vscode.diff", left, right, `${vscode.l10n.t("{0} ↔ Present", name)}${counted}`, { preview: true });
+}
+
+/** The conversation as it was just before a message of the present one. */
+async function compareFrom(session: Session, index: number): Promise<void> {
+  const from = Math.max(0, index - CONTEXT);
+  const name = vscode.l10n.t("Before message {0}", exact(index));
+  const left = uriOf({ session: session.id, selected: { kind: "range", from, to: index }, format: "md", title: name });
+  const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
+  const added = vscode.l10n.t("−{0}, +{1} messages", exact(0), exact(session.state.context.messageCount - index));
+  await vscode.commands.executeCommand("vscode.diff", left, right, `${vscode.l10n.t("{0} ↔ Present", name)} (${added})`, { preview: true });
 }
 
 /** The server compares where it can: it need not send what it compares. */

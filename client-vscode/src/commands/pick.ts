@@ -31,7 +31,7 @@ export async function pickTimeline(session: Session, title: string): Promise<Tim
   if (timelines.length === 0) {
     throw new Refusal(vscode.l10n.t("This session has no timelines: nothing has been set aside yet."));
   }
-  const items = timelines.map((timeline) => ({ label: timelineName(timeline), description: messages(timeline.messageCount), timeline }));
+  const items = timelines.map((timeline) => ({ label: timelineName(timeline, session.timelines.known(timeline)), description: timelineName(timeline), timeline }));
   return (await vscode.window.showQuickPick(items, { title }))?.timeline;
 }
 

@@ -56,14 +56,18 @@ export async function forecast<M extends Change>(session: Session, method: M, pa
   }
 }
 
+/** Whether files would change along. */
+export function touchesFiles({ files: changed }: Pick<Forecast<unknown>, "files">): boolean {
+  return changed !== undefined && changed.added + changed.modified + changed.deleted + changed.conflicts > 0;
+}
+
 /** Asks what is to go back. Undefined: nothing. `filesOnly`: whether the conversation may stay. */
 export async function chooseRestoring(
   question: { readonly message: string; readonly detail: string; readonly button: string; readonly filesOnly?: boolean },
   { files: changed, unavailable }: Pick<Forecast<unknown>, "files" | "unavailable">,
 ): Promise<Restoring | undefined> {
   const { message, button, filesOnly = false } = question;
-  const touched = changed !== undefined && changed.added + changed.modified + changed.deleted + changed.conflicts > 0;
-  if (!touched) {
+  if (changed === undefined || !touchesFiles({ files: changed })) {
     const detail = unavailable === undefined ? question.detail : `${question.detail}\n\n${vscode.l10n.t("Files stay as they are: {0}", unavailable)}`;
     return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button ? CONVERSATION : undefined;
   }

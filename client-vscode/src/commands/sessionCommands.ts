@@ -1,6 +1,7 @@
 /** Sessions: opening, naming, putting away. */
 
 import * as vscode from "vscode";
+import { DocumentPlace } from "../documents/lenses.js";
 import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
@@ -88,8 +89,9 @@ async function fork(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const row = target(CheckpointNode, node);
   const origin = node instanceof SessionNode ? node : undefined;
-  const id = origin?.info.sessionId ?? row?.place.session.id ?? shownSession(bench.sessions).id;
-  const name = origin?.name ?? row?.place.session.name ?? shownSession(bench.sessions).name;
+  const place = node instanceof DocumentPlace ? node : undefined;
+  const id = origin?.info.sessionId ?? (place?.session ?? row?.place.session ?? shownSession(bench.sessions)).id;
+  const name = origin?.name ?? (place?.session ?? row?.place.session ?? shownSession(bench.sessions)).name;
   const title = await vscode.window.showInputBox({
     title: row ? vscode.l10n.t("Fork from “{0}”", row.name) : vscode.l10n.t("Fork the session"),
     prompt: vscode.l10n.t("Title of the new session"),
@@ -98,9 +100,10 @@ async function fork(bench: Workbench, node: unknown): Promise<void> {
   if (title === undefined) {
     return;
   }
+  const checkpointUid = place?.checkpointUid ?? row?.span.checkpoint.uid;
   const state = await bench.sidecar.request("session/fork", {
     sessionId: id,
-    ...(row ? { checkpointUid: row.span.checkpoint.uid } : {}),
+    ...(checkpointUid === undefined ? {} : { checkpointUid }),
     ...(title.trim() === "" ? {} : { title: title.trim() }),
   });
   bench.sessions.show(bench.sessions.adopt({}, state));

@@ -1,12 +1,14 @@
 /** Checkpoints, going back, and undoing that. Whatever goes is shown from a dry run first, and can be brought back. */
 
 import * as vscode from "vscode";
-import type { Checkpoint, HistoryStep, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
+import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../server/errors.js";
+import { DocumentPlace } from "../documents/lenses.js";
 import type { Session } from "../sessions/session.js";
-import { checkpoints, exact, listed, messages, oneLine, tokens } from "../text/format.js";
+import { amount, exact, listed, messages, oneLine, tokens } from "../text/format.js";
 import { gistOf } from "../text/message.js";
-import { sayInformation } from "../text/say.js";
+import { sayInPlace } from "../text/say.js";
+import { stepName } from "../text/steps.js";
 import { checkpointName } from "../text/happened.js";
 import { CheckpointNode } from "../views/checkpointNodes.js";
 import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
@@ -14,7 +16,7 @@ import { timelineName, TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint, pickTimeline } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal, report } from "./report.js";
-import { andFiles, carryOut, chooseRestoring, CONVERSATION, forecast, restoreFiles, type Forecast, type Restoring } from "./restoring.js";
+import { andFiles, carryOut, chooseRestoring, CONVERSATION, forecast, restoreFiles, touchesFiles, type Forecast, type Restoring } from "./restoring.js";
 import { target, writableSession } from "./targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
@@ -22,8 +24,8 @@ export function timeTravelCommands(bench: Workbench): Handlers {
     createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
     revertTo: (node) => revertTo(bench, node),
     revertToMessage: (node) => revertToMessage(bench, node),
-    undo: () => step(bench, "context/undo"),
-    redo: () => step(bench, "context/redo"),
+    undo: (how) => step(bench, "context/undo", how === AT_ONCE),
+    redo: (how) => step(bench, "context/redo", how === AT_ONCE),
     restoreTimeline: (node) => restoreTimeline(bench, node),
     clear: () => clear(bench),
   };
@@ -43,7 +45,7 @@ async function createCheckpoint(session: Session): Promise<void> {
 async function revertTo(bench: Workbench, node: unknown): Promise<void> {
   const session = writableSession(bench.sessions);
   const row = target(CheckpointNode, node, bench.views.checkpoints);
-  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Revert to which checkpoint?")));
+  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Go back to before which checkpoint?")));
   if (!checkpoint) {
     return;
   }
@@ -56,9 +58,9 @@ async function revertTo(bench: Workbench, node: unknown): Promise<void> {
 export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint): Promise<void> {
   const name = checkpointName(checkpoint);
   await revert(bench, session, { checkpointUid: checkpoint.uid }, {
-    question: vscode.l10n.t("Revert to “{0}”?", name),
+    question: vscode.l10n.t("Go back to before “{0}”?", name),
     goes: (gone) => vscode.l10n.t("This checkpoint and everything after it goes: {0}.", gone),
-    done: (gone) => vscode.l10n.t("Reverted to “{0}”: {1} set aside.", name, gone),
+    done: (gone) => vscode.l10n.t("Went back to before “{0}”: {1} set aside.", name, gone),
   });
 }
 
@@ -73,7 +75,7 @@ async function revert(bench: Workbench, session: Session, to: { checkpointUid: s
   const forecasted = await forecast(session, "context/revertTo", to);
   const { plan } = forecasted;
   const restoring = await chooseRestoring(
-    { message: words.question, detail: `${words.goes(amount(plan))}\n\n${kept()}`, button: vscode.l10n.t("Revert"), filesOnly: true },
+    { message: words.question, detail: `${words.goes(amount(plan))}\n\n${kept()}`, button: vscode.l10n.t("Go Back"), filesOnly: true },
     forecasted,
   );
   if (!restoring) {
@@ -88,8 +90,21 @@ async function revert(bench: Workbench, session: Session, to: { checkpointUid: s
   return restoring.restore !== "files";
 }
 
+/** A document may be of another session than the one that the views show. */
+function requireShown({ session }: DocumentPlace, shown: Session): Session {
+  if (session !== shown) {
+    throw new Refusal(vscode.l10n.t("This document is not of the session that is shown."));
+  }
+  return session;
+}
+
 async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
   const session = writableSession(bench.sessions);
+  if (node instanceof DocumentPlace && node.index !== undefined) {
+    const [entry] = await requireShown(node, session).log.messages(node.index, node.index + 1);
+    await revertToIndex(bench, session, node.index, entry ? oneLine(gistOf(entry.message), 50) || roleName(entry.message.role) : String(node.index));
+    return;
+  }
   const row = target(MessageNode, node, bench.views.checkpoints) ?? target(ToolCallNode, node, bench.views.checkpoints);
   if (!row) {
     throw new Refusal(vscode.l10n.t("Select a message first."));
@@ -105,9 +120,9 @@ async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
 /** Goes back to before a message, after asking. Whether the conversation went back. */
 export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string): Promise<boolean> {
   return revert(bench, session, { messageIndex }, {
-    question: vscode.l10n.t("Revert to before “{0}”?", name),
+    question: vscode.l10n.t("Go back to before “{0}”?", name),
     goes: (gone) => vscode.l10n.t("This message and everything after it goes: {0}.", gone),
-    done: (gone) => vscode.l10n.t("Reverted to before “{0}”: {1} set aside.", name, gone),
+    done: (gone) => vscode.l10n.t("Went back to before “{0}”: {1} set aside.", name, gone),
   });
 }
 
@@ -132,8 +147,11 @@ const DIRECTIONS = {
 
 type Direction = keyof typeof DIRECTIONS;
 
+/** What the keys for going to and fro pass: they ask only where something would go that was written since. */
+const AT_ONCE = "atOnce";
+
 /** One step back or forth among the changes of the whole conversation. */
-async function step(bench: Workbench, direction: Direction): Promise<void> {
+async function step(bench: Workbench, direction: Direction, atOnce = false): Promise<void> {
   const session = writableSession(bench.sessions);
   if (!bench.sidecar.serves(direction)) {
     await undoWithoutSteps(bench, session, direction);
@@ -141,6 +159,10 @@ async function step(bench: Workbench, direction: Direction): Promise<void> {
   }
   const forecasted = await planOf(session, direction);
   const { plan } = forecasted;
+  if (atOnce && session.asRewritten && !touchesFiles(forecasted)) {
+    sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: plan.head }, CONVERSATION));
+    return;
+  }
   const [{ kind } = { kind: "restore" as const }] = plan.steps;
   const [undoing, name] = [direction === "context/undo", stepName(kind)];
   const left = plan[DIRECTIONS[direction].count];
@@ -203,23 +225,12 @@ async function stepAtOnce(bench: Workbench, session: Session, direction: Directi
   sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: head }, files ? { restore: "both" } : CONVERSATION));
 }
 
-function stepName(kind: HistoryStep["kind"]): string {
-  switch (kind) {
-    case "revert":
-      return vscode.l10n.t("a revert");
-    case "clear":
-      return vscode.l10n.t("clearing");
-    case "compact":
-      return vscode.l10n.t("a compaction");
-    case "restore":
-      return vscode.l10n.t("a restored timeline");
-    case "dmail":
-      return vscode.l10n.t("a D-Mail");
-  }
-}
-
 async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
   const session = writableSession(bench.sessions);
+  if (node instanceof DocumentPlace && node.timelineId !== undefined) {
+    await restore(bench, requireShown(node, session), node.timelineId, vscode.l10n.t("before the change"));
+    return;
+  }
   const row = target(TimelineNode, node);
   if (row && row.session !== session) {
     throw new Refusal(vscode.l10n.t("This timeline is not of the session that is shown."));
@@ -276,7 +287,7 @@ export function offerUndo(
 
 /** Nobody waits for the answer. */
 function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): void {
-  void sayInformation(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
+  void sayInPlace(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
     try {
       await offers.find(({ title }) => title === chosen)?.run();
     } catch (error) {
@@ -303,10 +314,6 @@ async function takeBack(bench: Workbench, session: Session, timelineId: string, 
 /** The editor adds its own Cancel. */
 export async function confirm(message: string, detail: string, button: string): Promise<boolean> {
   return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button;
-}
-
-export function amount({ removed }: Pick<RewriteResult, "removed">): string {
-  return listed([messages(removed.messages), checkpoints(removed.checkpoints), removed.tokens > 0 ? tokens(removed.tokens) : ""]);
 }
 
 function size({ context }: Pick<RewriteResult, "context">): string {

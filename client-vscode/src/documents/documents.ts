@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { GetHistoryParams, HistoryMessage } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
-import { messageOf } from "../server/errors.js";
+import { isTimeleapError, messageOf } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { exact } from "../text/format.js";
@@ -29,6 +29,8 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   readonly onDidChange = this.changed.event;
   /** Texts that are nowhere else, by URI; they last as long as the window. */
   private readonly texts = new Map<string, string>();
+  /** What open documents say, by URI: a conversation that goes back takes nothing away that somebody reads. */
+  private readonly readable = new Map<string, string>();
   private following: vscode.Disposable | undefined;
   private settling: NodeJS.Timeout | undefined;
 
@@ -38,15 +40,22 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     this.register(
       sessions.onDidChangeShown((session) => {
         this.following?.dispose();
-        this.following = session?.onDidChange((event) => event !== "state" && this.follow(session.id));
+        this.following = session?.onDidChange((event) => event !== "state" && this.follow(session.id, event === "redacted"));
       }),
     );
+    this.register(vscode.workspace.onDidCloseTextDocument(({ uri }) => this.readable.delete(uri.toString())));
   }
 
   /** Shows a document beside the tree, which keeps the focus. */
   async show(reference: Reference): Promise<void> {
     const document = await vscode.workspace.openTextDocument(uriOf(reference));
     await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });
+  }
+
+  /** The conversation as it grows: all of it, or of a long one the newest part. */
+  async showConversation(session: Session): Promise<void> {
+    const from = Math.max(0, session.state.context.messageCount - MOST);
+    await this.show({ session: session.id, selected: { kind: "range", from }, format: "md", title: session.name });
   }
 
   /** Shows a message with a part of its text selected, counted as searches do. */
@@ -89,9 +98,12 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     }
     try {
       const { entries, more, raw } = await this.read(reference, token);
-      return reference.format === "json" ? asJson(raw, reference.selected) : asMarkdown(entries, more, reference.selected);
+      const text = reference.format === "json" ? asJson(raw, reference.selected) : asMarkdown(entries, more, reference.selected);
+      this.readable.set(uri.toString(), text);
+      return text;
     } catch (error) {
-      return vscode.l10n.t("This cannot be shown: {0}", messageOf(error));
+      const before = isTimeleapError(error, "checkpointNotFound") ? this.readable.get(uri.toString()) : undefined;
+      return before ?? vscode.l10n.t("This cannot be shown: {0}", messageOf(error));
     }
   }
 
@@ -106,9 +118,21 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     return this.sessions.withOpen(reference.session, (session) => read(session, reference, token));
   }
 
-  /** What reaches to the end of the live log grows with it; what was named by its index stays as it was opened. */
-  private follow(sessionId: string): void {
+  /**
+   * What reaches to the end of the live log grows with it; what was named by its index stays as it was opened. What was redacted
+   * leaves every document at once, whatever it shows.
+   */
+  private follow(sessionId: string, redacted: boolean): void {
     clearTimeout(this.settling);
+    if (redacted) {
+      this.readable.clear();
+      for (const { uri } of vscode.workspace.textDocuments) {
+        if (referenceOf(uri)?.session === sessionId) {
+          this.changed.fire(uri);
+        }
+      }
+      return;
+    }
     this.settling = setTimeout(() => {
       for (const { uri } of vscode.workspace.textDocuments) {
         const reference = referenceOf(uri);

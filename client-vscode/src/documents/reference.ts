@@ -27,6 +27,11 @@ export function uriOf(reference: Reference): vscode.Uri {
   return vscode.Uri.from({ scheme: SCHEME, path: `/${fileName(title)}.${reference.format}`, query: JSON.stringify(query) });
 }
 
+/** The title that a document was given. */
+export function titleOf({ path }: vscode.Uri): string {
+  return path.replace(/^\//u, "").replace(/\.(?:md|json)$/u, "");
+}
+
 /** Of a tab. */
 export function fileName(title: string): string {
   return title.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || "conversation";

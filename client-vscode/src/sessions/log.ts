@@ -7,7 +7,7 @@ import { summaryOf, type SpanNews } from "./spanSummary.js";
 export const PAGE = 100;
 
 /** Reads from one session. */
-export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines" | "files/diff">(
+export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines" | "context/diff" | "files/diff">(
   method: M,
   params: Omit<Methods[M]["params"], "sessionId">,
 ) => Promise<Methods[M]["result"]>;

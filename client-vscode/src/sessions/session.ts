@@ -9,6 +9,7 @@ import type { StorageTrouble } from "../server/storageTrouble.js";
 import { SessionFiles } from "./files.js";
 import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
+import { OwnChanges } from "./ownChanges.js";
 import { Rewriting } from "./rewriting.js";
 import { spanIn } from "./spanSummary.js";
 import { Timelines } from "./timelines.js";
@@ -38,6 +39,7 @@ export class Session extends Disposables {
   private readonly contextDidChange = this.register(new vscode.EventEmitter<ContextDidChange>());
   /** The notification itself, once it has been taken over. */
   readonly onDidChangeContext = this.contextDidChange.event;
+  private readonly own = new OwnChanges();
   private readonly rewriting = this.register(new Rewriting());
   /** Before this window puts another log in the place of the present one. */
   readonly onWillRewrite = this.rewriting.onWillRewrite;
@@ -84,6 +86,23 @@ export class Session extends Disposables {
     return this.writable || this.restricted ? undefined : this.inTheWay;
   }
 
+  /** The head right after another log took the place of the one before it. */
+  private rewritten: string | undefined;
+
+  get rewrittenAt(): string | undefined {
+    return this.rewritten;
+  }
+
+  /** Whether this window has asked for a change. */
+  isOwn({ cause }: ContextDidChange): boolean {
+    return this.own.has(cause.requestId);
+  }
+
+  /** Whether nothing was written since the conversation went back or forth: going on so loses nothing that a step back has not. */
+  get asRewritten(): boolean {
+    return this.rewritten === this.present.head;
+  }
+
   private openedRestricted = !vscode.workspace.isTrusted;
 
   /** Whether it can be looked at only because of Restricted Mode. */
@@ -99,7 +118,8 @@ export class Session extends Disposables {
 
   /** Asks or changes. What changes something takes effect once, also if the server dies before it answers. */
   request<M extends SessionMethod>(method: M, params: Params<M>, options?: RequestOptions): Promise<Methods[M]["result"]> {
-    const send = (): Promise<Methods[M]["result"]> => this.wire.request(method, { ...params, sessionId: this.id }, options);
+    const marked = this.own.mark(method, params);
+    const send = (): Promise<Methods[M]["result"]> => this.wire.request(method, { ...marked, sessionId: this.id }, options);
     return this.rewriting.announce(method, params)?.then(send) ?? send();
   }
 
@@ -125,11 +145,14 @@ export class Session extends Disposables {
         this.patchContext(NO_REDO);
         break;
       case "external":
+        this.timelines.presentChanged(0);
         this.log.reset();
         this.timelines.reset();
         break;
       default:
         this.patchContext(change.context);
+        this.rewritten = change.head;
+        this.timelines.presentChanged(change.kind === "reverted" ? change.context.messageCount : 0);
         this.log.reset();
         this.timelines.reset();
     }

@@ -1,11 +1,30 @@
-/** The timelines of a session: what was set aside, newest first. */
+/** The timelines of a session: what was set aside, newest first, and what of it the present has not. */
 
-import type { Timeline } from "timeleap-client";
+import type { Message, Timeline } from "timeleap-client";
 import { Log, PAGE, type Read } from "./log.js";
 import { Pages } from "./pages.js";
 
+/** What a timeline has after the messages that the present begins with, too. */
+export interface Branch {
+  /** Messages that both begin with. */
+  readonly common: number;
+  readonly lost: number;
+  readonly first?: Message;
+  readonly last?: Message;
+}
+
+function sameCounts(one: Timeline, other: Timeline): boolean {
+  return one.messageCount === other.messageCount && one.checkpointCount === other.checkpointCount;
+}
+
+/** How many of the newest are compared with the present: so many fit on a screen. */
+const COMPARED = 30;
+
 export class Timelines extends Pages<Timeline> {
   private readonly logs = new Map<string, Log>();
+  private readonly branches = new Map<string, { branch?: Branch; readonly asked: Promise<Branch | undefined> }>();
+  /** Whether two of them have the same messages, by both ids. */
+  private readonly alike = new Map<string, Promise<boolean>>();
 
   constructor(private readonly read: Read) {
     super(async (cursor) => {
@@ -20,5 +39,74 @@ export class Timelines extends Pages<Timeline> {
     const log = this.logs.get(timelineId) ?? new Log({ read: this.read, timelineId, total: () => messageCount });
     this.logs.set(timelineId, log);
     return log;
+  }
+
+  /** Those that are loaded and differ in their messages, the newest of each; with what each has that the present has not. */
+  async distinct(): Promise<{ readonly timeline: Timeline; readonly branch: Branch | undefined }[]> {
+    const all = await this.list();
+    const branches = await Promise.all(all.map((timeline, index) => (index < COMPARED ? this.branch(timeline) : Promise.resolve(undefined))));
+    const kept: { readonly timeline: Timeline; readonly branch: Branch | undefined }[] = [];
+    for (const [index, timeline] of all.entries()) {
+      const branch = branches[index];
+      const rivals = kept.filter((one) => branch !== undefined && one.branch?.common === branch.common && sameCounts(one.timeline, timeline));
+      const joined = await Promise.all(rivals.map((one) => this.sameMessages(one.timeline, timeline)));
+      if (!joined.includes(true)) {
+        kept.push({ timeline, branch });
+      }
+    }
+    return kept;
+  }
+
+  /** What is known of it already. */
+  known({ timelineId }: Timeline): Branch | undefined {
+    return this.branches.get(timelineId)?.branch;
+  }
+
+  /** Another log is the present one, which begins with that many messages of the one before it. */
+  presentChanged(common: number): void {
+    for (const [id, { branch }] of this.branches) {
+      // What parts from both before that place parts from both in the same place.
+      if (branch === undefined || branch.common >= common) {
+        this.branches.delete(id);
+      }
+    }
+  }
+
+  private async branch(timeline: Timeline): Promise<Branch | undefined> {
+    const { timelineId } = timeline;
+    const known = this.branches.get(timelineId);
+    if (known) {
+      return known.asked;
+    }
+    // A server of an earlier version does not compare; then a timeline is shown whole.
+    const entry: { branch?: Branch; readonly asked: Promise<Branch | undefined> } = { asked: this.compare(timeline).catch(() => undefined) };
+    this.branches.set(timelineId, entry);
+    const branch = await entry.asked;
+    if (branch) {
+      entry.branch = branch;
+    }
+    return branch;
+  }
+
+  private async compare({ timelineId, messageCount }: Timeline): Promise<Branch> {
+    const { common, removed, removedCount } = await this.read("context/diff", { from: { timelineId }, to: {}, limit: 1, maxBytes: 1 });
+    const [first] = removed;
+    if (!first) {
+      return { common, lost: removedCount };
+    }
+    const [last] = removedCount < 2 ? [] : (await this.read("context/getHistory", { timelineId, from: messageCount - 1, limit: 1 })).messages;
+    return { common, lost: removedCount, first: first.message, ...(last ? { last: last.message } : {}) };
+  }
+
+  private sameMessages(one: Timeline, other: Timeline): Promise<boolean> {
+    const key = [one.timelineId, other.timelineId].sort().join(" ");
+    const known =
+      this.alike.get(key) ??
+      this.read("context/diff", { from: { timelineId: one.timelineId }, to: { timelineId: other.timelineId }, limit: 1, maxBytes: 1 }).then(
+        ({ removedCount, addedCount }) => removedCount + addedCount === 0,
+        () => false,
+      );
+    this.alike.set(key, known);
+    return known;
   }
 }

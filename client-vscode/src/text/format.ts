@@ -1,6 +1,7 @@
 /** Numbers and times as people of the editor's language read them. */
 
 import * as vscode from "vscode";
+import type { RewriteResult } from "timeleap-client";
 
 const MINUTE = 60_000;
 const UNITS: readonly ["year" | "month" | "day" | "hour" | "minute", number][] = [
@@ -88,6 +89,11 @@ export function bytes(count: number): string {
 
 export function tokens(count: number): string {
   return vscode.l10n.t("{0} tokens", short(count));
+}
+
+/** What goes, in words. */
+export function amount({ removed }: Pick<RewriteResult, "removed">): string {
+  return listed([messages(removed.messages), checkpoints(removed.checkpoints), removed.tokens > 0 ? tokens(removed.tokens) : ""]);
 }
 
 /** One after the other, as a list is written. */

@@ -1,9 +1,10 @@
 /** What happened in a span, in the words of a row: the side bar has room for about 20 characters and a few facts behind them. */
 
 import * as vscode from "vscode";
-import type { Checkpoint } from "timeleap-client";
+import type { Checkpoint, Message } from "timeleap-client";
 import { summaryOf, type SpanCall, type SpanSummary } from "../sessions/spanSummary.js";
 import { age, files, listed, messages, oneLine, short } from "./format.js";
+import { argumentsOf, callsOf, gistOf } from "./message.js";
 
 /** Characters of a row's name, and from where on a cut between two words is better than one within a word. */
 const ROW = 22;
@@ -66,6 +67,19 @@ function happened(summary: SpanSummary, length: number): string {
     return callInWords(call, length);
   }
   return summary.kind === "compacted" ? vscode.l10n.t("Compacted") : firstWords(summary.text, length);
+}
+
+/** What a timeline has that the present has not: "50 messages: first … last". */
+export function lostInWords({ lost, first, last }: { readonly lost: number; readonly first?: Message; readonly last?: Message }, length: number): string {
+  const words = [first, last].flatMap((message) => (message ? [messageInWords(message, length)] : [])).filter((text) => text !== "");
+  // Where the first is cut there are dots already.
+  return words.length === 0 ? messages(lost) : `${messages(lost)}: ${words.join(" … ").replace("… … ", " … ")}`;
+}
+
+function messageInWords(message: Message, length: number): string {
+  const gist = firstWords(gistOf(message), length);
+  const [call] = callsOf(message);
+  return gist === "" && call ? callInWords({ name: call.function.name, argument: argumentsOf(call) }, length) : gist;
 }
 
 /** What the span came to. */

@@ -15,6 +15,22 @@ export function sayInformation(message: string, ...buttons: readonly string[]): 
   return vscode.window.showInformationMessage(withoutLinks(message), ...buttons);
 }
 
+/** Notifications of ours that nobody has closed. */
+let open = 0;
+
+/** The same in the place of what was said so before: the newest is the only one on the screen, the others are in the list behind the bell. */
+export async function sayInPlace(message: string, ...buttons: readonly string[]): Promise<string | undefined> {
+  if (open > 0) {
+    await vscode.commands.executeCommand("notifications.hideToasts");
+  }
+  open += 1;
+  try {
+    return await sayInformation(message, ...buttons);
+  } finally {
+    open -= 1;
+  }
+}
+
 export function sayWarning(message: string, ...buttons: readonly string[]): Thenable<string | undefined> {
   return vscode.window.showWarningMessage(withoutLinks(message), ...buttons);
 }

@@ -26,12 +26,16 @@ export function newSetting(refresh: () => void): Setting {
   return { shown: new Map(), known: new WeakMap(), refresh };
 }
 
-/** The loaded checkpoints of a log, newest first, then what was before the first one. */
-export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting): Promise<TreeNode[]> {
+/**
+ * The loaded checkpoints of a log, newest first, then what was before the first one. `from`: the messages before it stand elsewhere,
+ * and are left out.
+ */
+export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting, from = 0): Promise<TreeNode[]> {
   const place = { session, log };
   const prefix = parent?.id ?? session.id;
-  const spans = await log.spans();
-  const beginning = log.beginning(spans);
+  const loaded = await log.spans();
+  const beginning = log.beginning(loaded);
+  const spans = from === 0 ? loaded : loaded.filter(({ end }) => end > from).map((span) => (span.start < from ? { ...span, start: from } : span));
   const nodes: TreeNode[] = spans.map((span) => {
     const fresh = new CheckpointNode(parent, prefix, place, span, setting);
     const before = setting.known.get(span.checkpoint);
@@ -39,15 +43,15 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
     setting.known.set(span.checkpoint, node);
     return node;
   });
-  if (log.hasMore) {
+  if (log.hasMore && (loaded.at(-1)?.start ?? 0) >= from) {
     nodes.push(
       new MoreNode(parent, vscode.l10n.t("Show older checkpoints"), async () => {
         await log.more();
         setting.refresh();
       }),
     );
-  } else if (beginning) {
-    nodes.push(new BeginningNode(parent, prefix, place, beginning, setting));
+  } else if (beginning && beginning.end > from) {
+    nodes.push(new BeginningNode(parent, prefix, place, { start: from, end: beginning.end }, setting));
   }
   return nodes;
 }
@@ -237,7 +241,7 @@ export class BeginningNode extends TreeNode {
   item(): vscode.TreeItem {
     return treeItem(this.id, {
       label: vscode.l10n.t("Beginning"),
-      description: messages(this.span.end),
+      description: messages(this.span.end - this.span.start),
       icon: "debug-start",
       tooltip: vscode.l10n.t("The messages before the first checkpoint"),
       context: "beginning",

@@ -2,12 +2,15 @@
 
 import { existsSync } from "node:fs";
 import * as vscode from "vscode";
+import type { ContextDidChange } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Wire } from "../server/sidecar.js";
-import { short } from "../text/format.js";
-import { sayInformation, sayWarning } from "../text/say.js";
+import { visible } from "../text/approval.js";
+import { amount, short } from "../text/format.js";
+import { sayInformation, sayInPlace, sayWarning } from "../text/say.js";
+import { rewriteInWords } from "../text/steps.js";
 
 /** Milliseconds in which new session folders are noticed together. */
 const GATHER = 300;
@@ -15,6 +18,7 @@ const GATHER = 300;
 export class News extends Disposables {
   private watcher: vscode.Disposable | undefined;
   private watched = "";
+  private following: vscode.Disposable | undefined;
   private gathering: NodeJS.Timeout | undefined;
 
   constructor(
@@ -46,6 +50,8 @@ export class News extends Disposables {
       }),
     );
     this.register(sessions.onDidChangeShown((session) => {
+      this.following?.dispose();
+      this.following = session?.onDidChangeContext((change) => this.tellOfOthers(session, change));
       if (session && (session.followed || session.obstacle)) {
         this.offerReload(session);
       }
@@ -55,6 +61,7 @@ export class News extends Disposables {
 
   override dispose(): void {
     this.watcher?.dispose();
+    this.following?.dispose();
     clearTimeout(this.gathering);
     super.dispose();
   }
@@ -70,6 +77,24 @@ export class News extends Disposables {
         void vscode.commands.executeCommand("timeleap.compact");
       }
     });
+  }
+
+  /** That a conversation went back by somebody else's hand is not to be found out by what is missing. */
+  private tellOfOthers(session: Session, change: ContextDidChange): void {
+    if (session.isOwn(change) || !("removed" in change)) {
+      return;
+    }
+    const { client } = change.cause;
+    const by = client === undefined ? vscode.l10n.t("Another program") : client === "timeleap-vscode" ? vscode.l10n.t("Another window") : visible(client, 60);
+    const message = rewriteInWords(change.kind, by, session.name, amount(change));
+    if (message !== undefined) {
+      const undo = vscode.l10n.t("Undo");
+      void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {
+        if (chosen === undo) {
+          void vscode.commands.executeCommand("timeleap.undo", "atOnce");
+        }
+      });
+    }
   }
 
   private offerReload(session: Session): void {

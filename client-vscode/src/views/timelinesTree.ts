@@ -4,10 +4,16 @@ import * as vscode from "vscode";
 import type { Timeline } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../text/format.js";
+import type { Branch } from "../sessions/timelines.js";
+import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../text/format.js";
+import { lostInWords } from "../text/happened.js";
 import { checkpointRows, newSetting, type Setting } from "./checkpointNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 import { NodeTree } from "./tree.js";
+
+/** Characters of the first and of the last message in a row, and where there is more room. */
+const ROW = 14;
+const NAMED = 30;
 
 export class TimelinesTree extends NodeTree {
   private readonly setting = newSetting(() => this.refresh());
@@ -24,7 +30,7 @@ export class TimelinesTree extends NodeTree {
     if (!session) {
       return [];
     }
-    const nodes: TreeNode[] = (await session.timelines.list()).map((timeline) => new TimelineNode(session, timeline, this.setting));
+    const nodes: TreeNode[] = (await session.timelines.distinct()).map(({ timeline, branch }) => new TimelineNode(session, timeline, branch, this.setting));
     if (session.timelines.hasMore) {
       nodes.push(
         new MoreNode(undefined, vscode.l10n.t("Show older timelines"), async () => {
@@ -54,6 +60,8 @@ export class TimelineNode extends TreeNode {
   constructor(
     readonly session: Session,
     readonly timeline: Timeline,
+    /** What it has that the present has not; undefined: not known, and it is shown whole. */
+    private readonly branch: Branch | undefined,
     private readonly setting: Setting,
   ) {
     super(undefined);
@@ -61,29 +69,37 @@ export class TimelineNode extends TreeNode {
   }
 
   get name(): string {
-    return reasonName(this.timeline.reason);
+    return timelineName(this.timeline, this.branch, NAMED);
   }
 
   item(): vscode.TreeItem {
-    const { createdAt, messageCount, checkpointCount, file, bytes } = this.timeline;
-    const age = createdAt === undefined ? [] : [relativeTime(createdAt)];
+    const { createdAt, messageCount, checkpointCount, file, bytes, reason } = this.timeline;
+    const { branch } = this;
+    const facts = branch ? [branch.lost === 0 ? vscode.l10n.t("nothing that the present has not") : ""] : [messages(messageCount), checkpoints(checkpointCount)];
+    const label = branch && branch.lost > 0 ? lostInWords(branch, ROW) : reasonName(reason);
+    const description = [createdAt === undefined ? "" : age(createdAt), branch && branch.lost > 0 ? reasonName(reason) : "", ...facts].filter(Boolean).join(" · ");
+    const whole = [messages(messageCount), checkpoints(checkpointCount), sizeInBytes(bytes)].join(" · ");
     return treeItem(this.id, {
-      label: this.name,
-      description: [...age, messages(messageCount), checkpoints(checkpointCount)].join(" · "),
-      icon: ICONS[this.timeline.reason],
-      tooltip: [this.name, ...(createdAt === undefined ? [] : [fullTime(createdAt)]), file, sizeInBytes(bytes)].join("\n"),
+      label,
+      description,
+      icon: ICONS[reason],
+      tooltip: [this.name, reasonName(reason), ...(createdAt === undefined ? [] : [fullTime(createdAt)]), whole, file].join("\n"),
+      spoken: `${this.name}, ${description}`,
       context: "timeline",
-      ...(messageCount + checkpointCount > 0 ? { expands: "collapsed" as const } : {}),
+      ...((branch ? branch.lost > 0 : messageCount + checkpointCount > 0) ? { expands: "collapsed" as const } : {}),
     });
   }
 
   override children(): Promise<TreeNode[]> {
-    return checkpointRows(this, this.session, this.session.timelines.log(this.timeline), this.setting);
+    return checkpointRows(this, this.session, this.session.timelines.log(this.timeline), this.setting, this.branch?.common);
   }
 }
 
-/** What a person calls it: what set it aside, and when. */
-export function timelineName({ reason, createdAt }: Timeline): string {
+/** What a person calls it: what of it the present has not, else what set it aside, and when. */
+export function timelineName({ reason, createdAt }: Timeline, branch?: Branch, length = NAMED): string {
+  if (branch && branch.lost > 0) {
+    return lostInWords(branch, length);
+  }
   return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;
 }
 
@@ -91,7 +107,7 @@ export function timelineName({ reason, createdAt }: Timeline): string {
 export function reasonName(reason: Timeline["reason"]): string {
   switch (reason) {
     case "revert":
-      return vscode.l10n.t("Before a revert");
+      return vscode.l10n.t("Before going back");
     case "clear":
       return vscode.l10n.t("Before clearing");
     case "compact":

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SAMPLE, seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
-import { commands, user, window, workspace, type Uri } from "../support/vscode.js";
-import { labels, open, press } from "./support.js";
+import { commands, languages, user, window, workspace, type Uri } from "../support/vscode.js";
+import { agent, labels, open, press } from "./support.js";
 
 let running: Running;
 
@@ -82,7 +82,7 @@ test("a checkpoint is compared with the present: what came since is on one side 
 test("a timeline is compared with the present from where they part", async () => {
   seed(running.home, "chat", turns(6));
   await open("chat");
-  press("Revert");
+  press("Go Back");
   const rows = await running.rows("checkpoints");
   await commands.executeCommand("timeleap.revertTo", rows[2]!.node);
   await running.api.shownSession!.append({ role: "user", content: "another way" });
@@ -144,4 +144,77 @@ test("10 000 checkpoints: nothing asks for more than a page", async () => {
   expect(more).toHaveLength(201);
   expect(more[150]!.label).toBe("question 9849");
   expect(labels(await running.rows("checkpoints", more[150]!.node))).toEqual(["question 9849", "answer 9849"]);
+});
+
+const tabs = (): string[] => window.tabGroups.all.flatMap((group) => group.tabs.map(({ label }) => label));
+const WAIT = { timeout: 20_000, interval: 50 };
+
+test("what is open stays readable where the conversation goes back: from the timeline that has it, which can be brought back from there", async () => {
+  seed(running.home, "chat", turns(4));
+  await open("chat");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", rows[0]!.node);
+  const [, message] = await running.rows("checkpoints", rows[3]!.node);
+  await commands.executeCommand("timeleap.openDocument", message!.node);
+  expect(tabs()).toEqual(["3 question 3.md", "1 Assistant answer 0.md"]);
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertTo", rows[1]!.node);
+  await vi.waitFor(() => expect(new Set(tabs())).toContain("(set aside) 3 question 3.md"), WAIT);
+  expect(tabs()).not.toContain("3 question 3.md");
+  expect(tabs()).toContain("1 Assistant answer 0.md"); // the present has that still
+  const aside = window.tabGroups.all[0]!.tabs.find(({ label }) => label.startsWith("(set aside)"))!.input.uri;
+  const document = await workspace.openTextDocument(aside);
+  expect(document.getText()).toBe("## 6 · User\n\nquestion 3\n\n## 7 · Assistant\n\nanswer 3\n");
+
+  press("Restore");
+  const [lens] = await lensesOf(aside);
+  expect(lens!.title).toContain("bring it back");
+  await commands.executeCommand(lens!.command, ...lens!.arguments);
+  expect(running.api.shownSession!.state.context.messageCount).toBe(8);
+});
+
+test("a document whose checkpoint goes keeps what it said until it is moved; a redaction empties every document at once", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  const { uri } = user.opened.at(-1) as { uri: Uri };
+  const before = shown();
+  window.tabGroups.all = [];
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertTo", checkpoint!.node);
+  expect((await workspace.openTextDocument(uri)).getText()).toBe(before);
+  const other = await agent(running);
+  await other.request("session/open", { sessionId: "chat" });
+  await other.request("session/redact", { sessionId: "chat", pattern: "question 1" });
+  await other.shutdown();
+  await vi.waitFor(async () => expect((await workspace.openTextDocument(uri)).getText()).not.toContain("question 1"), WAIT);
+});
+
+/** The commands above the lines of a document. */
+async function lensesOf(uri: Uri): Promise<{ command: string; title: string; arguments: unknown[] }[]> {
+  const lines = (await workspace.openTextDocument(uri)).getText().split("\n");
+  const document = { uri, lineCount: lines.length, lineAt: (line: number) => ({ text: lines[line] }) };
+  return (await languages.lenses!.provideCodeLenses(document)).map(({ command }) => command);
+}
+
+test("the whole conversation opens as a document, with what can be done at each message", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  await commands.executeCommand("timeleap.openWholeDocument");
+  expect(shown().match(/^## /gm)).toHaveLength(6);
+  const { uri } = user.opened.at(-1) as { uri: Uri };
+  const lenses = await lensesOf(uri);
+  expect(lenses.map(({ command }) => command)).toEqual([0, 1, 2].flatMap(() => ["timeleap.revertToMessage", "timeleap.fork", "timeleap.compare", "timeleap.revertToMessage", "timeleap.compare"]));
+  await commands.executeCommand("timeleap.compare", ...lenses.at(-1)!.arguments);
+  const [before, present] = await compared();
+  expect([before.includes("answer 2"), present.includes("answer 2")]).toEqual([false, true]);
+  user.input = () => "a branch";
+  await commands.executeCommand("timeleap.fork", ...lenses[6]!.arguments);
+  expect(running.api.shownSession!.state.context.messageCount).toBe(2);
+  await open("chat");
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertToMessage", ...lenses.at(-2)!.arguments);
+  expect(user.said.at(-2)).toMatchObject({ modal: true, message: "Go back to before “answer 2”?" });
+  expect(running.api.shownSession!.state.context.messageCount).toBe(5);
 });

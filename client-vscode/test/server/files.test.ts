@@ -215,7 +215,7 @@ test("without git that is said once, and everything else works", async () => {
   await vi.waitFor(() => expect(user.trees.get("timeleap.checkpoints")!.message).toContain("git 2.36 or newer"), { timeout: 20_000 });
   expect(rows.map(({ description }) => description).join(" ")).not.toContain("files not saved");
   expect(user.said).toEqual([]);
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", rows[0]!.node);
   expect(log()).not.toContain("go on");
   expect(names()).toEqual(AFTER);

@@ -33,6 +33,22 @@ test("a checkpoint that is written live gets its name from what follows it", asy
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(["Round the shares…"]), WAIT);
 });
 
+test("that another program takes the conversation back is told, with a way to undo it; what this window does is not", async () => {
+  seed(running.home, "taken", turns(3));
+  await open("taken");
+  const before = running.api.shownSession!.state.context.messageCount;
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "taken" });
+  press("Undo");
+  await other.request("context/revertTo", { sessionId: "taken", checkpointId: 1 });
+  await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toContain("agent took “taken” back: 4 messages, 2 checkpoints, 200 tokens set aside."), WAIT);
+  await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(before), WAIT);
+  user.said = [];
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertTo", (await running.rows("checkpoints"))[0]!.node);
+  expect(user.said.map(({ message }) => message)).toEqual(["Go back to before “question 2”?", expect.stringContaining("Went back to before") as string]);
+});
+
 test("what an agent in another process writes appears, and what is reverted here reaches it", async () => {
   other = await agent(running);
   await other.request("session/open", { sessionId: "shared", title: "Shared" });
@@ -47,7 +63,7 @@ test("what an agent in another process writes appears, and what is reverted here
   const [row] = await running.rows("checkpoints");
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints", row!.node))).toEqual(["hello"]), WAIT);
 
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", row!.node);
   await vi.waitFor(() => expect(heard).toContain("reverted"), WAIT);
   expect((await other.request("context/listCheckpoints", { sessionId: "shared" })).checkpoints).not.toContainEqual(checkpoint);

@@ -37,14 +37,14 @@ test("words are found in the present and in what was set aside, and open selecte
     { role: "assistant", content: [{ type: "think", think: "One line.\nA rare thought." }], tool_calls: [{ id: "1", function: { name: "run", arguments: '{"x": "rare"}' } }] },
   ]);
   await open("chat");
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", (await running.rows("checkpoints"))[2]!.node);
   await commands.executeCommand("timeleap.search");
   const [pick] = user.picks as [QuickPick];
   pick.type("ANSWER");
   await vi.waitFor(() => expect(found(pick)).toHaveLength(8), { timeout: 20_000 });
   expect(found(pick).slice(0, 4)).toEqual(["Present", "answer 0", "answer 1", "answer 2"]);
-  expect(found(pick)[4]).toMatch(/^Before a revert/);
+  expect(found(pick)[4]).toMatch(/^Before going back/);
   expect(found(pick).slice(5)).toEqual(["answer 3", "answer 4", "answer 5"]);
   pick.choose("answer 5");
   await vi.waitFor(() => expect(user.openedAs).toHaveLength(1), { timeout: 20_000 });

@@ -149,7 +149,7 @@ test("in Restricted Mode sessions are looked at only, until the workspace is tru
   workspace.isTrusted = false;
   await open("chat");
   expect(running.api.shownSession!.state.access).toBe("readOnly");
-  press("Approve Everything", "Revert", "Install", "Clear");
+  press("Approve Everything", "Go Back", "Install", "Clear");
   const [row] = await running.rows("checkpoints");
   for (const [name, node] of [["enableYolo"], ["createCheckpoint"], ["clear"], ["compact"], ["revertTo", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
     user.said = [];

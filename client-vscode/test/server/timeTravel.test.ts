@@ -37,18 +37,19 @@ test("a checkpoint expands to its messages", async () => {
 test("reverting says what goes, is done on disk, and Undo brings every byte back", async () => {
   const before = log();
   const rows = await running.rows("checkpoints");
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", rows[2]!.node);
   const [asked, told] = user.said;
-  expect(asked).toMatchObject({ modal: true, message: "Revert to “question 2”?" });
+  expect(asked).toMatchObject({ modal: true, message: "Go back to before “question 2”?" });
   expect(asked!.detail).toContain("6 messages, 3 checkpoints, 300 tokens");
   expect(told).toMatchObject({ kind: "information", modal: false, buttons: ["Undo"] });
   expect(log()).not.toContain("question 2");
   expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
 
   const [timeline] = await running.rows("timelines");
-  expect(timeline).toMatchObject({ label: "Before a revert" });
-  expect(labels(await running.rows("timelines", timeline!.node))[0]).toBe("question 4");
+  // Named by what went, which is all that it shows: the shared past is in the present.
+  expect(timeline).toMatchObject({ label: "6 messages: question 2 … answer 4", description: "now · Before going back" });
+  expect(labels(await running.rows("timelines", timeline!.node))).toEqual(["question 4", "question 3", "question 2"]);
 
   press("Restore");
   await commands.executeCommand("timeleap.restoreTimeline", timeline!.node);
@@ -58,7 +59,7 @@ test("reverting says what goes, is done on disk, and Undo brings every byte back
 
 test("the notification's Undo takes the revert back without asking again", async () => {
   const before = log();
-  press("Revert", "Undo");
+  press("Go Back", "Undo");
   await commands.executeCommand("timeleap.revertTo", (await newest()).node);
   await vi.waitFor(() => expect(log()).toBe(before), { timeout: 10_000 });
   expect(user.said.filter(({ modal }) => modal)).toHaveLength(1);
@@ -70,10 +71,10 @@ test("Undo asks when something was written since, because that would go", async 
   const { showInformationMessage } = window;
   window.showInformationMessage = (async (message: string, button?: string) => {
     await later;
-    return message.startsWith("Reverted") ? button : undefined;
+    return message.startsWith("Went back") ? button : undefined;
   }) as typeof showInformationMessage;
   onTestFinished(() => void (window.showInformationMessage = showInformationMessage));
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", (await newest()).node);
   await running.api.shownSession!.append({ role: "user", content: "since then" });
   user.said = [];
@@ -91,7 +92,7 @@ test("Escape in the question changes nothing", async () => {
 
 test("a change between the question and the answer stops the revert, and is said", async () => {
   const row = await newest();
-  user.answer = (said) => (said.buttons.includes("Revert") ? "Revert" : undefined);
+  user.answer = (said) => (said.buttons.includes("Go Back") ? "Go Back" : undefined);
   const shown = running.api.shownSession!;
   const question = user.answer;
   let append: Promise<unknown> | undefined;
@@ -109,11 +110,62 @@ test("a change between the question and the answer stops the revert, and is said
 
 test("a row whose checkpoint is gone is refused in words, and the tree is fresh afterwards", async () => {
   const stale = await newest();
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", stale.node);
   await commands.executeCommand("timeleap.revertTo", stale.node);
   expect(user.said.at(-1)!.message).toContain("no longer exists");
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
+});
+
+test("what the present has wholly is not shown again under a timeline", async () => {
+  press("Go Back");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.revertTo", rows[2]!.node); // 4 messages are left
+  await running.api.shownSession!.append({ role: "user", content: "another way" });
+  await running.api.shownSession!.checkpoint();
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node); // only a checkpoint goes
+  const timelines = await running.rows("timelines");
+  expect(labels(timelines)).toEqual(["Before going back", "6 messages: question 2 … answer 4"]);
+  expect(timelines[0]).toMatchObject({ description: "now · nothing that the present has not", item: { collapsibleState: 0 } });
+});
+
+test("timelines with the same messages and checkpoints are one row", async () => {
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await running.api.shownSession!.undo();
+  await running.api.shownSession!.setTokenCount(7_000); // so that the log is another one
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  expect(readdirSync(folder).filter((name) => /^context_\d+\.jsonl$/.test(name))).toHaveLength(3);
+  expect(labels(await running.rows("timelines"))).toEqual(["2 messages: question 4 … answer 4", "Before a restore"]);
+});
+
+test("Alt+Left goes back at once where nothing was written since, else asks; each toast takes the place of the one before", async () => {
+  const logs = [log()];
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  logs.push(log());
+  user.said = [];
+  press();
+  await commands.executeCommand("timeleap.undo", "atOnce");
+  expect(log()).toBe(logs[0]);
+  await commands.executeCommand("timeleap.redo", "atOnce");
+  expect(log()).toBe(logs[1]);
+  expect(user.said.map(({ modal, buttons }) => [modal, buttons])).toEqual([[false, ["Redo"]], [false, ["Undo"]]]);
+
+  await running.api.shownSession!.append({ role: "user", content: "since then" });
+  await commands.executeCommand("timeleap.undo", "atOnce");
+  expect(user.said.at(-1)).toMatchObject({ modal: true });
+  expect(log()).toContain("since then");
+});
+
+test("the status bar says how far one can go back and forth, and what the next step each way makes of the conversation", async () => {
+  const item = (): { text: string; visible: boolean; tooltip?: unknown } => user.statusBar.find(({ id }) => id === "timeleap.undo")!;
+  expect(item().visible).toBe(false);
+  press("Go Back");
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await vi.waitFor(() => expect(item()).toMatchObject({ visible: true, text: "$(discard) 1 $(redo) 0", tooltip: "Undo (going back): the conversation has 10 messages, 500 tokens then" }), { timeout: 10_000 });
+  await commands.executeCommand("timeleap.undo", "atOnce");
+  await vi.waitFor(() => expect(item()).toMatchObject({ text: "$(discard) 0 $(redo) 1", tooltip: "Redo (going back): the conversation has 8 messages, 400 tokens then" }), { timeout: 10_000 });
 });
 
 test("clear keeps the log as a timeline", async () => {
@@ -125,7 +177,7 @@ test("clear keeps the log as a timeline", async () => {
 
 test("undo and redo go back and forth step by step, each after saying what it does; what is written since ends the redoing", async () => {
   const logs = [log()];
-  press("Revert", "Clear");
+  press("Go Back", "Clear");
   await commands.executeCommand("timeleap.revertTo", (await newest()).node);
   logs.push(log());
   await commands.executeCommand("timeleap.clear");
@@ -152,7 +204,7 @@ test("undo and redo go back and forth step by step, each after saying what it do
   expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("nothing to undo") as string });
 
   await commands.executeCommand("timeleap.redo");
-  expect(user.said.at(-2)).toMatchObject({ modal: true, message: "Do the undone change again (a revert)?" });
+  expect(user.said.at(-2)).toMatchObject({ modal: true, message: "Do the undone change again (going back)?" });
   expect(log()).toBe(logs[1]);
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
   expect(user.context.get("timeleap.canRedo")).toBe(true);
@@ -165,7 +217,7 @@ test("undo and redo go back and forth step by step, each after saying what it do
 
 test("undo of another window shows here, and can be redone here", async () => {
   const before = log();
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertTo", (await newest()).node);
   const after = log();
   const other = await agent(running);
@@ -188,9 +240,9 @@ test("the log goes back to before a message; one of a timeline is refused", asyn
   const rows = await running.rows("checkpoints");
   const [, message] = await running.rows("checkpoints", rows[1]!.node);
   expect(message).toMatchObject({ label: "answer 3" });
-  press("Revert");
+  press("Go Back");
   await commands.executeCommand("timeleap.revertToMessage", message!.node);
-  expect(user.said[0]).toMatchObject({ modal: true, message: "Revert to before “answer 3”?" });
+  expect(user.said[0]).toMatchObject({ modal: true, message: "Go back to before “answer 3”?" });
   expect(user.said[0]!.detail).toContain("3 messages, 1 checkpoint");
   expect(log()).toContain("question 3");
   expect(log()).not.toContain("answer 3");

@@ -1,7 +1,7 @@
 /** The parts of the `vscode` module that the extension uses, in memory; what a person would do is set by the test. */
 
 import { readFile, stat } from "node:fs/promises";
-import { CancellationTokenSource, Disposable, EventEmitter, Uri, type ThemeColor } from "./vscodeTypes.js";
+import { CancellationTokenSource, Disposable, EventEmitter, TabInputText, Uri, type ThemeColor } from "./vscodeTypes.js";
 
 export * from "./vscodeTypes.js";
 
@@ -60,6 +60,7 @@ export const user = {
     this.picks = [];
     this.external = [];
     window.activeTextEditor = undefined;
+    window.tabGroups.all = [];
     this.statusBar = [];
     this.panels = [];
     this.trees.clear();
@@ -173,6 +174,15 @@ export interface StatusBarItem {
   dispose(): void;
 }
 
+/** A tab with a text document in it. */
+export interface Tab {
+  readonly input: TabInputText;
+  readonly label: string;
+  isActive: boolean;
+  isPreview: boolean;
+  group: { readonly viewColumn: number; readonly activeTab: Tab | undefined };
+}
+
 function say(kind: Said["kind"]) {
   return (message: string, ...rest: unknown[]): Promise<string | undefined> => {
     const options = typeof rest[0] === "object" ? (rest.shift() as { modal?: boolean; detail?: string }) : {};
@@ -220,6 +230,19 @@ export const commands = {
 
 export const window = {
   activeTextEditor: undefined as { document: { uri: Uri; getText(selection?: unknown): string }; selection: unknown } | undefined,
+  visibleTextEditors: [] as { document: { uri: Uri }; selection: unknown }[],
+  tabGroups: {
+    all: [] as { tabs: Tab[]; viewColumn: number; activeTab: Tab | undefined }[],
+    get activeTabGroup() {
+      return window.tabGroups.all[0] ?? { tabs: [], viewColumn: 1, activeTab: undefined };
+    },
+    close(tab: Tab): Promise<boolean> {
+      for (const group of window.tabGroups.all) {
+        group.tabs = group.tabs.filter((one) => one !== tab);
+      }
+      return Promise.resolve(true);
+    },
+  },
   createQuickPick(): QuickPick {
     const pick = new QuickPick();
     user.picks.push(pick);
@@ -234,6 +257,15 @@ export const window = {
   showOpenDialog: () => Promise.resolve(user.path === undefined ? undefined : [Uri.file(user.path)]),
   showSaveDialog: () => Promise.resolve(user.path === undefined ? undefined : Uri.file(user.path)),
   showTextDocument: (document: unknown, options?: unknown) => {
+    const { uri } = document as { uri?: Uri };
+    const group = window.tabGroups.all.at(0) ?? { tabs: [], viewColumn: 1, activeTab: undefined };
+    window.tabGroups.all = [group];
+    if (uri) {
+      group.tabs.forEach((tab) => (tab.isActive = false));
+      const tab: Tab = { input: new TabInputText(uri), label: uri.path.split("/").at(-1) ?? "", isActive: true, isPreview: false, group };
+      group.tabs.push(tab);
+      group.activeTab = tab;
+    }
     user.opened.push(document);
     user.openedAs.push(options);
     return Promise.resolve({ document });
@@ -305,6 +337,7 @@ export const workspace = {
   getConfiguration: (section: string) => ({
     get: (name: string, fallback?: unknown) => user.settings.get(`${section}.${name}`) ?? fallback,
   }),
+  onDidCloseTextDocument: () => new Disposable(() => undefined),
   onDidChangeConfiguration: configured.event,
   onDidGrantWorkspaceTrust: granted.event,
   onDidChangeWorkspaceFolders: folders.event,
@@ -356,7 +389,13 @@ export const extensions = {
   getExtension: (id: string) => extensions.known.get(id),
 };
 
-export const languages = { setTextDocumentLanguage: (document: unknown) => Promise.resolve(document) };
+export const languages = {
+  lenses: undefined as { provideCodeLenses(document: unknown): Promise<{ command: { command: string; title: string; arguments: unknown[] } }[]> } | undefined,
+  registerCodeLensProvider(_: unknown, provider: unknown): Disposable {
+    languages.lenses = provider as typeof languages.lenses;
+    return new Disposable(() => (languages.lenses = undefined));
+  },
+  setTextDocumentLanguage: (document: unknown) => Promise.resolve(document) };
 
 export const lm = {
   models: [] as unknown[],

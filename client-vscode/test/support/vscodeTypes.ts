@@ -58,6 +58,17 @@ export class ThemeIcon {
   ) {}
 }
 
+export class TabInputText {
+  constructor(readonly uri: Uri) {}
+}
+
+export class CodeLens {
+  constructor(
+    readonly range: unknown,
+    readonly command: unknown,
+  ) {}
+}
+
 export class MarkdownString {
   isTrusted = false;
   supportThemeIcons = false;

@@ -8,7 +8,7 @@ beforeEach(() => user.reset());
 afterEach(() => void vi.useRealTimers());
 
 const NONE: RestoredFiles = { after: "f1-aa", added: 0, modified: 0, deleted: 0, kept: 0, conflicts: 0 };
-const QUESTION = { message: "Revert?", detail: "6 messages go.", button: "Revert", filesOnly: true };
+const QUESTION = { message: "Go back?", detail: "6 messages go.", button: "Go Back", filesOnly: true };
 const CONFLICT = { ...NONE, modified: 1, conflicts: 12, conflictPaths: Array.from({ length: 12 }, (_, index) => ({ path: `src/${index}.py` })) };
 
 const error = (kind: ErrorKind, data: object = {}): TimeleapError => new TimeleapError(`the ${kind}`, ERROR_CODES[kind], { kind, retryable: false, ...data });
@@ -76,10 +76,10 @@ test.each([
 });
 
 test("where no file would change there is one question, as ever; and why files cannot go along is said in it", async () => {
-  user.answer = () => "Revert";
+  user.answer = () => "Go Back";
   expect(await chooseRestoring(QUESTION, { files: NONE })).toEqual({ restore: "conversation" });
   expect(await chooseRestoring(QUESTION, { unavailable: "git was not found" })).toEqual({ restore: "conversation" });
-  expect(user.said.map(({ buttons }) => buttons)).toEqual([["Revert"], ["Revert"]]);
+  expect(user.said.map(({ buttons }) => buttons)).toEqual([["Go Back"], ["Go Back"]]);
   expect(user.said[1]!.detail).toContain("git was not found");
 });
 

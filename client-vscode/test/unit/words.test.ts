@@ -21,6 +21,9 @@ beforeEach(() => {
 
 // What is said when something fails
 
+/** Of a session in which nothing happens. */
+const { event: onDidChangeContext } = new EventEmitter<unknown>();
+
 const kinds = Object.keys(ERROR_CODES) as ErrorKind[];
 
 test.each(kinds)("the server's %s is said in words", (kind) => {
@@ -91,10 +94,10 @@ test("that a session can only be followed is said once it is shown, with the nex
   const silent = { onDidFindStore: () => ({ dispose: () => undefined }), onDidChangeShown: shown.event };
   const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
   user.answer = ({ buttons }) => buttons[0];
-  shown.fire({ name: "mine", followed: false });
+  shown.fire({ onDidChangeContext, name: "mine", followed: false });
   shown.fire(undefined);
   expect(user.said).toEqual([]);
-  shown.fire({ name: "theirs", followed: true });
+  shown.fire({ onDidChangeContext, name: "theirs", followed: true });
   expect(user.said).toMatchObject([{ kind: "warning", message: expect.stringContaining("“theirs” does not answer") as string, buttons: ["Reload Session"] }]);
   news.dispose();
 });
@@ -107,7 +110,7 @@ test("nothing from outside becomes a link that runs a command", async () => {
   const shown = new EventEmitter<unknown>();
   const silent = { onDidFindStore: () => ({ dispose: () => undefined }), onDidChangeShown: shown.event };
   const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
-  shown.fire({ name: hostile, followed: true });
+  shown.fire({ onDidChangeContext, name: hostile, followed: true });
   news.dispose();
   expect(user.said).toHaveLength(3);
   expect(user.said.filter(({ message }) => /\]\((?:https?|command|file):/.test(message))).toEqual([]);

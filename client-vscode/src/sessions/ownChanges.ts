@@ -1,0 +1,31 @@
+/** Which changes of a conversation this window has asked for: those of others are told. */
+
+import { randomUUID } from "node:crypto";
+
+const REWRITES: ReadonlySet<string> = new Set([
+  "context/revertTo",
+  "context/clear",
+  "context/compact",
+  "context/restoreTimeline",
+  "context/deliverDMail",
+  "context/undo",
+  "context/redo",
+]);
+
+export class OwnChanges {
+  private readonly ids = new Set<string>();
+
+  /** The params with an id that the notification of the change will carry. */
+  mark<P extends object>(method: string, params: P): P {
+    if (!REWRITES.has(method) || (params as { dryRun?: boolean }).dryRun === true) {
+      return params;
+    }
+    const requestId = (params as { requestId?: string }).requestId ?? randomUUID();
+    this.ids.add(requestId);
+    return { ...params, requestId };
+  }
+
+  has(requestId: string | undefined): boolean {
+    return requestId !== undefined && this.ids.has(requestId);
+  }
+}
