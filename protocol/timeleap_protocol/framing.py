@@ -19,6 +19,9 @@ BOM = b"\xef\xbb\xbf"
 MAX_HEADER_BYTES = 4096
 """All header lines of one frame together."""
 
+_JOINED = 64 * 1024
+"""Bytes of the beginning of a frame that are put before the next chunk; a larger beginning is not copied every time."""
+
 _SPACE = b" \t\r\n"
 _HEADER_NAMES = (b"content-length", b"content-type")
 _USUAL_HEADER = re.compile(rb"Content-Length: ([0-9]{1,18})\r\n\r\n")
@@ -94,7 +97,10 @@ class FrameReader:
         if self._lost:
             return []
         found: list[bytes | Fault] = []
-        if self.framing is _LSP and not self._buffer and not self._passing:
+        if self.framing is _LSP and len(self._buffer) < _JOINED and not self._passing:
+            if self._buffer:
+                data = bytes(self._buffer) + data
+                self._buffer.clear()
             data = self._whole_frames(data, found)
             if not data:
                 return found
@@ -109,11 +115,11 @@ class FrameReader:
 
     def _whole_frames(self, data: bytes, found: list[bytes | Fault]) -> bytes:
         """Cut the frames off that `data` begins with, as far as they are whole and plain; returns the rest."""
-        start = 0
-        while (usual := _USUAL_HEADER.match(data, start)) is not None:
+        start, size = 0, len(data)
+        while start < size and (usual := _USUAL_HEADER.match(data, start)) is not None:
             body = usual.end()
             length = int(usual[1])
-            if length > self._limit or body + length > len(data):
+            if length > self._limit or body + length > size:
                 break
             start = body + length
             found.append(data[body:start])

@@ -60,6 +60,7 @@ class Call(Struct, frozen=True):
         progress: Where the client wants to be told of progress.
         params: Its params as they came.
         again: Its answer got lost with the owner of the session: the client has asked once.
+        followed: More requests of its client have arrived, which are begun right after it.
     """
 
     client: Client
@@ -67,6 +68,7 @@ class Call(Struct, frozen=True):
     progress: ReportProgress | None = None
     params: Mapping[str, Any] = {}
     again: bool = False
+    followed: bool = False
 
     def say(self, message: str) -> None:
         """Tell the client what is being done, if it asked for progress."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -20,7 +20,7 @@ from timeleap.storage.engine import (
     LogEngine,
     LogReader,
     LogState,
-    NewRecord,
+    Plan,
     Prepared,
     Progress,
     Recovery,
@@ -114,11 +114,11 @@ class MemoryEngine(LogEngine):
         return self._log
 
     async def append(
-        self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True, first: First | None = None
+        self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
     ) -> Appended:
         """Append the planned records as one step."""
         self._check_writable()
-        return await self._writer.append(plan, mark=mark, first=first)
+        return await self._writer.append(plan, mark, first, more)
 
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one as one step."""

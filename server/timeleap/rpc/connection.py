@@ -117,6 +117,7 @@ class Connection(asyncio.Protocol):
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
         dropped: Whether it was let go because it did not read.
+        followed: More requests have arrived than the one that is begun.
         exit_code: How the process ends if this was its connection.
     """
 
@@ -145,6 +146,7 @@ class Connection(asyncio.Protocol):
         self._max_parked = max_frame_bytes
         self._max_in_flight = max_in_flight
         self._inbox: deque[Request | ClientNotification] = deque()
+        self.followed = False
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
         self._collected = 0  # bytes of replies since the last write
@@ -203,10 +205,9 @@ class Connection(asyncio.Protocol):
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
-        if self._transport is None or self.dropped or method in self._rpc.unwanted:
-            return
+        queued = len(self._outbox)
         self._rpc.notify(method, params)
-        if self._congested:
+        if self._congested and len(self._outbox) > queued:
             self._backlog += len(self._outbox[-1])
             if self._backlog > MAX_BACKLOG:
                 self._drop()
@@ -436,6 +437,7 @@ class Connection(asyncio.Protocol):
                     break
                 message = self._inbox.popleft()
                 self._parked -= message.size
+                self.followed = bool(self._inbox)
                 self._rpc.handle_message(message)
         finally:
             self._pumping = False

@@ -12,7 +12,6 @@ so that an id of the client's is never taken for one, and a late answer is ignor
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import logging
 import re
@@ -22,6 +21,7 @@ import time
 import types
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -182,45 +182,11 @@ class Running(msgspec.Struct):
     received: float = msgspec.field(default_factory=time.perf_counter)
 
 
-class Begun(asyncio.Future[None]):
-    """What is left of a request that was begun and had to wait. Where it waits once, for a future, as most do, it goes
-    on in the future's callback; else a task goes on with it. It is answered before this is done."""
-
-    def __init__(self, steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> None:
-        super().__init__(loop=asyncio.get_running_loop())
-        self._steps = steps
-        self._answer = answer
-        self._waits_for: asyncio.Future[Any] = awaited
-        if asyncio.isfuture(awaited):
-            awaited._asyncio_future_blocking = False  # as a task does that takes it over
-            awaited.add_done_callback(self._go_on)
-        else:
-            self._make_task(awaited)
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        return self._waits_for.cancel(msg)
-
-    def _go_on(self, _: object) -> None:
-        try:
-            awaited = self._steps.send(None)
-        except StopIteration as done:
-            self._answer(done.value, None)
-        except (Exception, asyncio.CancelledError) as error:
-            self._answer(None, error)
-        else:
-            self._make_task(awaited)
-            return
-        self.set_result(None)
-
-    def _make_task(self, awaited: Any) -> None:
-        rest = cast("Any", _rest(self._steps, awaited, self._answer))
-        self._waits_for = self.get_loop().create_task(rest)
-        self._waits_for.add_done_callback(lambda _: self.set_result(None))
-
-
 class ConnectionPort(Client, Protocol):
-    """What requests need of their connection, `timeleap.rpc.connection.Connection`."""
+    """What requests need of their connection, `timeleap.rpc.connection.Connection`; `followed`: others have arrived."""
 
+    @property
+    def followed(self) -> bool: ...
     def send(self, body: bytes) -> None: ...
     def admit(self, method: str) -> None: ...
     def accept(self, row: Method, params: dict[str, Any]) -> Work: ...
@@ -256,6 +222,7 @@ class EdgeProtocol(JsonRPCProtocol):
         self._numbers = itertools.count(1)
         self._client_gone = False
         self._unbegun = 0  # requests whose tasks have not begun
+        self._answered: asyncio.Future[None] | None = None  # done with the next answer, where one is waited for
 
     @property
     def waits_for_client(self) -> bool:
@@ -323,6 +290,8 @@ class EdgeProtocol(JsonRPCProtocol):
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
             work = self._link.accept(row, params)
+            at_once = row.at_once and not self._unbegun
+            steps = at_once and work(Call(self._link, method, None, params, followed=self._link.followed))
         except Exception as error:
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
@@ -330,8 +299,8 @@ class EdgeProtocol(JsonRPCProtocol):
         weight = message.size + (self._reply_sizes.get(method) or self._expected_reply(row))
         running = self.running[message_id] = Running(message, row, weight)
         self.weight += weight
-        if row.at_once and not self._unbegun:
-            self._begin(running, work, Call(self._link, method, None, params))
+        if steps:
+            self._go_on(running, steps)
             return
         token = params.get("workDoneToken") if row.progress else None
         work_done = running.work_done = None if token is None else WorkDone(self.notify, token, method)
@@ -345,11 +314,11 @@ class EdgeProtocol(JsonRPCProtocol):
         self._unbegun += 1
         self._execute_handler(message_id, cast("Any", self._run), cast("Any", ended), args=(running, work, call))
 
-    def _begin(self, running: Running, work: Work, call: Call) -> None:
-        """Do the work of a request in this very call; only if it waits for something anything else goes on with it."""
+    def _go_on(self, running: Running, steps: Coroutine[Any, Any, Any], waited_for: object = None) -> None:
+        """Do the work of a request in this very call, until it waits. Where it waits once, for a future, as most do, it
+        goes on in the future's callback; else a task goes on with it."""
         running.began = True
         try:
-            steps = work(call)
             awaited = steps.send(None)
         except StopIteration as done:
             self._answer(running, done.value, None)
@@ -357,7 +326,13 @@ class EdgeProtocol(JsonRPCProtocol):
             self._answer(running, None, error)
         else:
             futures: dict[Any, Any] = self._request_futures
-            futures[running.message.id] = Begun(steps, awaited, functools.partial(self._answer, running))
+            if waited_for is None and asyncio.isfuture(awaited):
+                awaited._asyncio_future_blocking = False  # as a task does that takes it over
+                awaited.add_done_callback(partial(self._go_on, running, steps))
+            else:
+                rest: Any = _rest(steps, awaited, partial(self._answer, running))
+                awaited = asyncio.get_running_loop().create_task(rest)
+            futures[running.message.id] = awaited
 
     async def _run(self, running: Running, work: Work, call: Call) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
@@ -413,8 +388,8 @@ class EdgeProtocol(JsonRPCProtocol):
         return str(refusal.get("data", {}).get("kind", refusal["code"]))  # the error of an owner may have no kind
 
     def _answer(self, running: Running, result: Any, error: BaseException | None) -> None:
-        message, name = running.message, running.row.name
-        message_id = message.id
+        row, message_id = running.row, running.message.id
+        name = row.name
         del self.running[message_id]
         self._request_futures.pop(message_id, None)
         self.weight -= running.weight
@@ -435,18 +410,14 @@ class EdgeProtocol(JsonRPCProtocol):
             else:
                 self._link.send(body)
                 sent = len(body)
-                half = (self._reply_sizes.get(name) or self._expected_reply(running.row)) >> 1
-                self._reply_sizes[name] = max(half, sent)
+                if (before := self._reply_sizes.get(name)) != sent:
+                    self._reply_sizes[name] = max((before or self._expected_reply(row)) >> 1, sent)
         if error is not None:
             kind = self.refuse(message_id, error, where)
-        # One line for a request: a change at `info`, all others at `debug`; never anything of what it carries.
-        level = logging.INFO if running.row.mutates and message.params.get("dryRun") is not True else logging.DEBUG
-        if log.isEnabledFor(level):
-            took = (time.perf_counter() - running.received) * 1000
-            made = result.get("sessionId") if isinstance(result, dict) else None
-            named = str(message.params.get("sessionId") or made or "")
-            session = named if re.fullmatch(SESSION_ID_PATTERN, named) else "-"  # else it may be anything
-            log.log(level, "%s %s %s %.1f ms %d B in %d B out", name, session, kind, took, message.size, sent)
+        if log.isEnabledFor(logging.INFO):
+            _log_answer(running, result, kind, sent)
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_result(None)
         self._link.request_ended()
 
     def _expected_reply(self, row: Method) -> int:
@@ -497,10 +468,9 @@ class EdgeProtocol(JsonRPCProtocol):
 
     async def others_done(self, _: Call) -> None:
         """Wait until every request but the calling one is answered."""
-        mine: Any = asyncio.current_task()
-        futures: dict[Any, Any] = self._request_futures
-        while others := [future for future in futures.values() if future is not mine]:
-            await asyncio.wait(others)
+        while len(self.running) > 1:
+            self._answered = asyncio.get_running_loop().create_future()
+            await self._answered
 
 
 @types.coroutine
@@ -519,6 +489,17 @@ def _rest(steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> Gene
         answer(done.value, None)
     except (Exception, asyncio.CancelledError) as error:
         answer(None, error)
+
+
+def _log_answer(running: Running, result: Any, kind: str, sent: int) -> None:
+    """One line for a request: a change at `info`, all others at `debug`; never anything of what it carries."""
+    message, row = running.message, running.row
+    level = logging.INFO if row.mutates and message.params.get("dryRun") is not True else logging.DEBUG
+    took = (time.perf_counter() - running.received) * 1000
+    made = result.get("sessionId") if isinstance(result, dict) else None
+    named = str(message.params.get("sessionId") or made or "")
+    session = named if re.fullmatch(SESSION_ID_PATTERN, named) else "-"  # else it may be anything
+    log.log(level, "%s %s %s %.1f ms %d B in %d B out", row.name, session, kind, took, message.size, sent)
 
 
 def _shown(method: str) -> str:

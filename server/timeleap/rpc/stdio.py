@@ -31,8 +31,11 @@ if sys.platform == "linux":
 
 log = logging.getLogger(__name__)
 
+READ = 256 * 1024
+"""Bytes read at a time: what comes together is worked on together."""
+
 CHUNK = 64 * 1024
-"""Bytes read at a time, and written at a time by the thread: so a slow reader can be told from one that is gone."""
+"""Bytes written at a time by the thread: so a slow reader can be told from one that is gone."""
 
 HIGH_WATER = 4 * 1024 * 1024
 """Bytes waiting for a slow reader from which on its requests wait, too."""
@@ -95,7 +98,7 @@ def _binary(fd: int) -> None:
 def _read(fd: int) -> bytes | None:
     """Some input: empty at its end, None if there is none just now."""
     try:
-        return os.read(fd, CHUNK)
+        return os.read(fd, READ)
     except (BlockingIOError, InterruptedError):
         return None
     except OSError as error:

@@ -13,9 +13,8 @@ from timeleap.cancellation import to_its_end
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service.reading import at_its_turn
 from timeleap.service.service import guard
-from timeleap.service.writing import depth
 from timeleap.sessions.shapes import ApprovalQuestion, Cause
-from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
+from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES
 
 if TYPE_CHECKING:
     from timeleap.call import Call
@@ -39,8 +38,6 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     session = service.session(call, params)
     held = service.held(call, params.session_id)
     if params.detail is not None:  # it is sent to every window
-        if depth(params.detail) > MAX_DEPTH:
-            raise TooLargeError(f"detail is nested more than {MAX_DEPTH} levels deep")
         text = json.dumps(params.detail, ensure_ascii=False, separators=(",", ":"))
         if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_APPROVAL_DETAIL_BYTES:
             raise TooLargeError(f"detail has {size} bytes as JSON; at most {MAX_APPROVAL_DETAIL_BYTES} are taken")

@@ -89,15 +89,15 @@ def guard(params: Any, call: Call) -> Mutation:
 
     A request for an approval, which is no change of the log, expects no head.
     """
-    request_id = params.request_id
-    of_client = request_id if request_id is None or not request_id.startswith(MADE_HERE) else None
+    request_id, client = params.request_id, call.client
     return Mutation(
-        expected_head=getattr(params, "expected_head", None),
-        request_id=request_id,
-        method=call.method,
-        fingerprint=fingerprint(call.method, params) if request_id else "",
-        cause=Cause(request_id=of_client, client=call.client.name),
-        again=call.again or (call.client.is_peer and note_of(call.params).again),
+        getattr(params, "expected_head", None),
+        request_id,
+        call.method,
+        fingerprint(call.method, params) if request_id else "",
+        Cause(None if request_id is None or request_id.startswith(MADE_HERE) else request_id, client.name),
+        call.again or (client.is_peer and note_of(call.params).again),
+        followed=call.followed,
     )
 
 
@@ -196,7 +196,7 @@ def tell_recovery(client: Client, session: Session) -> None:
 def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
     """Refuse a change of what is open to be read only, or of what another program writes: of that only files go back."""
     mirrored = session.meta.mirrored and getattr(params, "restore", None) != "files"
-    if REQUESTS[call.method].writes(params) and (mirrored or access == "readOnly"):
+    if (mirrored or access == "readOnly") and REQUESTS[call.method].writes(params):
         how = 'open read-only: close it and open it with access "write" to change it'
         if mirrored:
             how = "the mirror of another program's session: fork it, or let that program go on with bridge/adopt"

@@ -1,7 +1,7 @@
 """context/appendMessage: messages, opaque records, checkpoints and token counts are checked and appended.
 
 They are checked here: a data model would make that slow. A message, or record, is the caller's own JSON object; nothing
-is added, dropped or reordered. Only its shape is checked.
+is added, dropped or reordered. Only its shape is checked; how deep it is, where its frame is read (`timeleap.rpc.codec`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap.errors import InvalidInputError
 from timeleap.service.service import guard
-from timeleap_protocol.limits import MAX_DEPTH, MAX_SAFE_INTEGER
+from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
     from timeleap.call import Call
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 RESERVED_KEY = "_tl"
 _OPAQUE_ROLE: Final = re.compile(r"_[a-z0-9-]{1,32}")
 _OUR_ROLES: Final = frozenset({"_checkpoint", "_usage"})
-
-_NESTED = frozenset((dict, list))
 
 
 async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
@@ -48,13 +46,23 @@ def check_message(message: Any, where: list[str | int]) -> None:
 
     Raises:
         InvalidInputError: With `errors` naming the place (`loc`) and what is wrong.
-        TooLargeError: Nested deeper than 128 levels.
     """
     if not isinstance(message, dict):
         raise _refused(where, "a message is a JSON object", "dict_type")
-    _check_role(message, where)
-    _check_content(message, where)
-    _check_whole(message, where)
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or not role:
+        raise _refused([*where, "role"], "role is required: a non-empty string such as user or assistant", "role")
+    if role.startswith("_"):
+        raise _refused(
+            [*where, "role"], "roles that start with _ are control records; use the methods for them", "role"
+        )
+    if isinstance(content, list):
+        for number, part in enumerate(content):
+            if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+                raise _refused([*where, "content", number], "a part is an object with a string type", "content_part")
+    elif content is not None and not isinstance(content, str):
+        raise _refused([*where, "content"], "content is a string, null or a list of parts", "content")
+    _check_key(message, where)
 
 
 def check_opaque(record: Any, where: list[str | int]) -> None:
@@ -67,7 +75,7 @@ def check_opaque(record: Any, where: list[str | int]) -> None:
         raise _refused([*where, "role"], text, "role")
     if not isinstance(record.get("content"), str):
         raise _refused([*where, "content"], "content is required: a string, empty if there is none", "content")
-    _check_whole(record, where)
+    _check_key(record, where)
 
 
 def _check_checkpoint(given: Any, where: list[str | int]) -> None:
@@ -83,47 +91,9 @@ def _check_token_count(given: Any, where: list[str | int]) -> None:
 _LONE_MEMBERS: Final = {"record": check_opaque, "checkpoint": _check_checkpoint, "tokenCount": _check_token_count}
 
 
-def _check_whole(message: dict[str, Any], where: list[str | int]) -> None:
+def _check_key(message: dict[str, Any], where: list[str | int]) -> None:
     if RESERVED_KEY in message:
         raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
-    if not _NESTED.isdisjoint(map(type, message.values())) and depth(message) > MAX_DEPTH:
-        path = ".".join(map(str, where))
-        raise TooLargeError(f"{path} is nested deeper than {MAX_DEPTH} levels", limit="maxDepth", maximum=MAX_DEPTH)
-
-
-def _check_role(message: dict[str, Any], where: list[str | int]) -> None:
-    role = message.get("role")
-    if not isinstance(role, str) or not role:
-        raise _refused([*where, "role"], "role is required: a non-empty string such as user or assistant", "role")
-    if role.startswith("_"):
-        text = "roles that start with _ are control records; use the methods for them"
-        raise _refused([*where, "role"], text, "role")
-
-
-def _check_content(message: dict[str, Any], where: list[str | int]) -> None:
-    content = message.get("content")
-    if content is None or isinstance(content, str):
-        return
-    if not isinstance(content, list):
-        raise _refused([*where, "content"], "content is a string, null or a list of parts", "content")
-    for number, part in enumerate(content):
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise _refused([*where, "content", number], "a part is an object with a string type", "content_part")
-
-
-def depth(value: Any) -> int:
-    """Nesting levels of objects and lists, `value`'s own included; stops counting past the limit."""
-    level = [value]
-    levels = 0
-    while level and levels <= MAX_DEPTH:
-        levels += 1
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if type(child) is dict or type(child) is list
-        ]
-    return levels
 
 
 def _refused(where: list[str | int], message: str, kind: str) -> InvalidInputError:

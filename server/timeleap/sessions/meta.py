@@ -264,7 +264,7 @@ class Meta:
 
     def get(self, name: str) -> Any:
         """A member as it stands in the file, or None."""
-        return self._read().members.get(name)
+        return (self._document or self._read()).members.get(name)
 
     def names(self) -> list[str]:
         """The members of the file."""

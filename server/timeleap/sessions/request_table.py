@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
@@ -62,7 +63,7 @@ class RepeatedError(Exception):
         self.first = first
 
 
-class Transaction:
+class Transaction(Struct, eq=False):
     """One attempt of a request to change a session: admitted, begun, recorded, finished, told; each exactly once.
 
     Attributes:
@@ -72,15 +73,14 @@ class Transaction:
         done: For those that ask again while it is on its way to the disk.
     """
 
-    def __init__(self, table: RequestTable, request: Mutation) -> None:
-        self._table = table
-        self.request = request
-        self.before = ""
-        self.result: Json = {}
-        self.events: list[Event] = []
-        self.done: asyncio.Future[None] | None = None
-        self._number = 0
-        self._response: StoredResponse | None = None
+    _table: RequestTable
+    request: Mutation
+    before: str = ""
+    result: Json = {}
+    events: list[Event] = []
+    done: asyncio.Future[None] | None = None
+    _number: int = 0
+    _response: StoredResponse | None = None
 
     def admit(self, head: str) -> None:
         """Let it pass if it is new and made on the present head. Call again if its turn comes a second time.
@@ -127,8 +127,9 @@ class Transaction:
     def appended(self, head: str, line: int) -> None:
         """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
-        self._response = self._known(line=line, era=_era(head))
-        self.finish()
+        if self.request.request_id is not None:
+            self._response = self._known(line=line, era=_era(head))
+            self.finish()
 
     def finish(self) -> None:
         """It is done: a repeat is answered from now on."""

@@ -7,7 +7,7 @@ of that in `transaction`. What a rewrite would do is worked out in `rewrite_plan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -156,10 +156,10 @@ class Session:
 
     # What is appended
 
-    async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
+    def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Coroutine[Any, Any, Json]:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
         files = self.snapshots.for_messages(messages, guard.cause) if self.meta.keeps_files else NO_FILES
-        return await self._append(
+        return self._append(
             guard, lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint), files
         )
 

@@ -68,6 +68,7 @@ class Mutation(Struct, frozen=True):
         False  # a process asks again on its own, whose client has asked once: a repeat is answered as the first
     )
     earlier: tuple[str, ...] = ()  # the fingerprints that earlier releases made of the same request
+    followed: bool = False  # more changes are about to be asked for: an append may wait to be written with them
 
 
 class Event(Struct, frozen=True):
@@ -81,12 +82,12 @@ class Event(Struct, frozen=True):
 
     def params(self, session_id: str) -> Json:
         """The notification's params."""
-        if self.method in (FILES_RESTORED, FILES_TAKEN):
-            return {"sessionId": session_id, **self.members, "cause": self.cause.wire()}
-        if self.method not in (CONTEXT, SESSION):
-            return {"sessionId": session_id, **self.members}
-        about = {"head": self.head, "kind": self.kind, "cause": self.cause.wire()}
-        return {"sessionId": session_id, **about, **self.members}
+        method, members = self.method, self.members
+        if method in (CONTEXT, SESSION):
+            about = {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": self.cause.wire()}
+            return {**about, **members}
+        cause = {"cause": self.cause.wire()} if method in (FILES_RESTORED, FILES_TAKEN) else {}
+        return {"sessionId": session_id, **members, **cause}
 
 
 class Listeners:
@@ -287,11 +288,12 @@ class Shapes:
 
     def appended(self, before: LogState, after: LogState) -> Json:
         """Where appended messages are, and what they make of the log."""
+        tokens = after.token_count_with_pending
         return {
             "firstIndex": before.messages,
             "messageCount": after.messages,
-            "tokenCountWithPending": after.token_count_with_pending,
-            "shouldCompact": self.budget.should_compact(after.token_count_with_pending),
+            "tokenCountWithPending": tokens,
+            "shouldCompact": self.budget.should_compact(tokens),
         }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -181,48 +181,49 @@ class SessionTransactions:
 
     # Changes
 
-    async def append(
+    def append(
         self, guard: Mutation, work_out: Callable[[LogState, Marks], AppendPlan], files: AppendFiles = NO_FILES
-    ) -> Json:
+    ) -> Coroutine[Any, Any, Json]:
         """Append at its turn what `work_out` makes of the state and the request's marks."""
 
         async def attempt(transaction: Transaction) -> None:
-            request = transaction.request
             ready: AppendPlan | None = None
             planned: AppendPlan | None = None
-
-            def plan(state: LogState) -> AppendPlan:
-                transaction.admit(self.engine.head_at(state) if request.expected_head is not None else "")
-                made = work_out(state, transaction.marks())
-                transaction.begin()
-                return made
-
-            async def with_snapshot(state: LogState) -> None:
-                nonlocal ready
-                assert files.at_checkpoints is not None
-                ready = await files.at_checkpoints(plan(state))
 
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal planned
-                planned = ready if ready is not None else plan(state)
+                if ready is None:
+                    transaction.admit(self.engine.head_at(state) if guard.expected_head is not None else "")
+                    planned = work_out(state, transaction.marks())
+                    transaction.begin()
+                else:
+                    planned = ready
                 return planned.records
 
-            done = await self.engine.append(on_turn, first=with_snapshot if files.at_checkpoints is not None else None)
+            async def with_snapshot(state: LogState) -> None:
+                nonlocal ready
+                assert files.at_checkpoints is not None
+                on_turn(state)
+                assert planned is not None
+                ready = await files.at_checkpoints(planned)
+
+            first = with_snapshot if files.at_checkpoints is not None else None
+            done = await self.engine.append(on_turn, first=first, more=guard.followed)
             assert planned is not None
-            before, after = done.before, done.after
+            before, after, head = done.before, done.after, done.head
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
-            transaction.result = {"head": done.head, **result}
+            transaction.result = {"head": head, **result}
+            transaction.appended(head, before.lines)
             counts = before.messages, after.messages
             made, span = _spans(self.engine, self._newest, done, planned) if self._listeners else (planned.made, None)
-            told = shapes.appended_events(done.head, made, planned.told, counts, request.cause, span=span)
-            transaction.appended(done.head, before.lines)
-            self.emit(*told)
+            self.emit(*shapes.appended_events(head, made, planned.told, counts, guard.cause, span=span))
             if files.appended is not None:
                 await files.appended()
-            await self._log_changed()
+            if self.meta.keeps_files:
+                await self._log_changed()
 
-        return await self._once(guard, attempt)
+        return self._once(guard, attempt)
 
     async def rewrite(
         self,
@@ -278,7 +279,8 @@ class SessionTransactions:
             self.tell(transaction.events, guard.cause)
             self._drop_dmail(guard.cause)
             await self._prune(timelines)
-            await self._log_changed()
+            if self.meta.keeps_files:
+                await self._log_changed()
 
         try:
             return await self._once(guard, attempt)
@@ -338,7 +340,8 @@ class SessionTransactions:
     async def _once(self, guard: Mutation, attempt: Callable[[Transaction], Awaitable[None]]) -> Json:
         """The result of a transaction, or of the one that the request made before."""
         while True:
-            self.refuse_closed()
+            if self.closed:
+                self.refuse_closed()
             transaction = Transaction(self.requests, guard)
             try:
                 await attempt(transaction)
@@ -373,8 +376,6 @@ class SessionTransactions:
     async def _log_changed(self) -> None:
         """Where files are kept, let the clock of their times go on before a change of the log is answered: whether a file
         was changed before that or since is told by its time, and decides whether a restore takes it for a conflict."""
-        if not self.meta.keeps_files:
-            return
         for _ in range(CLOCK_LOOKS):
             if set_change_time_apart(self.path / LOG_NAME):
                 return

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint, stalling
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32
-from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord
+from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord, Plan
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
@@ -39,7 +39,6 @@ from timeleap.storage.scan import entry_of
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Plan = Callable[[LogState], Sequence[NewRecord]]
 
 GROUP_LIMIT: Final = 1024
 GROUP_BYTES: Final = 16 << 20
@@ -258,30 +257,33 @@ class WriteQueue(ABC):
     def busy(self) -> bool:
         return self._task is not None and not self._resting
 
-    async def append(self, plan: Plan, *, mark: bool, first: First | None = None) -> Appended:
+    async def append(self, plan: Plan, mark: bool = True, first: First | None = None, more: bool = False) -> Appended:
         """Append at its turn, after the work that is to be done `first`. Cancelled while it waits it does nothing, nor
-        where that happens during this work; later it is finished, its result returned."""
-        if first is None and self.idle and self.immediate():
+        where that happens during this work; later it is finished, its result returned. Where `more` are about to come it
+        waits for them: to write each alone takes long."""
+        if first is None and not more and self.idle and self.immediate():
             group = self.group()
             group.add(marked(plan(group.after), mark=mark))
             return self.commit_now(group)[0]
-        result: Appended = await self._submit(_Append(plan, mark, first))
-        return result
+        step = _Append(plan, mark, first)
+        self._submit(step)
+        return await step.result_uncancelled()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
-        result: T = await self._submit(_Job(work))
+        job = _Job(work)
+        self._submit(job)
+        result: T = await job.result_uncancelled()
         return result
 
     async def finished(self) -> None:
         while (task := self._task) is not None:
             await asyncio.wait([task])
 
-    async def _submit(self, step: _Append | _Job) -> Any:
+    def _submit(self, step: _Append | _Job) -> None:
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
-        return await step.result_uncancelled()
 
     async def _drain(self) -> None:
         try:
@@ -407,7 +409,7 @@ def check_untouched(log: StoredLog) -> None:
         raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
 
 
-class Written(NamedTuple):
+class Written(Struct):
     log: StoredLog
     spans: list[tuple[LogState, LogState]]  # the states around each append of the group
     slipped: bool = False  # another program wrote to the log in between: the states are not the planned ones

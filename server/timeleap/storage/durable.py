@@ -231,9 +231,7 @@ class OpenFile:
             return data
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        if self._fd >= 0:
-            _pwrite_all(self._fd, data, offset)
-        else:
+        if self._fd < 0 or pwrite(self._fd, data, offset) < len(data):  # nearly always all is taken; else all again
             with _Access(self) as fd:
                 _pwrite_all(fd, data, offset)
 
@@ -273,13 +271,10 @@ class OpenFile:
 
 
 def _pwrite_all(fd: int, data: Buffer, offset: int) -> None:
-    done = pwrite(fd, data, offset) if data else 0
-    if done < len(data):
-        view = memoryview(data).cast("B")[done:]
-        while view:
-            offset += done
-            done = pwrite(fd, view, offset)
-            view = view[done:]
+    view = memoryview(data).cast("B")
+    while view:
+        done = pwrite(fd, view, offset)
+        offset, view = offset + done, view[done:]
 
 
 def _append_all(fd: int, data: Buffer) -> int:

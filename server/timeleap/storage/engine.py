@@ -15,7 +15,7 @@ Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
@@ -69,7 +69,7 @@ class Role(IntEnum):
     OTHER = 5
 
 
-class LogState(Struct, frozen=True):
+class LogState(Struct, frozen=True, gc=False):
     """State of a log after one of its lines. Known for every line without reading those before it."""
 
     length: int = 0  # bytes
@@ -144,7 +144,7 @@ class LogLines(NamedTuple):
             index += number == RecordKind.MESSAGE
 
 
-class NewRecord(Struct, frozen=True):
+class NewRecord(Struct, frozen=True, gc=False):
     """A record to be written: its JSON on one line without the line feed, and what its line amounts to.
 
     Made by the constructors of `timeleap.storage.record`, never by hand.
@@ -157,7 +157,7 @@ class NewRecord(Struct, frozen=True):
     flags: RecordFlag = RecordFlag(0)
 
 
-class Appended(Struct, frozen=True):
+class Appended(Struct, frozen=True, gc=False):
     """Result of an append: `before` and `after` are the states around exactly its own records."""
 
     before: LogState
@@ -290,6 +290,7 @@ DAMAGE_LIMIT: Final = 100
 """So many lines `LogReader.damage` lists at most."""
 
 
+Plan = Callable[[LogState], Sequence[NewRecord]]
 First = Callable[[LogState], Awaitable[None]]
 """Work that a change of the log needs at its turn before it is planned, such as a snapshot of files; takes its state."""
 
@@ -446,15 +447,15 @@ class LogEngine(LogReader):
         """True if a program that takes no lock has changed the log since the last check (G5)."""
 
     @abstractmethod
-    async def append(
-        self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True, first: First | None = None
-    ) -> Appended:
+    def append(
+        self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
+    ) -> Coroutine[Any, Any, Appended]:
         """Append the planned records as one step; returns when they are as durable as was asked for.
 
         Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is
-        written. `mark=False` leaves the marks out, for callers that must write the original's very bytes: still one
-        write, but a crash may then leave only the first of the records. `first` is done at its turn, before the plan,
-        and alone: nothing else of the log comes in between, and what it raises is raised here.
+        written. `mark=False`: no marks, for callers that must write the original's very bytes; after a crash only the
+        first records may be there. `first` is done at its turn, before the plan, alone; what it raises is raised here.
+        `more`: others are asked for in this turn of the event loop; they are written together.
 
         Raises:
             ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.
@@ -462,8 +463,7 @@ class LogEngine(LogReader):
 
     @abstractmethod
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
-        """Put a new log in the place of the present one as ONE atomic step (G3); the present one becomes a timeline.
-        `first`: as in `append`.
+        """Put a new log in the place of the present one, a timeline then, as ONE atomic step (G3). `first`: see `append`.
 
         Raises:
             TimelineNotFoundError, CorruptedError, ReadOnlyError, ExternallyModifiedError, StorageFailureError:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
@@ -28,8 +28,8 @@ from timeleap.storage.engine import (
     LogEngine,
     LogReader,
     LogState,
-    NewRecord,
     Notes,
+    Plan,
     Progress,
     Recovery,
     Replaced,
@@ -550,11 +550,11 @@ class JsonlEngine(LogEngine):
 
     # Changing
 
-    async def append(
-        self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True, first: First | None = None
-    ) -> Appended:
+    def append(
+        self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
+    ) -> Coroutine[Any, Any, Appended]:
         self._check_writable()
-        return await self._locked.append(plan, mark=mark, first=first)
+        return self._locked.append(plan, mark, first, more)
 
     @property
     def idle(self) -> bool:

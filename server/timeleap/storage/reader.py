@@ -92,7 +92,9 @@ class StoredLog(LogReader):
         lost: What of a timeline is not there any more.
     """
 
-    __slots__ = ("_state", "file", "lost", "open_ended", "path", "store")
+    __slots__ = ("file", "lost", "open_ended", "path", "state", "store")
+
+    state: LogState
 
     def __init__(
         self,
@@ -108,11 +110,7 @@ class StoredLog(LogReader):
         self.store = store if store is not None else EntryStore()
         self.open_ended = open_ended
         self.lost: Damage | None = None
-        self._state = state
-
-    @property
-    def state(self) -> LogState:
-        return self._state
+        self.state = state  # pyright: ignore[reportIncompatibleMethodOverride] - asked for several times an append
 
     def head(self, epoch: int, generation: int, state: LogState | None = None) -> str:
         """The head the log has, or had at `state`: what changes with a rewrite, a dot, what changes with every record.
@@ -121,8 +119,8 @@ class StoredLog(LogReader):
         that only ends the last line, which the next write brings along, makes no head of its own: else no change could
         be made on the head of a log that lacks it.
         """
-        if state is None or (self.open_ended and state.lines == self._state.lines):
-            state = self._state
+        if state is None or (self.open_ended and state.lines == self.state.lines):
+            state = self.state
         return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
 
     def at(self, state: LogState) -> StoredLog:
@@ -130,7 +128,7 @@ class StoredLog(LogReader):
 
     @_trusting
     def entries(self, start: int, stop: int) -> list[Entry]:
-        start, stop = max(0, start), min(stop, self._state.lines)
+        start, stop = max(0, start), min(stop, self.state.lines)
         if start >= stop:
             return []
         raw = self.store.raw(start, stop)
@@ -140,7 +138,7 @@ class StoredLog(LogReader):
 
     @_trusting
     def lines(self, start: int, stop: int) -> LogLines:
-        start, stop = max(0, start), min(stop, self._state.lines)
+        start, stop = max(0, start), min(stop, self.state.lines)
         if start >= stop or self.file is None:
             return LogLines(start, [])
         raw = self.store.raw(start, stop)
@@ -195,25 +193,25 @@ class StoredLog(LogReader):
         return CorruptedError(message, path=str(self.path), offset=offset, line=line)
 
     def line_of_message(self, index: int) -> int:
-        return self._nth(index, self._state.messages, MESSAGES)
+        return self._nth(index, self.state.messages, MESSAGES)
 
     def line_of_checkpoint(self, ordinal: int) -> int:
-        return self._nth(ordinal, self._state.checkpoints, CHECKPOINTS)
+        return self._nth(ordinal, self.state.checkpoints, CHECKPOINTS)
 
     def line_of_usage(self, ordinal: int) -> int:
-        return self._nth(ordinal, self._state.usages, USAGES)
+        return self._nth(ordinal, self.state.usages, USAGES)
 
     @_trusting
     def _nth(self, ordinal: int, total: int, count: int) -> int:
         if not 0 <= ordinal < total:
             raise IndexError(f"{ordinal} is not in 0..{total - 1}")
-        return self.store.first_line(ordinal + 1, count, 0, self._state.lines - 1)
+        return self.store.first_line(ordinal + 1, count, 0, self.state.lines - 1)
 
     @_trusting
     def find_checkpoint(self, checkpoint_id: int) -> int | None:
-        lines = self._state.lines
-        if self._state.regular:
-            known = 0 <= checkpoint_id < self._state.checkpoints
+        lines = self.state.lines
+        if self.state.regular:
+            known = 0 <= checkpoint_id < self.state.checkpoints
             return self.line_of_checkpoint(checkpoint_id) if known else None
         for start in range(0, lines, _STEP):
             kinds = self.store.raw(start, min(start + _STEP, lines))[16::ENTRY_SIZE]
@@ -228,8 +226,8 @@ class StoredLog(LogReader):
     def state_before(self, line: int) -> LogState:
         if line <= 0:
             return LogState()
-        if line >= self._state.lines:
-            return self._state
+        if line >= self.state.lines:
+            return self.state
         state = self.store.state(line)
         if state.pending_chars >= 0:
             return state
@@ -244,13 +242,13 @@ class StoredLog(LogReader):
 
     def damage(self) -> list[Damage]:
         lost = [] if self.lost is None else [self.lost]
-        return lost + (self._damage() if self._state.has_damage else [])
+        return lost + (self._damage() if self.state.has_damage else [])
 
     @_trusting
     def _damage(self) -> list[Damage]:
         found: list[Damage] = []
-        for start in range(0, self._state.lines, _STEP):
-            raw = self.store.raw(start, min(start + _STEP, self._state.lines))
+        for start in range(0, self.state.lines, _STEP):
+            raw = self.store.raw(start, min(start + _STEP, self.state.lines))
             kinds_and_flags = zip(raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE], strict=True)
             for at, (kind, flags) in enumerate(kinds_and_flags):
                 if kind == RecordKind.DAMAGED or flags & RecordFlag.UNREADABLE:
@@ -276,7 +274,7 @@ class StoredLog(LogReader):
     @_trusting
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
         found: list[int] = []
-        for stop in range(self._state.lines, 0, -_STEP):
+        for stop in range(self.state.lines, 0, -_STEP):
             start = max(0, stop - _STEP)
             raw = self.store.raw(start, stop)
             flags = raw[17::ENTRY_SIZE].translate(_CARRIES_REQUEST)
@@ -299,12 +297,12 @@ class StoredLog(LogReader):
         """Read and check every byte; a damaged index counts as no index."""
         found: list[Damage] = []
         batch = BatchCheck()
-        for start in range(0, self._state.lines, 256):
-            entries = self.entries(start, min(start + 256, self._state.lines))
+        for start in range(0, self.state.lines, 256):
+            entries = self.entries(start, min(start + 256, self.state.lines))
             for entry in entries:
                 found += self._check(entry, batch)
             if progress is not None:
-                progress(entries[-1].state.length, self._state.length)
+                progress(entries[-1].state.length, self.state.length)
         return found + batch.finish()
 
     def _check(self, entry: Entry, batch: BatchCheck) -> list[Damage]:
@@ -327,9 +325,9 @@ class StoredLog(LogReader):
         """Rebuild the entries from the log: the index was damaged."""
         fresh = EntryStore()
         if self.file is not None:
-            known = Reference(self.store, self._state.lines)
-            scan.thoroughly(self.file, LogState(), self._state.length, fresh, reference=known)
-        self.store.replace_by(fresh, min(fresh.count, self._state.lines))
+            known = Reference(self.store, self.state.lines)
+            scan.thoroughly(self.file, LogState(), self.state.length, fresh, reference=known)
+        self.store.replace_by(fresh, min(fresh.count, self.state.lines))
 
 
 # Batches: records that were appended together

@@ -227,6 +227,7 @@ def test_what_has_no_json_form_is_an_error() -> None:
 
 
 DEEP = '{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH
+PLAIN = '{"a":[{"a":[%s]}]}'
 
 
 @pytest.mark.parametrize(
@@ -235,8 +236,11 @@ DEEP = '{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH
         (request('{"sessionId":"s"}'), True),
         (request("{}", "12345678901234567890123"), True),
         (request("{}").replace('"id"', '"id":1,"id"'), True),
-        (request(filled('{"message":%s}', DEEP)), True),
-        (request(filled('{"messages":[%s,%s]}', DEEP, DEEP)), True),
+        (request(filled('{"message":%s}', filled(PLAIN, '{"a":1}'))), True),
+        (request(filled('{"messages":[%s,1]}', filled(PLAIN, "1"))), True),
+        (request(filled('{"message":%s}', filled(PLAIN, '{"a":[]}'))), False),
+        (request(filled('{"message":%s}', DEEP)), False),
+        (request(filled('{"messages":[%s,%s]}', DEEP, DEEP)), False),
         (request(filled('{"message":{"a":%s}}', DEEP)), False),
         (request(filled('{"messages":[{"a":[%s]}]}', DEEP)), False),
         (request("null"), False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.memory_engine import MemoryEngine
@@ -83,12 +84,12 @@ async def test_a_log_without_its_last_line_feed_can_be_changed_on_its_head(world
     (world.path() / "context.jsonl").write_bytes(b'{"role":"user","content":"no line feed"}')
     session = await world.reopened()
     head = session.head
-    one, two = await asyncio.gather(
+    done: list[Any] = await asyncio.gather(
         session.append([ANSWER], asked("r", expected_head=head)),
         session.append([ANSWER], asked("q", expected_head=head)),
         return_exceptions=True,
     )
-    assert isinstance(one, dict)
+    one, two = done
     assert one["head"] != head
     assert getattr(two, "kind", "done") == "contentModified"
 

@@ -6,8 +6,9 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.crash.storage.faults import faults
@@ -20,7 +21,7 @@ from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflic
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import LogState, NewRecord
+from timeleap.storage.engine import Appended, LogState, NewRecord
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import checkpoint_record, message_record, usage_record
 
@@ -104,6 +105,20 @@ async def test_durability_os_syncs_nothing(log: Path, monkeypatch: pytest.Monkey
     counter = Counter(monkeypatch)
     await say(engine, "a")
     assert counter.calls == ["write"]
+    await engine.aclose()
+
+
+async def test_appends_that_more_follow_are_written_together(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = await JsonlEngine.open(log, durability="os")
+    counter = Counter(monkeypatch)
+
+    def add(text: str, *, more: bool) -> Coroutine[Any, Any, Appended]:
+        return engine.append(lambda _: [message_record({"role": "user", "content": text})], more=more)
+
+    done = await asyncio.gather(add("a", more=True), add("b", more=True), add("c", more=False))
+    assert counter.calls == ["write"]
+    assert [each.after.messages for each in done] == [1, 2, 3]
+    assert texts(engine) == ["a", "b", "c"]
     await engine.aclose()
 
 

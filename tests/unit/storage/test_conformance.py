@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.turns import idle
@@ -423,11 +424,11 @@ async def test_an_append_whose_first_work_fails_writes_nothing_and_stops_nobody(
         raise LookupError("no such thing")
 
     record = message_record({"role": "user", "content": "a"})
-    failed, done = await asyncio.gather(
+    both: list[Any] = await asyncio.gather(
         engine.append(always(record), first=first), say(engine, "b"), return_exceptions=True
     )
-    assert isinstance(failed, LookupError)
-    assert not isinstance(done, BaseException)
+    assert isinstance(both[0], LookupError)
+    assert not isinstance(both[1], BaseException)
     assert texts(engine) == ["b"]
 
 
