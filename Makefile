@@ -84,7 +84,7 @@ test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of proce
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -254,6 +254,12 @@ $(AGENTS)/codex/.installed: .ci/require
 	@.ci/require node 20 >/dev/null
 	@echo "Installing Codex, which the tests run ..."
 	@npm install --prefix $(AGENTS)/codex --no-save --no-audit --no-fund --no-update-notifier --loglevel=error @openai/codex@0.169.0 >/dev/null
+	@touch $@
+
+$(AGENTS)/gemini/.installed: .ci/require
+	@.ci/require node 20 >/dev/null
+	@echo "Installing Gemini CLI, which the tests run ..."
+	@npm install --prefix $(AGENTS)/gemini --no-save --no-audit --no-fund --no-update-notifier --loglevel=error @google/gemini-cli@0.61.0 >/dev/null
 	@touch $@
 
 # opencode, whose undo `make torture` tries beside ours and Claude Code's.

@@ -18,7 +18,8 @@ from tests.support.kimi_file import KimiFile
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     own = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "CODEX_HOME": str(tmp_path / "codex")}
-    return Cli(tmp_path / "home", {"HOME": str(tmp_path), **own, "KIMI_SHARE_DIR": str(tmp_path / "kimi")})
+    own |= {"GEMINI_CLI_HOME": str(tmp_path), "KIMI_SHARE_DIR": str(tmp_path / "kimi")}
+    return Cli(tmp_path / "home", {"HOME": str(tmp_path), **own})
 
 
 @pytest.fixture

@@ -1801,7 +1801,7 @@ class AsyncMethods(ABC):
     async def bridge_watch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "kimi"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi"],
         path: str | None = None,
         workspace: str | None = None,
     ) -> models.bridge.BridgeWatchResult:
@@ -1823,7 +1823,7 @@ class AsyncMethods(ABC):
     async def bridge_unwatch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "kimi"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi"],
         path: str | None = None,
     ) -> models.bridge.BridgeUnwatchResult:
         """`bridge/unwatch`: follows them no more.
@@ -1836,7 +1836,7 @@ class AsyncMethods(ABC):
     async def bridge_catch_up(
         self,
         *,
-        kind: Literal["claude-code", "codex", "kimi"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi"],
         path: str,
         event: Literal["start", "prompt", "tool", "stop", "end"],
         cwd: str | None = None,

@@ -18,7 +18,8 @@ ID_DIGITS: Final = 24
 
 class SessionFolder(NamedTuple):
     """Where a program keeps its sessions: below `folder` of the directory that a `variable` names, or of `usual` in the
-    user's home; files whose names begin with `prefix`, not with one of `never`, at most `depth` folders down."""
+    user's home; files whose names begin with `prefix`, not with one of `never`, at most `depth` folders down. `is_home`: the
+    variable names what takes the place of the user's home."""
 
     variable: str
     usual: str
@@ -26,12 +27,15 @@ class SessionFolder(NamedTuple):
     prefix: str
     never: tuple[str, ...]
     depth: int
+    is_home: bool = False
 
 
 FOLDERS: Final = {
     # Files `agent-*` are of sub-agents.
     "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", ("agent-",), 1),
     "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3),
+    # Those of sub-agents are further down.
+    "gemini": SessionFolder("GEMINI_CLI_HOME", ".gemini", "tmp", "session-", (), 2, is_home=True),
     # `context_<n>.jsonl` were set aside; sub-agents' logs are further down.
     "kimi": SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions", "context.jsonl", (), 2),
 }
@@ -41,7 +45,9 @@ def usual_folder(kind: str) -> Path:
     """The folder in which a kind of program keeps its sessions, as far as our own environment tells."""
     place = FOLDERS[kind]
     configured = os.environ.get(place.variable)
-    return (Path(configured) if configured else Path.home() / place.usual) / place.folder
+    if configured and not place.is_home:
+        return Path(configured) / place.folder
+    return (Path(configured) if configured else Path.home()) / place.usual / place.folder
 
 
 def mirror_id(kind: str, path: str | os.PathLike[str]) -> str:

@@ -25,6 +25,7 @@ from timeleap.features.transfer.formats import LossTally
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import mirror_id
+from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, ResumableSession, Step
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.sessions.append_plan import AppendPlan, Marks
@@ -80,6 +81,7 @@ class Conversation(Protocol):
 READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
     "claude-code": ClaudeLog,
     "codex": CodexLog,
+    "gemini": GeminiLog,
     "kimi": KimiLog,
 }
 

@@ -11,7 +11,7 @@ from timeleap.mirrors.folders import FOLDERS
 from timeleap.mirrors.mirror import READERS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text("utf-8")
-NAMED = {"claude-code": "Claude Code", "codex": "Codex", "kimi": "kimi-cli"}
+NAMED = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "kimi": "kimi-cli"}
 PROTOCOL_OF_KIMI = {"1.52.0": (1, 10)}
 """Its logs name the version of its protocol; tests/interop runs this version."""
 

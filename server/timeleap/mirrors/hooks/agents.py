@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 _WRITING_TOOLS: Final = "^(Bash|Edit|MultiEdit|Write|NotebookEdit|mcp__.*)$"
 _WRITING_TOOLS_OF_CODEX: Final = "^(Bash|apply_patch|mcp__.*)$"
+_WRITING_TOOLS_OF_GEMINI: Final = "^(run_shell_command|write_file|replace|mcp_.*)$"
 """Tools after which files may differ. A tool that is not named here costs the agent nothing, and what it wrote is in
 the snapshot of the next prompt."""
 
-_SECONDS: Final = {"UserPromptSubmit": 15, "SessionEnd": 3}
+_SECONDS: Final = {"UserPromptSubmit": 15, "BeforeAgent": 15, "SessionEnd": 3}
 _OTHER_SECONDS: Final = 5
 """After how long the agent ends our command: it ends by itself before that (`hook.py`). Codex allows no more at the end."""
 
@@ -47,6 +48,8 @@ class Agent(NamedTuple):
             such: the command names a program of this machine.
         events: The events whose hook we are, and which tools they are about.
         note: What else a person has to do, or to know.
+        is_home: The variable names what takes the place of the person's home, in which the folder is.
+        per_second: Units of time, in which the agent has timeouts, of a second.
     """
 
     name: str
@@ -58,13 +61,16 @@ class Agent(NamedTuple):
     project_file: str
     events: Mapping[str, str | None]
     note: str
+    is_home: bool = False
+    per_second: int = 1
 
     def place(self, project: Path | None, environ: Mapping[str, str]) -> SettingsPlace:
         """The settings file of the person, or of a project."""
         if project is not None:
             return SettingsPlace(project, (self.folder, self.project_file))
         if chosen := environ.get(self.variable):
-            return SettingsPlace(Path(chosen).expanduser().absolute(), (self.user_file,))
+            inside = (self.folder,) if self.is_home else ()
+            return SettingsPlace(Path(chosen).expanduser().absolute(), (*inside, self.user_file))
         return SettingsPlace(Path.home(), (self.folder, self.user_file))
 
     def entries(self, command: str) -> dict[str, Any]:
@@ -73,7 +79,7 @@ class Agent(NamedTuple):
 
     def _entry(self, event: str, command: str) -> dict[str, Any]:
         matcher = self.events[event]
-        timeout = _SECONDS.get(event, _OTHER_SECONDS)
+        timeout = _SECONDS.get(event, _OTHER_SECONDS) * self.per_second
         handler = {"type": "command", "command": command, "timeout": timeout}
         return {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
 
@@ -126,11 +132,28 @@ AGENTS: Final = {
             },
             note="Codex runs no hook that you have not trusted, and says nothing: start it, and trust these (/hooks).",
         ),
+        Agent(
+            name="gemini",
+            title="Gemini CLI",
+            program="gemini",
+            variable="GEMINI_CLI_HOME",
+            folder=".gemini",
+            user_file="settings.json",
+            project_file="settings.json",
+            events={
+                "BeforeAgent": None,
+                "AfterTool": _WRITING_TOOLS_OF_GEMINI,
+                "AfterAgent": None,
+                "SessionEnd": None,
+            },
+            note="Sessions that run already go on without it: Gemini CLI reads its hooks when it starts.",
+            is_home=True,
+            per_second=1000,
+        ),
     )
 }
 
 REFUSED: Final = {
-    "gemini": "Timeleap does not read the sessions of Gemini CLI yet, so its hooks would have nothing to belong to.",
-    "cursor": "what Cursor tells a hook of its sessions is not proven, and Timeleap does not read them.",
+    "cursor": "its program cannot be had for tests, so what it tells a hook is not proven; Timeleap does not read its sessions.",
 }
 """Agents that are asked for and cannot be had, and why."""

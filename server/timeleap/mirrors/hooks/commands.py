@@ -49,9 +49,9 @@ _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
     Literal["claude-code", "codex", "gemini", "cursor"],
-    Argument(metavar="AGENT", help="claude-code or codex; `agents list` says why the others cannot be had yet."),
+    Argument(metavar="AGENT", help="claude-code, codex or gemini; `agents list` says why others cannot be had yet."),
 ]
-Mirrored = Literal["claude-code", "codex", "kimi"]
+Mirrored = Literal["claude-code", "codex", "gemini", "kimi"]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
 ]
@@ -182,7 +182,8 @@ def hook_command(agent: Agent, home: Path) -> str:
 def watch(
     terminal: Terminal,
     agent: Annotated[
-        Mirrored | None, Argument(metavar="[AGENT]", help="claude-code, codex or kimi; default: all that are there.")
+        Mirrored | None,
+        Argument(metavar="[AGENT]", help="claude-code, codex, gemini or kimi; default: all that are there."),
     ] = None,
     folder: Annotated[
         str | None, Argument(metavar="[FOLDER]", help="Where it keeps its sessions, if not in the usual place.")

@@ -46,6 +46,10 @@ _POSSIBLE_EVENTS = {
     "Stop": "stop",
     "SessionEnd": "end",
     "SessionStart": "start",
+    # Those of Gemini CLI.
+    "BeforeAgent": "prompt",
+    "AfterTool": "tool",
+    "AfterAgent": "stop",
 }
 
 

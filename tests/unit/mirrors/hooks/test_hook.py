@@ -22,6 +22,9 @@ def test_an_event_is_told_without_what_was_said() -> None:
     assert read_event("claude-code", told()) == event
     tool = read_event("codex", told(hook_event_name="PostToolUse", tool_name="Bash", tool_response={"out": "secret"}))
     assert tool == {**event, "kind": "codex", "event": "tool", "toolName": "Bash"}
+    names = {"BeforeAgent": "prompt", "AfterTool": "tool", "AfterAgent": "stop", "SessionEnd": "end"}
+    for name, meaning in names.items():
+        assert read_event("gemini", told(hook_event_name=name))["event"] == meaning
 
 
 @pytest.mark.parametrize(
