@@ -31,6 +31,7 @@ from timeleap.sessions.logs import (
 )
 from timeleap.sessions.past import find_line, told_checkpoints
 from timeleap.storage.engine import RecordKind
+from timeleap.summaries.log_spans import spans_of_page
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call
         left = CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
     count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
     start = left.total - left.done - 1 if left.newest_first else left.done
+    count = spans_of_page(reader, start, count, left.newest_first)
     found = told_checkpoints(reader, start, count, left.newest_first)
     left = replace(left, done=left.done + count)
     cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None

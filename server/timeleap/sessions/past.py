@@ -41,7 +41,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
 )
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
-from timeleap.summaries.log_spans import summaries
+from timeleap.summaries.log_spans import SpanRead, add_records, read_spans
 
 SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120
@@ -105,12 +105,21 @@ def list_checkpoints(
 
 def told_checkpoints(reader: LogReader, start: int, count: int, newest_first: bool) -> list[Checkpoint]:
     """The same, each with what happened after it."""
-    found = list_checkpoints(reader, start, count, newest_first)
-    if not found:
-        return []
-    first = min(start, reader.state.checkpoints - 1) - len(found) + 1 if newest_first else max(0, start)
-    spans = summaries(reader, first, len(found))
-    return told(found, spans[::-1] if newest_first else spans)
+    last = min(start, reader.state.checkpoints - 1)
+    first = max(0, last - count + 1) if newest_first else max(0, start)
+    spans = read_spans(reader, first, last - first + 1 if newest_first else count)
+    found = [replace(_read_with(reader, read, reader.state.messages), summary=read.span.wire()) for read in spans]
+    return found[::-1] if newest_first else found
+
+
+def _read_with(reader: LogReader, read: SpanRead, messages: int) -> Checkpoint:
+    """The checkpoint of a span that was read; as if there were only so many `messages`."""
+    entry, state = read.entry, read.entry.state
+    if read.body is None or (read.message is None and state.messages < messages):
+        return read_checkpoint(reader, entry.line, messages)
+    preview = preview_of_record(read.message) if read.message is not None else None
+    uid, label, created_at, files = _marks_in(read.body, entry.value, read.before)
+    return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview, files)
 
 
 def told(checkpoints: Sequence[Checkpoint], spans: Sequence[Json]) -> list[Checkpoint]:
@@ -165,11 +174,16 @@ def uid_at(reader: LogReader, line: int) -> str | None:
 
 def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None, Json | None]:
     """Uid, label, time and files of the checkpoint record at `line`."""
-    marks = read_tl(reader.read(line, line + 1)[0])
+    before = reader.entries(line - 1, line)[0].state if line else LogState()
+    return _marks_in(reader.read(line, line + 1)[0], reader.entries(line, line + 1)[0].value, before)
+
+
+def _marks_in(record: bytes, number: int, before: LogState) -> tuple[str, str | None, str | None, Json | None]:
+    """The same of a record whose checkpoint has that id, in a log at `before`."""
+    marks = read_tl(record)
     uid, label, time = (marks.get(name) for name in ("u", "l", "t"))
     if not isinstance(uid, str):
-        before = reader.entries(line - 1, line)[0].state if line else LogState()
-        uid = f"o{reader.entries(line, line + 1)[0].value}-{before.chain:016x}"
+        uid = f"o{number}-{before.chain:016x}"
     files = checkpoint_files(marks["w"]) if "w" in marks else None
     return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None, files
 
@@ -218,11 +232,10 @@ def summarize(
     prompts = [record.body for record in records if record.kind is RecordKind.SYSTEM_PROMPT]
     prompt = _prompt_of(prompts[-1]) if prompts else None
     from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
-    listed = list_checkpoints(
-        reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
-    )
-    spans = summaries(reader, state.checkpoints - from_reader, from_reader, state, records)
-    checkpoints = tuple(told([*_followed(listed, state.messages, records), *made], spans))
+    spans = read_spans(reader, state.checkpoints - from_reader, from_reader, state)
+    listed = [_read_with(reader, read, state.messages) for read in spans]
+    happened = add_records([read.span for read in spans], state, records)
+    checkpoints = tuple(told([*_followed(listed, state.messages, records), *made], happened))
     return Summary(
         message_count=end.messages,
         token_count=end.token_count,

@@ -558,12 +558,12 @@ def _spans(
             return planned.made, None
         # The checkpoint that was asked for is told as it is answered; what follows it tells of itself.
         made = past.told(planned.made, spans.made) if planned.result is None else planned.made
-        uid = made[-1].uid if made else past.uid_at(engine, spans.line)
+        newest.uid = planned.made[-1].uid if planned.made else newest.uid or past.uid_at(engine, newest.line)
     except Exception:
         # What is written is written: that it cannot be told in short must not make it look undone.
         _log.exception("no summary of the newest span")
         return planned.made, None
-    return made, {"checkpointUid": uid, "summary": spans.newest}
+    return made, {"checkpointUid": newest.uid, "summary": spans.newest} if newest.uid else None
 
 
 class _NothingDoneError(Exception):

@@ -40,6 +40,7 @@ _TELLING: Final = (
     *("dir", "directory", "code", "text", "content", "message", "name", "id"),
 )
 """Arguments, the one that tells most first."""
+_RANK: Final = {name: rank for rank, name in enumerate(_TELLING)}
 _NO_FILES: Final = ("", ".", "..", "/", "./")
 _SHELL: Final = re.compile(r"(?:.*/)?(?:ba|z|da|k)?sh|(?:.*[/\\])?(?:cmd|powershell|pwsh)(?:\.exe)?")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -86,13 +87,13 @@ def calls_in(message: Mapping[str, Any]) -> Iterator[CalledTool]:
     """The tool calls that a message makes, in its list of calls or in its parts; what is malformed is named `tool`."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, Mapping):
+        if isinstance(call, dict):
             function = call.get("function")
-            told = function if isinstance(function, Mapping) else call
+            told = function if isinstance(function, dict) else call
             yield _call(told.get("name"), told.get("arguments"), call.get("id"))
     content = message.get("content")
     for part in content if isinstance(content, list) else ():
-        if isinstance(part, Mapping) and part.get("type") in ("tool_use", "tool_call", "function_call"):
+        if isinstance(part, dict) and part.get("type") in ("tool_use", "tool_call", "function_call"):
             given = next((part[name] for name in ("input", "arguments", "args") if name in part), None)
             yield _call(part.get("name"), given, part.get("id") or part.get("call_id"))
 
@@ -101,7 +102,8 @@ def command_in(message: Mapping[str, Any]) -> CalledTool | None:
     """The command that an agent without tools ends its message with, for a terminal; None where there is none. Only what
     the terminal answers makes it a call: a message may end with code for people."""
     said = texts(message)
-    found = _COMMAND_AT_END.search(said[-1][-_LONGEST_COMMAND:]) if said else None
+    end = said[-1][-_LONGEST_COMMAND:].rstrip() if said else ""
+    found = _COMMAND_AT_END.search(end) if end.endswith(("```", "</command>")) else None
     first = ((found["fenced"] or found["tagged"] or "") if found else "").strip().partition("\n")[0]
     name, _, rest = first.partition(" ")
     if not _WORD.match(name):
@@ -113,9 +115,8 @@ def command_in(message: Mapping[str, Any]) -> CalledTool | None:
 def _call(name: object, arguments: object, call_id: object) -> CalledTool:
     called = one_line(name, MOST_NAME) if isinstance(name, str) else ""
     values = _values(arguments)
-    telling = next((text for key in _TELLING if (text := _text(values.get(key)))), "")
-    if not telling:
-        telling = next((text for value in values.values() if (text := _text(value))), "")
+    names = sorted(values, key=lambda name: _RANK.get(name, len(_RANK))) if len(values) > 1 else values
+    telling = next((text for name in names if (text := _text(values[name]))), "")
     patched = _PATCHED.findall(telling[:_SEARCHED]) if "*** " in telling else []
     files = [*patched, *_paths(values)][:_MOST_FILES_OF_CALL]
     shown = one_line(files[0] if patched else telling)
@@ -126,7 +127,7 @@ def _call(name: object, arguments: object, call_id: object) -> CalledTool:
 
 def _values(arguments: object) -> Mapping[str, Any]:
     """The arguments by name; what can be made out where they are broken JSON; under no name where they are none."""
-    if isinstance(arguments, Mapping):
+    if isinstance(arguments, dict):
         return arguments
     if not isinstance(arguments, str):
         return {}

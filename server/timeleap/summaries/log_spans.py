@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -12,66 +12,109 @@ from msgspec import Struct
 from timeleap.errors import CorruptedError
 from timeleap.storage.engine import Entry, LogEngine, LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.record import after_record
-from timeleap.summaries.span import SpanTally
+from timeleap.summaries.span import READ_BYTES, SpanTally
 
 Json = dict[str, Any]
 
 BLOCK_BYTES: Final = 1 << 20
 """Read of a log at once; a single line may be longer."""
+PAGE_BYTES: Final = 16 << 20
+"""Read of a log for one page of checkpoints."""
 _ENTRIES_AT_ONCE: Final = 512
 
 
-class LinesAhead:
-    """Reads lines of a log some at a time, those that follow each other in one read.
+class SpanRead(Struct):
+    """A span as it was read from a log.
 
-    Args:
-        stop: The line after the last that will be asked for.
+    Attributes:
+        entry: Of its checkpoint.
+        before: The state before that.
+        body: The checkpoint's record; None where it is not what was written.
+        message: The record of its first message; None where that was not read whole, or there is none.
+        span: Its summary so far.
     """
 
-    def __init__(self, reader: LogReader, start: int, stop: int) -> None:
-        self._reader = reader
-        self._stop = stop
-        self._first = start
+    entry: Entry
+    before: LogState
+    body: bytes | None
+    span: _Span
+    message: bytes | None = None
+
+
+def read_spans(reader: LogReader, first: int, count: int, end: LogState | None = None) -> list[SpanRead]:
+    """Up to `count` spans of a log, oldest first, from that of the checkpoint with the 0-based ordinal `first` on; as if
+    the log ended at `end`. Lines that follow each other are read together, and of a long span only the beginning."""
+    end = end or reader.state
+    after = min(end.checkpoints, first + count)
+    if first >= after:
+        return []
+    line, stop = reader.line_of_checkpoint(first), end.lines
+    if after < end.checkpoints:
+        stop = reader.line_of_checkpoint(after)
+    state = reader.entries(line - 1, line)[0].state if line else LogState()
+    found: list[SpanRead] = []
+    while line < stop:
+        block = _Block(reader, reader.entries(line, min(stop, line + _ENTRIES_AT_ONCE)))
+        for at, entry in enumerate(block.entries):
+            line = entry.line + 1
+            if entry.kind is RecordKind.CHECKPOINT:
+                found.append(SpanRead(entry, state, block.body(at), _Span(entry.state)))
+            elif entry.kind is RecordKind.MESSAGE and not _take(found[-1], block, at):
+                # The rest of a long span is passed over.
+                ordinal = entry.state.checkpoints
+                line = reader.line_of_checkpoint(ordinal) if ordinal < after else stop
+                state = reader.entries(line - 1, line)[0].state
+                found[-1].span.count(state)
+                break
+            state = entry.state
+            found[-1].span.count(state)
+    return found
+
+
+def _take(read: SpanRead, block: _Block, at: int) -> bool:
+    """Take a message into a span; false if it has enough of them."""
+    entry = block.entries[at]
+    wanted = read.span.tally.wants(entry.length)
+    if 0 < wanted < entry.length:
+        read.span.tally.take(block.reader.pread(entry.offset, wanted), entry.role, whole=False)
+    elif wanted and (body := block.body(at)) is not None:
+        read.span.tally.take(body, entry.role)
+        if entry.state.messages == read.entry.state.messages + 1:
+            read.message = body
+    return wanted > 0
+
+
+class _Block:
+    """Lines of a log that follow each other, read some at a time as they are asked for, in rising order."""
+
+    def __init__(self, reader: LogReader, entries: Sequence[Entry]) -> None:
+        self.reader = reader
+        self.entries = entries
+        self._first = 0
         self._bodies: list[bytes] = []
 
-    def body(self, entry: Entry) -> bytes | None:
-        """The line of an entry, in rising order; None where it is not what was written."""
-        at = entry.line - self._first
-        if not 0 <= at < len(self._bodies):
-            self._read(entry)
-            at = 0
-        return self._bodies[at] if at < len(self._bodies) else None
+    def body(self, at: int) -> bytes | None:
+        """The line of an entry; None where it is not what was written."""
+        if not self._first <= at < self._first + len(self._bodies):
+            self._read(at)
+        return self._bodies[at - self._first] if self._bodies else None
 
-    def _read(self, entry: Entry) -> None:
-        stop, most = entry.line + 1, entry.offset + BLOCK_BYTES
-        for following in self._reader.entries(stop, min(self._stop, stop + _ENTRIES_AT_ONCE)):
-            if following.offset + following.length > most:
-                break
-            stop = following.line + 1
-        self._first = entry.line
-        for end in (stop, entry.line + 1):
+    def _read(self, at: int) -> None:
+        first = self.entries[at]
+        within = (entry.offset + entry.length <= first.offset + BLOCK_BYTES for entry in self.entries[at + 1 :])
+        stop = first.line + 1 + sum(itertools.takewhile(bool, within))
+        self._first, self._bodies = at, []
+        for end in dict.fromkeys((stop, first.line + 1)):
             try:
-                self._bodies = self._reader.read(entry.line, end)
+                self._bodies = self.reader.read(first.line, end)
             except CorruptedError:
-                self._bodies = []  # one of them is damaged: look at each alone
-            else:
-                return
+                continue  # one of them is damaged: look at each alone
+            return
 
 
-def summaries(
-    reader: LogReader, first: int, count: int, end: LogState | None = None, records: Sequence[NewRecord] = ()
-) -> list[Json]:
-    """`SpanSummary` of the contract of up to `count` spans of a log, oldest first, from that of the checkpoint with the
-    0-based ordinal `first` on; as if the log ended at `end`, and then had `records`, whose checkpoints begin spans, too."""
-    end = end or reader.state
-    stop = min(end.checkpoints, first + count)
-    lines = [reader.line_of_checkpoint(ordinal) for ordinal in range(first, stop)]
-    lines.append(reader.line_of_checkpoint(stop) if stop < end.checkpoints else end.lines)
-    ahead = LinesAhead(reader, lines[0], lines[-1])
-    spans: list[_Span] = []
-    for start, after in itertools.pairwise(lines):
-        spans.append(_Span(reader.entries(start, start + 1)[0].state))
-        spans[-1].read(reader, ahead, start + 1, after)
+def add_records(spans: list[_Span], end: LogState, records: Sequence[NewRecord]) -> list[Json]:
+    """`SpanSummary` of the contract of the last spans of a log that is at `end`, once it has `records`, whose checkpoints
+    begin spans, too."""
     state = end
     for record in records:
         state = after_record(state, record)
@@ -80,6 +123,24 @@ def summaries(
         elif spans:
             spans[-1].add(record, len(record.body) + 1, state)
     return [span.wire() for span in spans]
+
+
+def spans_of_page(reader: LogReader, first: int, count: int, newest_first: bool) -> int:
+    """How many of `count` spans, from that of the ordinal `first` on, upwards or downwards, are read for one page: all, or
+    as many as have `PAGE_BYTES`, at least one."""
+    total = reader.state.checkpoints
+    ordinals = range(first, max(-1, first - count), -1) if newest_first else range(first, min(total, first + count))
+    if reader.state.length <= PAGE_BYTES or len(ordinals) * READ_BYTES <= PAGE_BYTES:
+        return count
+    size = 0
+    for number, ordinal in enumerate(ordinals):
+        begin = reader.line_of_checkpoint(ordinal)
+        end = reader.line_of_checkpoint(ordinal + 1) if ordinal + 1 < total else reader.state.lines
+        offset = reader.entries(begin, begin + 1)[0].state.length
+        size += min(READ_BYTES, reader.entries(end - 1, end)[0].state.length - offset)
+        if size > PAGE_BYTES:
+            return max(1, number)
+    return count
 
 
 class _Span:
@@ -92,28 +153,15 @@ class _Span:
         self._tokens = begin.token_count
         self._usages = begin.usages
 
-    def read(self, reader: LogReader, ahead: LinesAhead, start: int, stop: int) -> None:
-        """Take the lines `[start, stop)` of a log."""
-        for entry in _entries(reader, start, stop):
-            if entry.kind is RecordKind.MESSAGE:
-                wanted = self.tally.wants(entry.length)
-                if not wanted:
-                    break
-                if wanted < entry.length:
-                    self.tally.take(reader.pread(entry.offset, wanted), entry.role, whole=False)
-                elif (body := ahead.body(entry)) is not None:
-                    self.tally.take(body, entry.role)
-        if start < stop:
-            self._count(reader.entries(stop - 1, stop)[0].state)
-
     def add(self, record: NewRecord, length: int, after: LogState) -> None:
         """Take a record that has `length` bytes in the log, which is at `after` then."""
         if record.kind is RecordKind.MESSAGE and (wanted := self.tally.wants(length)):
             whole = wanted == length
             self.tally.take(record.body if whole else record.body[:wanted], record.role, whole=whole)
-        self._count(after)
+        self.count(after)
 
-    def _count(self, state: LogState) -> None:
+    def count(self, state: LogState) -> None:
+        """Count up to a state."""
         self._messages, self._tokens, self._usages = state.messages, state.token_count, state.usages
 
     def wire(self) -> Json:
@@ -122,32 +170,31 @@ class _Span:
         return self.tally.wire(self._messages - self._begin.messages, tokens)
 
 
-def _entries(reader: LogReader, start: int, stop: int) -> Iterator[Entry]:
-    for first in range(start, stop, _ENTRIES_AT_ONCE):
-        yield from reader.entries(first, min(stop, first + _ENTRIES_AT_ONCE))
-
-
 class NewSpans(Struct, frozen=True):
     """The spans that an append began, and the newest one after it.
 
     Attributes:
-        line: Of the newest one's checkpoint.
         made: Summaries of those that the append's checkpoints began, the newest last.
         newest: The summary of the newest one.
     """
 
-    line: int
     made: Sequence[Json]
     newest: Json
 
 
 class NewestSpan:
     """The newest span of a log, kept up to date by what is appended alone. After a rewrite, or where it missed an append,
-    it is read again, once."""
+    it is read again, once.
+
+    Attributes:
+        line: Of its checkpoint.
+        uid: Of the same, for whoever found it out.
+    """
 
     def __init__(self) -> None:
         self._span = _Span(LogState())
-        self._line = -1
+        self.line = -1
+        self.uid: str | None = None
         self._at: tuple[int, int] | None = None  # lines and fingerprint of the log that it is of
 
     def appended(
@@ -158,7 +205,7 @@ class NewestSpan:
             return None
         begins = bool(records) and records[0].kind is RecordKind.CHECKPOINT
         if before.checkpoints == 0:
-            self._line = -1
+            self.line = -1
         elif self._at != (before.lines, before.chain) and not begins:
             self._read(reader, before)
         made: list[Json] = []
@@ -166,18 +213,17 @@ class NewestSpan:
             if entry.kind is RecordKind.CHECKPOINT:
                 if made:
                     made[-1] = self._span.wire()
-                self._span, self._line = _Span(entry.state), entry.line
+                self._span, self.line, self.uid = _Span(entry.state), entry.line, None
                 made.append({})
-            elif self._line >= 0:
+            elif self.line >= 0:
                 self._span.add(record, entry.length, entry.state)
         self._at = after.lines, after.chain
         newest = self._span.wire()
-        return NewSpans(self._line, [*made[:-1], newest] if made else [], newest)
+        return NewSpans([*made[:-1], newest] if made else [], newest)
 
     def _read(self, reader: LogReader, state: LogState) -> None:
-        self._line = line = reader.line_of_checkpoint(state.checkpoints - 1)
-        self._span = _Span(reader.entries(line, line + 1)[0].state)
-        self._span.read(reader, LinesAhead(reader, line, state.lines), line + 1, state.lines)
+        [newest] = read_spans(reader, state.checkpoints - 1, 1, state)
+        self._span, self.line, self.uid = newest.span, newest.entry.line, None
 
 
 # What happened after a checkpoint is not kept with an answer: it is made of what messages say, cut and without marks, so
@@ -208,7 +254,7 @@ def with_spans(engine: LogEngine, members: Json) -> Json:
     first = end.checkpoints - len(checkpoints)
     if first < 0 or _last_record(engine.head_at(end)) != _last_record(str(members.get("head"))):
         return members
-    spans = summaries(engine, first, len(checkpoints), end)
+    spans = [read.span.wire() for read in read_spans(engine, first, len(checkpoints), end)]
     told = [{**each, "summary": span} for each, span in zip(checkpoints, spans, strict=True) if isinstance(each, dict)]
     return {**members, "context": {**context, "checkpoints": told}}
 

@@ -6,8 +6,9 @@ printed. The plainer sign counts. What reads or searches files shows their text,
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from timeleap.message_text import texts
@@ -38,7 +39,7 @@ _NOISE: Final = re.compile(r"^[\W_]*$")
 _FLAGS: Final = ("is_error", "isError")
 _REFUSED: Final = re.compile(
     r"""\s*(?:<system>\s*ERROR\b|<(?:tool_use_)?error\b|(?:tool )?error\b\s*:|fatal\b\s*:|traceback\ \(most\ recent
-    |\{\s*"(?:error|exception)"\s*:\s*(?!null|false|""|\[\]|\{\})|\{[^{}]{0,200}"(?:success|ok)"\s*:\s*false)""",
+    |\{\s*"(?:error|exception)"\s*:\s*(?!\s|null|false|""|\[\]|\{\})|\{[^{}]{0,200}"(?:success|ok)"\s*:\s*false)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _EXIT: Final = re.compile(
@@ -76,10 +77,11 @@ def is_failure(result: Mapping[str, Any], *, shows_files: bool = False) -> bool:
     tail = said[-1][-_LOOKED_AT:] if said else ""
     if _REFUSED.match(head):
         return True
-    codes = [*_EXIT.findall(head), *_EXIT.findall(tail)]
+    codes = [code for part in (head, tail) if "exit" in part.lower() for code in _EXIT.findall(part)]
     if codes:
         return int(codes[-1][:20]) != 0
-    return not shows_files and (_ends_badly(tail) or _begins_badly(head))
+    is_data = head.lstrip().startswith(("{", "[")) and tail.rstrip().endswith(("}", "]"))
+    return not (shows_files or is_data) and (_ends_badly(tail) or _begins_badly(head))
 
 
 def _flag(result: Mapping[str, Any]) -> bool | None:
@@ -88,7 +90,7 @@ def _flag(result: Mapping[str, Any]) -> bool | None:
     found = [
         holder[name]
         for holder in (result, *(content if isinstance(content, list) else ()))
-        if isinstance(holder, Mapping)
+        if isinstance(holder, dict)
         for name in _FLAGS
         if isinstance(holder.get(name), bool)
     ]
@@ -97,19 +99,22 @@ def _flag(result: Mapping[str, Any]) -> bool | None:
 
 def _ends_badly(tail: str) -> bool:
     """True if one of the last lines that say how it ended reports an error."""
-    telling = list(_printed(tail))[-_LAST:]
-    ended = [line for line in telling if is_error(line) or is_success(line)]
-    return bool(ended) and is_error(ended[-1])
+    for line in itertools.islice(_printed(reversed(tail.splitlines())), _LAST):
+        if is_error(line):
+            return True
+        if is_success(line):
+            return False
+    return False
 
 
 def _begins_badly(head: str) -> bool:
-    first = next(_printed(head), "")
+    first = next(_printed(head.splitlines()), "")
     return first.endswith((".", ":", "!")) and is_error(first)
 
 
-def _printed(text: str) -> Iterator[str]:
+def _printed(lines: Iterable[str]) -> Iterator[str]:
     """The lines that a tool printed: without listings of files, and what a terminal puts around an output."""
-    for line in text.splitlines():
+    for line in lines:
         stripped = line.strip()[:MAX_LINE]
         framing = stripped.startswith(("[", "(")) and stripped.endswith(("]", ")"))
         if not (framing or _NOISE.match(stripped) or is_terminal_prompt(stripped) or _NUMBERED.match(stripped)):

@@ -10,7 +10,8 @@ from timeleap.message_text import texts, without_halves
 
 MOST_CHARACTERS: Final = 200
 """Of a text, an argument or a path in a summary, counted in UTF-16 units."""
-_LOOKED_AT: Final = 4000  # characters of a text; what follows is beyond every cut
+_MOST_KINDS: Final = 20
+_LOOKED_AT: Final = 1200  # characters of a text; what follows is beyond every cut
 
 SUMMARY_PREFACE: Final = "Previous context has been compacted. Here is the compaction output:"
 """Stands before every summary of a compaction, in system tags; programs recognise compacted sessions by it."""
@@ -18,7 +19,6 @@ DMAIL: Final = "A D-Mail has arrived"
 NOTE: Final = "A note has arrived from another session"
 NOTE_FOLLOWS: Final = "The note:\n\n"
 """How a note of a later self, or of another session, begins; and what its own words follow."""
-_CHECKPOINT: Final = re.compile(r"<system>CHECKPOINT -?\d+</system>")
 _SYSTEM_TEXT: Final = re.compile(r"^\s*<system(?:-reminder)?>")
 NOT_SAID_BY_THE_USER: Final = (
     "<environment_context>",
@@ -32,6 +32,8 @@ NOT_SAID_BY_THE_USER: Final = (
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
 )
+# Most texts have none: then they are looked at once.
+_ANY_MARK: Final = re.compile(r"[`*_~\[]|^[ \t]*(?:[#>+\-=]|\d{1,3}[.)])", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _BLOCK: Final = re.compile(
     r"^[ \t]*(?:(?:#{1,6}|>+|[-*+]|\d{1,3}[.)])[ \t]+)+(?:\[[ xX]\][ \t]+)?|^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE
@@ -51,7 +53,10 @@ def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> s
 
 def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
     """The same without marks of Markdown."""
-    begin = _LINK.sub(r"\1", _BLOCK.sub("", _FENCE.sub("", text[:_LOOKED_AT])))
+    begin = text[:_LOOKED_AT]
+    if not _ANY_MARK.search(begin):
+        return one_line(text, most)
+    begin = _LINK.sub(r"\1", _BLOCK.sub("", _FENCE.sub("", begin)))
     begin = _STRONG_BY_LINE.sub(r"\1", _STRONG.sub(r"\2", begin.replace("`", "")))
     return one_line(_EMPHASIS.sub(r"\2", begin), most, more=len(text) > _LOOKED_AT)
 
@@ -66,6 +71,24 @@ def cut(line: str, most: int, *, more: bool = False) -> str:
     kept = units[: 2 * (most - 1)].decode("utf-16-le", "ignore")
     words = kept.rpartition(" ")[0]
     return (words if len(words) > len(kept) * 2 // 3 else kept).rstrip() + "…"
+
+
+def beginning_of(message: Mapping[str, Any]) -> str:
+    """The beginning of what a message says, marks of Markdown included: its text, else its thoughts, else the kinds of its
+    other parts, such as `[image_url]`; empty where it says nothing."""
+    content = message.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    thoughts = (think for part in parts if isinstance(think := part.get("think"), str))
+    text: str
+    for text in (*texts(message), *thoughts):
+        begin = text[:_LOOKED_AT]
+        if begin.isspace():
+            begin = text.lstrip()[:_LOOKED_AT]
+        if begin:
+            return begin if len(text) <= _LOOKED_AT else begin + "…"
+    kinds = dict.fromkeys(str(part.get("type"))[:MOST_CHARACTERS] for part in parts[:_MOST_KINDS])
+    named = [kind for kind in kinds if kind not in ("text", "think")]
+    return f"[{', '.join(named)}]" if named else ""
 
 
 # Who wrote a user message

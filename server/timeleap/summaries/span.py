@@ -18,7 +18,7 @@ from timeleap.storage.engine import Role
 from timeleap.storage.record import decode_json
 from timeleap.summaries.calls import CalledTool, calls_in, command_in
 from timeleap.summaries.outcome import is_failure, is_terminal_prompt
-from timeleap.summaries.plain_text import MOST_CHARACTERS, cut, is_summary, note_in, plain_line, prompt_in
+from timeleap.summaries.plain_text import MOST_CHARACTERS, beginning_of, cut, is_summary, note_in, plain_line, prompt_in
 
 Json = dict[str, Any]
 Kind = Literal["prompt", "calls", "text", "compacted", "dmail", "empty"]
@@ -46,13 +46,15 @@ class SpanTally:
 
     __slots__ = (
         "_before", "_calls", "_command", "_count", "_errors", "_files", "_note", "_open", "_other", "_prompt", "_read",
-        "_said", "_size", "_summed_up",
+        "_said", "_size", "_summed_up", "_text",
     )  # fmt: skip
 
     def __init__(self, follows: Role = Role.NONE) -> None:
         self._before = follows
         self._read = self._size = 0
-        self._prompt = self._said = self._other = ""
+        self._prompt = ""
+        self._said = self._other = ""  # the beginning of what the agent said first, and of what else was said first
+        self._text: str | None = None  # of these two; made when it is asked for, which in most spans it is not
         self._note: str | None = None
         self._summed_up: str | None = None
         self._calls: list[Json] = []
@@ -107,8 +109,9 @@ class SpanTally:
             return "prompt", self._prompt
         if self._calls:
             return "calls", _listed(self._calls)
-        text = self._said or self._other
-        return ("text", text) if text else ("empty", "")
+        if self._text is None:
+            self._text = plain_line(self._said) or plain_line(self._other)
+        return ("text", self._text) if self._text else ("empty", "")
 
     def _add(self, message: Mapping[str, Any]) -> None:
         before, role = self._before, _ROLES.get(str(message.get("role")), Role.OTHER)
@@ -120,7 +123,11 @@ class SpanTally:
         elif role is Role.TOOL:
             self._result(message)
         else:
-            self._other = self._other or _first_text(message)
+            self._keep(message)
+
+    def _keep(self, message: Mapping[str, Any]) -> None:
+        if not self._other:
+            self._other, self._text = beginning_of(message), None
 
     def _user(self, message: Mapping[str, Any], before: Role) -> None:
         if is_summary(message):
@@ -139,8 +146,8 @@ class SpanTally:
         self._command = None
         if not self._prompt:
             self._prompt = plain_line(said)
-        if not self._other:
-            self._other = _kinds(message)
+        if not any(texts(message)):
+            self._keep(message)
 
     def _assistant(self, message: Mapping[str, Any]) -> None:
         made = False
@@ -149,7 +156,7 @@ class SpanTally:
             self._call(call)
         self._command = None if made else command_in(message)
         if not self._said:
-            self._said = _first_text(message)
+            self._said, self._text = beginning_of(message), None
 
     def _call(self, call: CalledTool, failed: bool = False) -> None:
         if self._count < MOST_CALLS:
@@ -169,8 +176,8 @@ class SpanTally:
             if 0 <= place < len(self._calls):
                 # Not in place: the one before was handed out.
                 self._calls[place] = {**self._calls[place], "failed": True}
-        if not self._other:
-            self._other = _first_text(message)
+        if not self._calls:
+            self._keep(message)
 
     def _printed(self, message: Mapping[str, Any], said: str) -> None:
         """What a terminal printed for an agent that has no tools."""
@@ -179,34 +186,13 @@ class SpanTally:
         self._errors += failed
         if command is not None:
             self._call(command, failed)
-        elif not self._other:
-            self._other = plain_line(said)
+        else:
+            self._keep(message)
 
 
 def _is_printed(text: str) -> bool:
     """True if a user message is what a terminal printed: agents without tools get it so."""
     return is_terminal_prompt(text[-200:].rstrip().rpartition("\n")[2].strip())
-
-
-def _first_text(message: Mapping[str, Any]) -> str:
-    text = "\n".join(texts(message))
-    if text and (line := plain_line(text)):
-        return line
-    content = message.get("content")
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, Mapping) and isinstance(part.get("think"), str) and (line := plain_line(part["think"])):
-            return line
-    return _kinds(message)
-
-
-def _kinds(message: Mapping[str, Any]) -> str:
-    """The kinds of the parts that are no text, such as `[image_url]`."""
-    content = message.get("content")
-    kinds = (
-        [str(part.get("type")) for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    )
-    others = dict.fromkeys(kind for kind in kinds[:MOST_CALLS] if kind not in ("text", "think"))
-    return plain_line(f"[{', '.join(others)}]") if others else ""
 
 
 def _listed(calls: list[Json]) -> str:
