@@ -16,6 +16,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeListResult",
         "Lists the folders in which agents' programs keep sessions.",
         handler="mirrors.handlers.list_sources",
+        needs_directory=True,
         errors=(_E.STORAGE_FAILURE,),
     ),
     request(
@@ -24,6 +25,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeWatchResult",
         "Mirrors the sessions of an agent's program, and follows them.",
         handler="mirrors.handlers.watch",
+        needs_directory=True,
         errors=(_E.STORAGE_FAILURE,),
     ),
     request(
@@ -32,6 +34,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeUnwatchResult",
         "Follows them no more.",
         handler="mirrors.handlers.unwatch",
+        needs_directory=True,
     ),
     request(
         "bridge/catchUp",
@@ -39,6 +42,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeCatchUpResult",
         "Mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs.",
         handler="mirrors.handlers.catch_up",
+        needs_directory=True,
         errors=(_E.STORAGE_FAILURE, _E.SESSION_LOCKED, _E.CORRUPTED),
     ),
     read(
@@ -47,6 +51,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeAdoptResult",
         "Writes a new session for the agent's own program, cut at a point of a mirror, and says how to resume it.",
         handler="mirrors.handlers.adopt",
+        needs_directory=True,
         scope="any",
         cancel="unbegun",
         forward="never",

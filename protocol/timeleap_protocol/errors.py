@@ -68,6 +68,7 @@ class ErrorKind(StrEnum):
     SNAPSHOT_NOT_FOUND = "snapshotNotFound"
     APPROVAL_NOT_PENDING = "approvalNotPending"
     APPROVAL_TIMEOUT = "approvalTimeout"
+    NOT_SUPPORTED_BY_STORE = "notSupportedByStore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,14 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
         ErrorKind.STORAGE_FAILURE,
         4005,
         True,
-        "The operating system refused; nothing was changed.",
-        {"path": "the file or directory", "errno": "the symbolic name, such as `ENOSPC`"},
+        "The operating system, or the database, refused; nothing was changed.",
+        {
+            "path": "the file or directory",
+            "errno": "the symbolic name, such as `ENOSPC`",
+            "store": "the database that refused, without user and password",
+            "reason": "`unreachable`, `authentication`, `rights`, `newerSchema`, `readOnly`, `full` or `lost`",
+            "outcome": "`unknown` where it may have been made all the same: ask again with the same `requestId`",
+        },
     ),
     (ErrorKind.COMPACTION_FAILED, 4006, True, "No usable summary could be had; nothing was changed.", {}),
     (ErrorKind.DMAIL_PENDING, 4007, False, "A D-Mail is pending already.", {}),
@@ -192,6 +199,13 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
     (ErrorKind.SNAPSHOT_NOT_FOUND, 4025, False, "There is no such snapshot (any more).", {}),
     (ErrorKind.APPROVAL_NOT_PENDING, 4026, False, "No approval of that id waits for a decision (any more).", {}),
     (ErrorKind.APPROVAL_TIMEOUT, 4027, True, "Nobody decided in time.", {}),
+    (
+        ErrorKind.NOT_SUPPORTED_BY_STORE,
+        4028,
+        False,
+        "The store cannot do this; `initialize` lists such methods.",
+        {"method": "the method"},
+    ),
 )
 """Every error, in the order of the spec."""
 

@@ -114,6 +114,8 @@ class InitializationOptions(NullIsAbsent):
 
     home: Opt[Name] = None
     """Directory of the store."""
+    store: Opt[Name] = None
+    """Where the sessions are: `postgresql://...`, or a directory, which then is the home, too."""
     durability: Opt[Literal["disk", "os"]] = None
     """`disk` (default): a reply means synced. `os`: survives a kill, not a power loss."""
     max_context_size: Nullable[Positive] = None
@@ -173,6 +175,13 @@ class MethodCapability(Shape):
     params: list[str]
 
 
+class StoreCapability(Shape):
+    """Where a server keeps its sessions, and the methods that this cannot do (they fail with `notSupportedByStore`)."""
+
+    kind: Literal["directory", "postgresql"]
+    unsupported: list[str]
+
+
 class ServerTimeleap(Shape):
     """What this server speaks: `capabilities.experimental.timeleap`."""
 
@@ -183,6 +192,8 @@ class ServerTimeleap(Shape):
     limits: Limits
     approvals: Opt[Literal[True]] = None
     """Whether approvals can be asked for (`approval/*`)."""
+    store: Opt[StoreCapability] = None
+    """Where the sessions lie."""
     warnings: Opt[list[str]] = None
     """What was wrong with the settings, in words."""
 

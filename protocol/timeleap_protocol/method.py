@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -49,6 +51,11 @@ readsAhead: As owner; what does not change the log may go ahead once the owner w
 Opens = Literal["opens", "closes", "ends"]
 """What its success does to how often the session is open on the connection: once more, once less, not any more."""
 
+IGNORED: Final = frozenset(
+    {"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"}
+)
+"""Params that do not change the effect of a request."""
+
 _E = ErrorKind
 
 _REQUEST_ERRORS: Final = (_E.INVALID_PARAMS, _E.INTERNAL_ERROR, _E.CANCELLED, _E.OVERLOADED, _E.TOO_LARGE)
@@ -82,6 +89,7 @@ class Method:
             connection. It takes a `requestId`.
         errors: What can go wrong beyond what `all_errors` derives from the other members.
         since: The protocol version that introduced it.
+        needs_directory: A store in a database does not do it.
         planned: Its shape is fixed, but no server answers it yet; it is not advertised.
     """
 
@@ -103,6 +111,7 @@ class Method:
     waits: bool = False
     errors: tuple[ErrorKind, ...] = ()
     since: int = 1
+    needs_directory: bool = False
     planned: bool = False
 
     @cached_property
@@ -155,6 +164,17 @@ class Method:
         """Whether a request changes no record, and may pass one that waits for another party; `params`: as they were read."""
         return not self.mutates or self.order == "ahead" or bool(getattr(params, "dry_run", None))
 
+    def fingerprint(self, params: LenientStruct) -> str:
+        """16 hexadecimal digits that tell one request from another with the same id; `params`: as they were read.
+
+        Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what
+        the session is called here: another process may know the same directory under another id.
+        """
+        ignored = IGNORED if self.session_id_counts else IGNORED | {"session_id"}
+        fields = {name: value for name, value in params.to_wire(ignored).items() if value is not None}
+        text = json.dumps([self.name, fields], sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
     @property
     def returns_state(self) -> bool:
         """Whether its result is the state of the session."""
@@ -188,6 +208,8 @@ class Method:
             kinds.add(_E.SESSION_NOT_OPEN)
         if self.mutates:
             kinds.update(_CHANGE_ERRORS)
+        if self.needs_directory:
+            kinds.add(_E.NOT_SUPPORTED_BY_STORE)
         return tuple(kind for kind in ErrorKind if kind in kinds)
 
 

@@ -80,6 +80,10 @@ class SessionLockedError(TimeleapError, RuntimeError):
     retryable = True
 
 
+class NotSupportedByStoreError(TimeleapError):
+    kind = "notSupportedByStore"
+
+
 class ReadOnlyError(TimeleapError):
     """The session was opened to look at, not to change."""
 

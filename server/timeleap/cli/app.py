@@ -31,6 +31,7 @@ _MODULES = {
         *("storage", "prune", "redact"),
     ),
     "settings": ("config",),
+    "store_commands": ("store",),
     "timeleap.mirrors.hooks.commands": ("agents", "hook"),
     "calling": ("call", "schema", "serve", "mcp"),
 }

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeleap.errors import TimeleapError
+from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.rpc import stdio
 from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     @cache
     def service() -> ServicePort:
-        flags = {"durability": options.durability} if options.durability else {}
+        given = {"durability": options.durability, "store": options.store}
+        flags = {name: value for name, value in given.items() if value}
         return make_service(options.home, os.environ, flags)
 
     unusable = make_home(options.home)
@@ -72,6 +73,9 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
         epilog="The framing (one JSON object a line, or Content-Length headers) is recognised by the first byte.",
     )
     parser.add_argument("--home", type=Path, metavar="DIR", help="directory of the store; created if absent")
+    parser.add_argument(
+        "--store", metavar="URL", help="where the sessions are: postgresql://host/database, or a directory as --home"
+    )
     parser.add_argument(
         "--durability",
         choices=("disk", "os"),
@@ -141,8 +145,16 @@ def _network(service: ServicePort) -> LocalNetwork:
     return LocalNetwork(service)
 
 
-def _files(home: Path) -> StoreFiles:
-    """What finds the files of sessions; nothing of it is loaded before a session keeps some."""
+def _files(settings: config.Config) -> StoreFiles:
+    """What finds the files of sessions; nothing of it is loaded before a session keeps some, or is in a database."""
+    home = settings.home
+    if settings.database is not None:
+        try:
+            from timeleap.storage.postgresql.session_copies import PostgresStore
+        except ImportError as error:
+            message = f"a store in a database needs psycopg: pip install 'timeleap[postgresql]' ({error})"
+            raise StorageFailureError(message, reason="unreachable") from error
+        return StoreFiles(shared=PostgresStore(settings.database, home))
 
     @cache
     def trees() -> TreeOf:

@@ -73,6 +73,7 @@ class ServicePort(Protocol):
         """Take a client's `initializationOptions`; returns warnings in words."""
         ...
 
+    def capabilities(self) -> dict[str, Any]: ...
     def handle(self, method: str, params: LenientStruct, call: Call) -> Coroutine[Any, Any, Any]: ...
     async def disconnect(self, client: Client) -> None: ...
     async def aclose(self) -> None: ...
@@ -342,7 +343,7 @@ class Connection(asyncio.Protocol):
             log.warning("%s", warning)
         if params.process_id is not None and params.process_id > 0:
             self._watch = asyncio.create_task(self._watch_over(params.process_id))
-        announced = {**advertised(), "warnings": warnings} if warnings else advertised()
+        announced = advertised() | self._service().capabilities() | ({"warnings": warnings} if warnings else {})
         return {
             "capabilities": {"experimental": {"timeleap": announced}},
             "serverInfo": {"name": "timeleap", "version": __version__},

@@ -40,6 +40,7 @@ class Config(Struct, frozen=True):
     """All settings, resolved."""
 
     home: Path
+    database: str | None  # the URL of the one that sessions are in; None: they are in the home
     durability: Durability
     budget: Budget
     max_preserved_messages: int  # of user and assistant, that a compaction keeps as they are
@@ -104,8 +105,10 @@ def load(
         warnings.append(
             "summarizer.baseUrl begins with http: conversations and key would cross the network unencrypted"
         )
+    root, database = place_of(root, resolved["store"])
     return Config(
         home=root,
+        database=database,
         durability=resolved["durability"],
         budget=budget,
         max_preserved_messages=resolved["maxPreservedMessages"],
@@ -124,6 +127,17 @@ def _home(chosen: Any) -> Path:
     except RuntimeError:
         raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
     raise _refused("home", "a path", "initializationOptions")
+
+
+def place_of(home: Path, store: str | None) -> tuple[Path, str | None]:
+    """The home, and the URL of the database that sessions are in, if `store` is one; else it is a home itself."""
+    if store is None or store.startswith(("postgresql://", "postgres://")):
+        return home, store
+    if not store.startswith("file:"):
+        return _home(store), None
+    from urllib.parse import unquote, urlsplit
+
+    return _home(unquote(urlsplit(store).path)), None
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -261,6 +275,7 @@ _PATH = (r"\A[^\0]+\Z", "a path: a non-empty string without NUL characters")
 SETTINGS = {
     setting.name: setting
     for setting in (
+        _text("store", *_PATH),
         Setting("durability", Literal["disk", "os"], '"disk" or "os"', "disk", numeric=False),
         Setting("maxContextSize", _SIZE, "null or a whole number, 1 or more"),
         _whole("reservedContextSize", 0, DEFAULT_RESERVED_CONTEXT),

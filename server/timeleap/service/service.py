@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
 import importlib
-import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +17,13 @@ from msgspec import Struct, field
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
-from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.errors import (
+    NotSupportedByStoreError,
+    ReadOnlyError,
+    SessionLockedError,
+    SessionNotOpenError,
+    TimeleapError,
+)
 from timeleap.service import config as settings
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices, step_by_step, until_cancelled
 from timeleap.service.trash import keep_trash
@@ -37,14 +41,14 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import recovered
-from timeleap.sessions.working_tree import no_tree
+from timeleap.sessions.working_tree import StoreFiles
 from timeleap.storage.record import MADE_HERE
+from timeleap_protocol.method import IGNORED
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 from timeleap_protocol.session_rows import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
@@ -56,15 +60,11 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.store import OpenedSession
-    from timeleap.sessions.working_tree import StoreFiles, TreeControl
+    from timeleap.sessions.working_tree import TreeControl
     from timeleap.storage.engine import Progress
     from timeleap_protocol.method import Method
-    from timeleap_protocol.params import LenientStruct
 
 Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
-
-IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
-"""Params that do not change the effect of a request."""
 
 
 class OpenHandle(Struct):
@@ -94,23 +94,11 @@ def guard(params: Any, call: Call) -> Mutation:
         getattr(params, "expected_head", None),
         request_id,
         call.method,
-        fingerprint(call.method, params) if request_id else "",
+        REQUESTS[call.method].fingerprint(params) if request_id else "",
         Cause(None if request_id is None or request_id.startswith(MADE_HERE) else request_id, client.name),
         call.again or (client.is_peer and note_of(call.params).again),
         followed=call.followed,
     )
-
-
-def fingerprint(method: str, params: LenientStruct) -> str:
-    """16 hexadecimal digits that tell one request from another with the same id.
-
-    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what
-    the session is called here: another process may know the same directory under another id.
-    """
-    ignored = IGNORED if REQUESTS[method].session_id_counts else IGNORED | {"session_id"}
-    fields = {name: value for name, value in params.to_wire(ignored).items() if value is not None}
-    text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
@@ -131,7 +119,11 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
 class Handlers(dict[str, Handler]):
     """What answers each method, of the method table; a handler's module is loaded when it is asked for."""
 
+    unsupported: frozenset[str] = frozenset()
+
     def __missing__(self, method: str) -> Handler:
+        if method in self.unsupported:
+            raise NotSupportedByStoreError(f"a store in a database does not do {method}", method=method)
         module, _, name = (ANSWERED[method].handler or "").rpartition(".")
         if module == "Session":
             handler: Handler = functools.partial(_change_session, change=name)
@@ -209,14 +201,14 @@ class Service:
     Args:
         config: Settings.
         make_network: Makes the way to other processes, for a service; without one, this process keeps to itself.
-        make_files: Makes what finds the files of sessions, for a home; without it no session keeps files.
+        make_files: Makes what finds the files of sessions; without it no session keeps files.
     """
 
     def __init__(
         self,
         config: Config,
         make_network: Callable[[Service], LocalNetwork] | None = None,
-        make_files: Callable[[Path], StoreFiles] | None = None,
+        make_files: Callable[[Config], StoreFiles] = lambda _: StoreFiles(),
     ) -> None:
         self._handlers = Handlers()
         self.config = config
@@ -236,22 +228,24 @@ class Service:
     @property
     def network(self) -> LocalNetwork | None:
         """The way to other processes, if there is to be one; made at first need."""
-        self._network = self._network or (self._make_network and self._make_network(self))
+        if self.config.database is None:
+            self._network = self._network or (self._make_network and self._make_network(self))
         return self._network
 
     @property
     def store(self) -> SessionStore:
         """The session store of the configured home; opened at first need."""
         if self._store is None:
-            files = self._make_files(self.config.home) if self._make_files is not None else None
+            files = self._make_files(self.config)
             self._store = SessionStore(
-                self.config.home,
+                files.shared.path if files.shared is not None else self.config.home,
                 durability=self.config.durability,
                 shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
-                tree_of=files.tree_of if files is not None else no_tree,
-                snapshots=files.snapshots if files is not None else lambda: None,
+                tree_of=files.tree_of,
+                snapshots=files.snapshots,
+                shared=files.shared,
             )
         return self._store
 
@@ -274,8 +268,15 @@ class Service:
         self._connections[id(client)] = _Connection(client)
         return [] if client.is_peer else list(self.config.warnings)
 
+    def capabilities(self) -> Json:
+        """Members of what `initialize` announces that depend on the settings."""
+        database = self.config.database is not None
+        unsupported = sorted(row.name for row in ANSWERED.values() if row.needs_directory) if database else []
+        self._handlers.unsupported = frozenset(unsupported)
+        return {"store": {"kind": "postgresql" if database else "directory", "unsupported": unsupported}}
+
     def _keep_trash(self) -> None:
-        if "trash" not in self.background:
+        if "trash" not in self.background and self.config.database is None:
             keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)
             self.background["trash"] = asyncio.get_running_loop().create_task(keeping)
 
@@ -440,7 +441,6 @@ class Service:
         if REQUESTS[call.method].scope == "open" or params.session_id in self.opened(call):
             yield self.session(call, params)
             return
-        self.store.locate(params.session_id)
         access: Literal["write", "read"] = "write" if REQUESTS[call.method].writes(params) else "read"
         async with self.store.borrowed(params.session_id, access) as session:
             refuse_change(session, "owner", call, params)

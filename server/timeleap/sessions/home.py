@@ -12,11 +12,11 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -40,6 +40,7 @@ from timeleap.storage.durable import (
     storage_errors,
     sync_directory,
 )
+from timeleap.storage.engine import LogState
 from timeleap.storage.lock import FileLock
 from timeleap.storage.log_files import has_timelines
 
@@ -122,6 +123,24 @@ class Trashed(Struct, frozen=True):
     name: str
     bytes: int = 0
     files_remain: bool = False
+
+
+class SharedStore(Protocol):
+    """Where the sessions of a home really are, which then has working copies of them. All that blocks may raise
+    StorageFailureError."""
+
+    path: Path
+
+    @property
+    def open_engine(self) -> Callable[..., Awaitable[Any]]: ...  # as `JsonlEngine.open`
+
+    def location(self, session_id: str) -> str: ...
+    def contains(self, session_id: str) -> bool: ...
+    def fetch(self, session_id: str) -> None: ...
+    def fetch_all(self) -> None: ...
+    def counts(self, session_id: str) -> LogState: ...
+    def publish(self, directory: Path, session_id: str) -> None: ...
+    def close(self) -> None: ...
 
 
 class Home:

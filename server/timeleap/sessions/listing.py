@@ -70,8 +70,14 @@ class ListRequest(Struct, frozen=True):
         )
 
 
-def list_sessions(home: Home, elsewhere: Mapping[str, Path], request: ListRequest) -> SessionPage:
+def list_sessions(
+    home: Home,
+    elsewhere: Mapping[str, Path],
+    request: ListRequest,
+    counts: Callable[[str], LogState] | None = None,
+) -> SessionPage:
     """A page of the sessions of a store and of those `elsewhere` (id and directory), newest change first. Blocking.
+    `counts` gives those of a log that does not lie here.
 
     Raises:
         InvalidInputError: Unknown cursor, or a limit out of range.
@@ -79,7 +85,7 @@ def list_sessions(home: Home, elsewhere: Mapping[str, Path], request: ListReques
     """
     seen = filter(request.selects, glances(home, elsewhere))
     page, following = _page("session", seen, lambda session: session.position, request.cursor, request.limit)
-    return SessionPage(tuple(read_info(session) for session in page), following)
+    return SessionPage(tuple(read_info(session, counts=counts) for session in page), following)
 
 
 def list_trash(home: Home, *, cursor: str | None, limit: int) -> SessionPage:
@@ -154,7 +160,9 @@ def last_change_ns(path: Path) -> int:
     return max(found) if found else os.lstat(path).st_mtime_ns
 
 
-def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
+def read_info(
+    seen: Glance, deleted_at: str | None = None, counts: Callable[[str], LogState] | None = None
+) -> SessionInfo:
     """All that a list shows of a session; what is damaged is said, never raised."""
     meta = Meta(seen.path, "readOnly")
     log = seen.path / LOG_NAME
@@ -162,7 +170,7 @@ def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
     state = LogState()
     try:
         # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
-        state = state_of(log)
+        state = state_of(log) if counts is None else counts(seen.session_id)
     except OSError as error:
         damaged = str(error)
     return SessionInfo(
@@ -176,7 +184,7 @@ def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
         message_count=state.messages,
         token_count=state.token_count,
         parent=meta.parent,
-        owner=owner_of(log) if deleted_at is None else None,
+        owner=owner_of(log) if deleted_at is None and counts is None else None,
         damaged=damaged,
         deleted_at=deleted_at,
         source=seen.source,

@@ -20,7 +20,7 @@ from timeleap.errors import (
 )
 from timeleap.sessions import listing, session_files
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.home import Home, check_session_id, is_session, is_session_id, new_session_id
+from timeleap.sessions.home import Home, SharedStore, check_session_id, is_session, is_session_id, new_session_id
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
@@ -79,8 +79,10 @@ class Openings:
         keys: KeyRing,
         endpoint: Callable[[], Endpoint | None],
         tree_of: TreeOf,
+        shared: SharedStore | None = None,
     ) -> None:
         self._home = home
+        self._shared = shared
         self._endpoint = endpoint
         self._durability: Durability = durability
         self._keys = keys
@@ -209,6 +211,9 @@ class Openings:
         lease, opened = await self._files(session_id, directory, access, progress)
         try:
             session = Session(session_id, directory, opened, self._around)
+            if self._shared is not None and path is None:
+                session.location = self._shared.location(session_id)
+                await opened.engine.catch_up()  # what opening completed is for all
             if session.access == "owner":
                 await session.snapshots.recover()
         except BaseException:
@@ -225,7 +230,8 @@ class Openings:
         self, session_id: str, path: Path, access: Asked, progress: Progress | None
     ) -> tuple[Lease, Files]:
         """Open what a session works on."""
-        own = access == "write"
+        shared = self._shared if path.parent == self._home.sessions else None
+        own = access == "write" or shared is not None
         meta = Meta(path, "owner" if own else "readOnly")
         lease = await share(
             path / LOG_NAME,
@@ -235,6 +241,7 @@ class Openings:
             notes=meta,
             progress=progress,
             endpoint=self._endpoint() if own else None,
+            open_engine=None if shared is None else shared.open_engine,
         )
         if own:
             await asyncio.to_thread(session_files.remove_leftovers, path)

@@ -53,12 +53,14 @@ class Session:
     Attributes:
         transactions: What it consists of, and how that is changed.
         approval_requests: The approvals that are asked in it.
+        location: Where it lies, in words.
         unreachable: Why other processes cannot attach to it, though they should; None where they can, or need not.
     """
 
     def __init__(self, session_id: str, path: Path, files: Files, services: SessionServices) -> None:
         self.session_id = session_id
         self.path = path
+        self.location = str(path)
         self.unreachable: str | None = None
         self._release = services.release
         self.transactions = transactions = SessionTransactions(session_id, path, files, services)
@@ -121,7 +123,7 @@ class Session:
         forms, members = self.transactions.shapes, self.facts.wire()
         return {
             "sessionId": self.session_id,
-            "path": str(self.path),
+            "path": self.location,
             "access": "readOnly" if self.meta.mirrored else access,
             "head": self.head,
             "context": forms.summary(self.summary()),

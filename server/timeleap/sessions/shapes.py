@@ -434,7 +434,7 @@ class SessionInfo(Struct, frozen=True):
 
     session_id: str
     title: str | None
-    path: Path
+    path: Path | str
     workspace: str | None
     created_at: str
     updated_at: str

@@ -23,7 +23,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, listing, purge
 from timeleap.sessions.creation import Fork, Traits
-from timeleap.sessions.home import Home, check_session_id, discard, new_session_id, trash_name
+from timeleap.sessions.home import Home, SharedStore, check_session_id, discard, new_session_id, trash_name
 from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
@@ -81,11 +81,13 @@ class SessionStore:
         endpoint: Callable[[], Endpoint | None] = lambda: None,
         tree_of: TreeOf = no_tree,
         snapshots: FindSnapshots = lambda: None,
+        shared: SharedStore | None = None,
     ) -> None:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
         self._keys = KeyRing(key_file, self.home.path)
         self._snapshots = snapshots
+        self._shared = shared
         self._openings = Openings(
             self.home,
             durability=durability,
@@ -94,6 +96,7 @@ class SessionStore:
             keys=self._keys,
             endpoint=endpoint,
             tree_of=tree_of,
+            shared=shared,
         )
 
     @property
@@ -140,6 +143,8 @@ class SessionStore:
             check_session_id(session_id)
         created = duplicate = False
         async with self._openings.turn(session_id):
+            if self._shared is not None and path is None and session_id not in self._openings:
+                await asyncio.to_thread(self._shared.fetch, session_id)
             if path is None and session_id not in self._openings and not self._exists(session_id):
                 if not create:
                     raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
@@ -180,6 +185,8 @@ class SessionStore:
     def locate(self, session_id: str) -> Path:
         """The directory of a session of this store, or of one that is open by path. Raises as `Home.locate`."""
         session = self._openings.get(session_id)
+        if session is None and self._shared is not None and self._shared.contains(check_session_id(session_id)):
+            return self.home.sessions / session_id
         return session.path if session is not None else self.home.locate(session_id)
 
     async def join(self, path: Path) -> Session:
@@ -190,6 +197,8 @@ class SessionStore:
     async def aclose(self) -> None:
         """Finish what was accepted, and close all sessions."""
         await self._openings.shut_all()
+        if self._shared is not None:
+            await asyncio.to_thread(self._shared.close)
 
     async def made_by(self, session_id: str, guard: Mutation) -> bool:
         """True if a session was created by this request (for one that is open already); raises InvalidInputError where
@@ -230,8 +239,12 @@ class SessionStore:
     async def list(self, request: ListRequest | None = None, others: Mapping[str, Path] | None = None) -> SessionPage:
         """A page of sessions, newest change first (see `listing.list_sessions`); `others` are directories outside of
         the store that are listed, too, by id."""
-        elsewhere = self.elsewhere(others or {})
-        return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request or ListRequest())
+        elsewhere, request, shared = self.elsewhere(others or {}), request or ListRequest(), self._shared
+        if shared is None:
+            return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request)
+        await asyncio.to_thread(shared.fetch_all)
+        page = await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request, shared.counts)
+        return replace(page, sessions=tuple(replace(s, path=shared.location(s.session_id)) for s in page.sessions))
 
     def elsewhere(self, others: Mapping[str, Path]) -> dict[str, Path]:
         """By id: directories of sessions outside of the store, those of `others` and those that are open here."""
@@ -427,6 +440,8 @@ class SessionStore:
     def _publish(self, directory: Path, session_id: str) -> None:
         """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
         self._keys.change(Register.retire, self.home_of(session_id))
+        if self._shared is not None:
+            self._shared.publish(directory, session_id)
         self.home.publish(directory, session_id)
 
     def _to_trash(self, session_id: str, path: Path, guard: Mutation) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from timeleap.sessions.meta import Meta
 
 if TYPE_CHECKING:
-    from timeleap.sessions.home import Home
+    from timeleap.sessions.home import Home, SharedStore
 
 Json = dict[str, Any]
 
@@ -200,18 +200,20 @@ FindSnapshots = Callable[[], SnapshotStore | None]
 """The snapshots of the files of all sessions; None where this process knows nothing of files."""
 
 
+def no_tree(_directory: Path, _meta: Meta) -> WorkingTree | None:
+    """Nobody keeps files."""
+    return None
+
+
 class StoreFiles(Struct, frozen=True):
     """What a process knows of the files of a store.
 
     Attributes:
         tree_of: The files of one session.
         snapshots: Those of all sessions.
+        shared: Where the sessions really are, if not in the home.
     """
 
-    tree_of: TreeOf
-    snapshots: FindSnapshots
-
-
-def no_tree(_directory: Path, _meta: Meta) -> WorkingTree | None:
-    """Nobody keeps files."""
-    return None
+    tree_of: TreeOf = no_tree
+    snapshots: FindSnapshots = lambda: None
+    shared: SharedStore | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -91,8 +91,9 @@ async def share(
     notes: Notes | None = None,
     progress: Progress | None = None,
     endpoint: Endpoint | None = None,
+    open_engine: Callable[..., Awaitable[JsonlEngine]] | None = None,
 ) -> Lease:
-    """Use the engine of a log, opening it (`JsonlEngine.open`) if nobody in this process has it open.
+    """Use the engine of a log, opening it (`open_engine`, or `JsonlEngine.open`) if nobody in this process has it open.
 
     A caller that needs the lock held gets it held; others then write under it. The durability is the strictest that was
     asked for; the notes are those of the first who brought any.
@@ -101,7 +102,7 @@ async def share(
     async with _turn(key):
         shared = _engines.get(key)
         if shared is None:
-            engine = await JsonlEngine.open(
+            engine = await (open_engine or JsonlEngine.open)(
                 path, access=access, durability=durability, lock=lock, notes=notes, progress=progress, endpoint=endpoint
             )
             shared = _engines[key] = _Shared(engine)

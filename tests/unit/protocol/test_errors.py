@@ -61,6 +61,7 @@ CONTRACT = {
     "snapshotNotFound": 4025,
     "approvalNotPending": 4026,
     "approvalTimeout": 4027,
+    "notSupportedByStore": 4028,
 }
 
 
@@ -100,6 +101,7 @@ RETRYABLE = {
     "snapshotNotFound": False,
     "approvalNotPending": False,
     "approvalTimeout": True,
+    "notSupportedByStore": False,
 }
 """Whether the same request may succeed later, by kind, unless the error at hand says otherwise."""
 

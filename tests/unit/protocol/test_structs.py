@@ -13,11 +13,10 @@ from pydantic import ValidationError
 from tests.unit.protocol.goldens import goldens
 from tests.unit.protocol.test_accept_reject import bad_values, base_params, good_values, shapes
 
-from timeleap.service.service import IGNORED, fingerprint
 from timeleap_protocol.base import WireModel
 from timeleap_protocol.errors import InvalidParamsError, validation_errors
 from timeleap_protocol.generate.structs import READ
-from timeleap_protocol.method import Method
+from timeleap_protocol.method import IGNORED, Method
 from timeleap_protocol.methods import METHODS, REQUESTS
 from timeleap_protocol.params import LenientStruct
 
@@ -170,4 +169,4 @@ def test_a_request_has_the_fingerprint_that_its_model_gives_it(value: Any, null:
         fields = model.model_dump(mode="json", by_alias=True, exclude={*IGNORED, "session_id"}, exclude_none=True)
         text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
         expected = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        assert fingerprint(method, row.read_params({"sessionId": "s", **params})) == expected
+        assert row.fingerprint(row.read_params({"sessionId": "s", **params})) == expected

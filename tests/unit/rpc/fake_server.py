@@ -37,6 +37,9 @@ class FakeService:
             raise InvalidInputError("durability must be disk or os", errors=[])
         return [f"unknown option {name}" for name in options if name.startswith("x")]
 
+    def capabilities(self) -> dict[str, Any]:
+        return {}
+
     async def handle(self, method: str, params: Any, call: Any) -> Any:
         self.calls.append(call)
         order = getattr(params, "action", None) or getattr(params, "title", None) or ""

@@ -23,7 +23,7 @@ from timeleap.rpc.protocol import ClientNotification, EdgeProtocol, Running
 from timeleap.service import config, service
 from timeleap.service.service import Service
 from timeleap.sessions.session import Session
-from timeleap_protocol.method import Cancel, Forward, Method, Order
+from timeleap_protocol.method import IGNORED, Cancel, Forward, Method, Order
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
 NAME = "session/probe"
@@ -76,7 +76,7 @@ def _name_of(handler: Any) -> str:
 @pytest.mark.parametrize("row", [row for row in ANSWERED.values() if (row.handler or "").startswith("Session.")])
 def test_handler_a_method_of_the_session_takes_the_params_by_their_names(row: Method) -> None:
     fields = {name: field.is_required() for name, field in row.params_model.model_fields.items()}
-    of_its_own = {name: required for name, required in fields.items() if name not in {*service.IGNORED, "session_id"}}
+    of_its_own = {name: required for name, required in fields.items() if name not in {*IGNORED, "session_id"}}
     signature = inspect.signature(getattr(Session, (row.handler or "").partition(".")[2]))
     signature.bind(None, **of_its_own, guard=None)
     signature.bind(None, **{name: None for name, required in of_its_own.items() if required}, guard=None)
@@ -271,7 +271,8 @@ async def test_forward_only_what_attaches_goes_to_the_owner_of_a_session_that_is
 
 @pytest.mark.parametrize("counts", [False, True])
 def test_session_id_counts_says_whether_a_repeat_names_the_same_session(serve: MakeService, counts: bool) -> None:
-    serve({replace(PROBE, session_id_counts=counts): done})
+    row = replace(PROBE, session_id_counts=counts)
+    serve({row: done})
     read = [PROBE.read_params({"sessionId": session_id, "title": "t", "requestId": "1"}) for session_id in ("a", "b")]
-    first, second = (service.fingerprint(NAME, params) for params in read)
+    first, second = map(row.fingerprint, read)
     assert (first != second) is counts

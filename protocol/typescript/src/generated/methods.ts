@@ -411,7 +411,7 @@ export const ERROR_CODES = {
   sessionLocked: 4003,
   /** The session is open to look at, not to change. */
   readOnly: 4004,
-  /** The operating system refused; nothing was changed. */
+  /** The operating system, or the database, refused; nothing was changed. */
   storageFailure: 4005,
   /** No usable summary could be had; nothing was changed. */
   compactionFailed: 4006,
@@ -457,6 +457,8 @@ export const ERROR_CODES = {
   approvalNotPending: 4026,
   /** Nobody decided in time. */
   approvalTimeout: 4027,
+  /** The store cannot do this; `initialize` lists such methods. */
+  notSupportedByStore: 4028,
 } as const;
 
 export type ErrorKind = keyof typeof ERROR_CODES;

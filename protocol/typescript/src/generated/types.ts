@@ -1350,6 +1350,8 @@ export interface IndexedMessage {
 export interface InitializationOptions {
   /** Directory of the store. */
   home?: string;
+  /** Where the sessions are: `postgresql://...`, or a directory, which then is the home, too. */
+  store?: string;
   /** `disk` (default): a reply means synced. `os`: survives a kill, not a power loss. */
   durability?: "disk" | "os";
   /** Tokens. Default, and null: compaction is never suggested. */
@@ -2143,6 +2145,8 @@ export interface ServerTimeleap {
   limits: Limits;
   /** Whether approvals can be asked for (`approval/*`). */
   approvals?: true;
+  /** Where the sessions lie. */
+  store?: StoreCapability;
   /** What was wrong with the settings, in words. */
   warnings?: string[];
 }
@@ -2997,6 +3001,12 @@ export interface StateWarning {
   kind: string;
   message: string;
   [member: string]: unknown;
+}
+
+/** Where a server keeps its sessions, and the methods that this cannot do (they fail with `notSupportedByStore`). */
+export interface StoreCapability {
+  kind: "directory" | "postgresql";
+  unsupported: string[];
 }
 
 /** A file of a session. */

@@ -20,12 +20,13 @@ from msgspec.structs import replace
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.failpoints import failpoint
 from timeleap.rpc.codec import plain
-from timeleap.service.service import fingerprint, guard
+from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.home import check_session_id
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.record import MADE_HERE
+from timeleap_protocol.methods import REQUESTS
 from timeleap_protocol.structs.context import SendDMailParams
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ async def _send_elsewhere(
 def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
     """The guard of a request to another session, which is identified by its name alone: stores are moved."""
     mine = guard(params.replace(to_session_id=name, to_path=None), call)
-    return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
+    return replace(mine, earlier=(REQUESTS[call.method].fingerprint(params),)) if mine.request_id else mine
 
 
 @contextlib.asynccontextmanager

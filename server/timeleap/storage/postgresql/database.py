@@ -1,0 +1,367 @@
+"""The database: its schema, connections to it, its errors in our terms, and what it tells of changes.
+
+A commit whose answer was lost is never guessed at: each is noted in `timeleap_change` under a token, and is looked up
+over another connection once the row of its session can be locked, which waits for whatever still holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Literal
+
+import psycopg
+from psycopg import Connection, errors, sql
+from psycopg.conninfo import conninfo_to_dict
+
+from timeleap.errors import InvalidInputError, StorageFailureError
+
+Reason = Literal["unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost"]
+"""Why a store cannot be used, as `data.reason` has it."""
+
+CHANNEL: Final = "timeleap"
+MIGRATION_LOCK: Final = 7_164_838_221
+OUTCOME_SECONDS: Final = 10.0
+"""How long to look for a database that says whether a commit was made."""
+MAX_IDLE: Final = 4
+"""Connections that are kept for the next use."""
+DEFAULTS: Final[dict[str, Any]] = {
+    "connect_timeout": 5,
+    "target_session_attrs": "read-write",
+    "application_name": "timeleap",
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    # What a stopped process holds locked is let go of, and nobody waits for ever.
+    "options": "-c lock_timeout=10s -c statement_timeout=120s -c idle_in_transaction_session_timeout=60s",
+}
+
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE timeleap_session (
+        id text PRIMARY KEY,
+        folded text NOT NULL UNIQUE,
+        version bigint NOT NULL,
+        live bigint,
+        messages bigint NOT NULL DEFAULT 0,
+        tokens bigint NOT NULL DEFAULT 0,
+        changed timestamptz NOT NULL DEFAULT clock_timestamp());
+    CREATE TABLE timeleap_log (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        session text NOT NULL REFERENCES timeleap_session ON DELETE CASCADE,
+        name text,
+        parent bigint REFERENCES timeleap_log,
+        shared bigint NOT NULL DEFAULT 0,
+        length bigint NOT NULL);
+    CREATE INDEX ON timeleap_log (session);
+    CREATE INDEX ON timeleap_log (parent);
+    CREATE TABLE timeleap_piece (
+        log bigint NOT NULL REFERENCES timeleap_log ON DELETE CASCADE,
+        start bigint NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (log, start));
+    CREATE TABLE timeleap_document (
+        session text NOT NULL REFERENCES timeleap_session ON DELETE CASCADE,
+        name text NOT NULL,
+        version bigint NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (session, name));
+    CREATE TABLE timeleap_change (
+        session text NOT NULL REFERENCES timeleap_session ON DELETE CASCADE,
+        version bigint NOT NULL,
+        token text NOT NULL UNIQUE,
+        PRIMARY KEY (session, version))
+    """,
+)
+"""`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
+VERSION: Final = len(MIGRATIONS)
+_logger = logging.getLogger(__name__)
+
+_REASONS: Final[Mapping[type[psycopg.Error], Reason]] = {
+    errors.InvalidAuthorizationSpecification: "authentication",
+    errors.InvalidPassword: "authentication",
+    errors.InsufficientPrivilege: "rights",
+    errors.ReadOnlySqlTransaction: "readOnly",
+    errors.DiskFull: "full",
+}
+_CONNECTING: Final[Mapping[str, Reason]] = {
+    "authentication failed": "authentication",
+    "no password supplied": "authentication",
+    "no pg_hba.conf entry": "authentication",
+    "does not exist": "authentication",
+    "permission denied": "rights",
+    "session is read-only": "readOnly",
+    "server is in hot standby": "readOnly",
+}
+"""What libpq says of a connection that was refused; its errors carry no code."""
+
+
+class Database:
+    """A database that holds a store.
+
+    Attributes:
+        label: Its URL without user, password and options.
+    """
+
+    def __init__(self, url: str) -> None:
+        """`url`: a libpq URI; several hosts are tried in turn. Raises InvalidInputError where it is none."""
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.ProgrammingError:
+            raise InvalidInputError("store: not a PostgreSQL URL, such as postgresql://host/database") from None
+        # A password stays with libpq: it stands in no message of ours.
+        self._options: dict[str, Any] = {**DEFAULTS, **given}
+        hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
+        ports = str(given.get("port") or "").split(",")
+        named = [f"{host}:{ports[min(at, len(ports) - 1)]}" if ports[0] else host for at, host in enumerate(hosts)]
+        self.label = f"postgresql://{','.join(named)}/{given.get('dbname') or ''}"
+        self._idle: list[Connection[Any]] = []
+        self._lock = threading.Lock()
+        self._checked = False
+
+    def connect(self) -> Connection[Any]:
+        """A connection of one's own, each statement of which is a transaction unless one is begun. Raises
+        StorageFailureError."""
+        try:
+            return psycopg.connect(**self._options, autocommit=True)
+        except psycopg.Error as error:
+            text = str(error)
+            found: list[Reason] = [reason for part, reason in _CONNECTING.items() if part in text]
+            raise self.failure(
+                found[0] if found else "unreachable", f"cannot connect to {self.label}: {_first_line(text)}"
+            ) from None
+
+    def failure(self, reason: Reason, message: str, **data: Any) -> StorageFailureError:
+        """The error that says why the store cannot be used."""
+        error = StorageFailureError(message, store=self.label, reason=reason, **data)
+        error.retryable = reason in ("unreachable", "lost")
+        return error
+
+    def translated(self, error: psycopg.Error, connection: Connection[Any] | None = None) -> StorageFailureError:
+        """An error of the database in our terms."""
+        if connection is not None and connection.broken:
+            return self.failure("lost", f"the connection to {self.label} was lost; nothing was changed")
+        if isinstance(error, errors.UndefinedTable):
+            return self.failure("rights", f"{self.label} is no store yet: run `timeleap store init` as its owner")
+        found: list[Reason] = [reason for kind, reason in _REASONS.items() if isinstance(error, kind)]
+        return self.failure(
+            found[0] if found else "lost", f"{self.label} refused: {_first_line(str(error))}; nothing was changed"
+        )
+
+    @contextmanager
+    def connection(self, *, prepared: bool = True) -> Iterator[Connection[Any]]:
+        """A connection for the time of a block, which leaves no transaction open; `prepared`: to a store of this
+        release. Raises StorageFailureError for what goes wrong in it."""
+        connection = self.take() if prepared else self.connect()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise self.translated(error, connection) from error
+        finally:
+            self.give_back(connection)
+
+    def take(self) -> Connection[Any]:
+        """A connection that is given back by `give_back`. Raises StorageFailureError where there is none, or the
+        database is no store of this release."""
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = self.connect()
+                break
+            if not connection.closed and _alive(connection):
+                break
+            connection.close()
+        if not self._checked:
+            try:
+                self.prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._checked = True
+        return connection
+
+    def give_back(self, connection: Connection[Any]) -> None:
+        """Keep a connection for the next use, with nothing left open on it."""
+        with suppress(psycopg.Error):
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+            with self._lock:
+                if len(self._idle) < MAX_IDLE and not connection.closed:
+                    self._idle.append(connection)
+                    return
+        connection.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    # The schema
+
+    def version(self, connection: Connection[Any]) -> int:
+        """The version of the schema; 0 where there is none."""
+        if connection.execute("SELECT to_regclass('timeleap_schema')").fetchone() == (None,):
+            return 0
+        found = connection.execute("SELECT version FROM timeleap_schema").fetchone()
+        return 0 if found is None else int(found[0])
+
+    def prepare(self, connection: Connection[Any]) -> int:
+        """Bring the schema up to this release's, if the role may; returns the version it had.
+
+        Raises:
+            StorageFailureError: A newer release has changed it, or the role may not.
+        """
+        try:
+            before = self.version(connection)
+            if before < VERSION:
+                with connection.transaction():
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+                    self._migrate(connection, self.version(connection))
+        except errors.InsufficientPrivilege as error:
+            message = f"the role may not set up {self.label} ({_first_line(str(error))}): run `timeleap store init`"
+            raise self.failure("rights", f"{message} as a role that may") from error
+        except psycopg.Error as error:
+            raise self.translated(error, connection) from error
+        if before > VERSION:
+            message = f"{self.label} has schema version {before}, this release knows {VERSION}: use a newer Timeleap"
+            raise self.failure("newerSchema", message)
+        return before
+
+    def _migrate(self, connection: Connection[Any], version: int) -> None:
+        if version == 0:
+            connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")
+            connection.execute("INSERT INTO timeleap_schema VALUES (0)")
+        for migration in MIGRATIONS[version:]:
+            connection.execute(migration)
+        connection.execute("UPDATE timeleap_schema SET version = %s WHERE version < %s", [VERSION, VERSION])
+
+    def check(self) -> dict[str, Any]:
+        """How much is in the store, and logs of which bytes are missing.
+
+        Raises:
+            StorageFailureError: It cannot be used: it has no tables, or those of another release.
+        """
+        with self.connection(prepared=False) as connection:
+            version = self.version(connection)
+            if version == 0:
+                raise self.failure("rights", f"{self.label} is no store yet: run `timeleap store init`")
+            if version > VERSION:
+                self.prepare(connection)
+            rows = connection.execute(
+                "SELECT l.session, coalesce(l.name, ''), l.length - l.shared,"
+                " coalesce((SELECT sum(length(p.body)) FROM timeleap_piece p WHERE p.log = l.id), 0),"
+                " coalesce((SELECT p.length FROM timeleap_log p WHERE p.id = l.parent), 0) < l.shared"
+                " FROM timeleap_log l ORDER BY l.session, l.id"
+            ).fetchall()
+            sessions = connection.execute("SELECT count(*) FROM timeleap_session").fetchone()
+        damaged = [
+            {"sessionId": session_id, "log": name or "a log that others begin with"}
+            for session_id, name, own, stored, lacks_parent in rows
+            if own != stored or lacks_parent
+        ]
+        return {
+            "version": version,
+            "sessions": 0 if sessions is None else int(sessions[0]),
+            "logs": len(rows),
+            "bytes": int(sum(row[3] for row in rows)),
+            "damaged": damaged,
+        }
+
+    # The outcome of a commit
+
+    def was_made(self, session_id: str, token: str) -> bool:
+        """True if the change with a token was committed, for a commit whose answer did not come.
+
+        Raises:
+            StorageFailureError: No database answers for so long; `data.outcome` is `unknown`.
+        """
+        deadline = time.monotonic() + OUTCOME_SECONDS
+        while True:
+            try:
+                with self.connection() as connection, connection.transaction():
+                    connection.execute("SELECT FROM timeleap_session WHERE id = %s FOR UPDATE", [session_id])
+                    made = connection.execute("SELECT FROM timeleap_change WHERE token = %s", [token]).fetchone()
+                    return made is not None
+            except StorageFailureError as error:
+                if time.monotonic() > deadline:
+                    message = f"the connection to {self.label} was lost during a commit, and it does not answer"
+                    asked = "; ask again with the same request id"
+                    raise self.failure("lost", message + asked, outcome="unknown") from error
+                time.sleep(0.2)
+
+
+class Announcements:
+    """Listens, in a thread of its own, for what other processes commit; after a lost connection everything may have
+    changed, and that is said."""
+
+    def __init__(self, database: Database, heard: Callable[[str | None, int], None]) -> None:
+        """`heard`: called in that thread with a session and its version; (None, 0) where all are to be looked at."""
+        self._database = database
+        self._heard = heard
+        self._closed = threading.Event()
+        self._ready = threading.Event()
+        self._connection: Connection[Any] | None = None
+        self._thread = threading.Thread(target=self._run, name="timeleap notifications", daemon=True)
+        self._thread.start()
+
+    def wait_until_ready(self, seconds: float) -> bool:
+        """True once nothing is missed any more."""
+        return self._ready.wait(seconds)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+        self._thread.join(2)
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self._closed.is_set():
+            try:
+                with self._database.connect() as connection:
+                    connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                    self._ready.set()
+                    self._heard(None, 0)
+                    pause = 0.1
+                    while not self._closed.is_set():
+                        for notification in connection.notifies(timeout=0.5, stop_after=1):
+                            self._tell(notification.payload)
+            except (psycopg.Error, StorageFailureError) as error:
+                _logger.debug("no notifications for now: %s", type(error).__name__)
+                self._closed.wait(pause)
+                pause = min(2.0, 2 * pause)
+
+    def _tell(self, payload: str) -> None:
+        try:
+            match json.loads(payload):
+                case {"session": str(session_id), "version": int(version)}:
+                    self._heard(session_id, version)
+                case _:
+                    pass
+        except ValueError:
+            return  # not one of ours
+
+
+def _alive(connection: Connection[Any]) -> bool:
+    """True unless the other side has gone meanwhile; costs no round trip."""
+    import select
+
+    if not select.select([connection.fileno()], [], [], 0)[0]:
+        return True
+    with suppress(psycopg.Error):
+        connection.execute("SELECT 1")
+        return True
+    return False
+
+
+def _first_line(text: str) -> str:
+    """The reason of a message of several lines, without its prefixes."""
+    line = text.strip().splitlines()[0] if text.strip() else "no reason given"
+    return line.rpartition("FATAL: ")[2].strip() if "FATAL: " in line else line

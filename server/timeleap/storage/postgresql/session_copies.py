@@ -1,0 +1,209 @@
+"""A store in a database as one process uses it: working copies of its sessions in a folder of its own, and their engines.
+
+Two processes never share a working copy. The folder is removed when its process ends, or swept by a later one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from timeleap import clock
+from timeleap.errors import TimeleapError
+from timeleap.storage import durable
+from timeleap.storage.engine import Access, Durability, LogState, Notes, Progress
+from timeleap.storage.lock import Endpoint, FileLock, LockMode
+from timeleap.storage.log_files import state_of
+from timeleap.storage.postgresql.database import Announcements, Database
+from timeleap.storage.postgresql.shared_log import PostgresEngine, open_copy
+from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
+
+FOLDER: Final = "copies"
+"""Of working copies, in the home."""
+_logger = logging.getLogger(__name__)
+
+
+class PostgresStore:
+    """The sessions in a database, and working copies of those that this process uses.
+
+    Attributes:
+        label: The database's URL without user, password and options.
+        path: The folder of the working copies.
+    """
+
+    def __init__(self, url: str, home: Path) -> None:
+        """Nothing is asked of the database yet. Raises InvalidInputError where `url` is none of one."""
+        self._database = Database(url)
+        self.label = self._database.label
+        key = hashlib.blake2b(self.label.encode(), digest_size=8).hexdigest()
+        self._folder = home / FOLDER
+        self.path = self._folder / f"{key}-{os.getpid()}-{clock.new_uid(8)}"
+        self._alive = FileLock(self._folder / f".{self.path.name}.lock")
+        self._turn = threading.RLock()
+        self._copies: dict[str, WorkingCopy] = {}
+        self._open: dict[str, tuple[PostgresEngine, asyncio.AbstractEventLoop]] = {}
+        self._seen: dict[str, int] = {}  # versions of the documents that are here without their logs
+        self._counts: dict[str, LogState] = {}
+        self._announcements: Announcements | None = None
+        with durable.storage_errors("make a folder for working copies", self._folder):
+            durable.make_directory(self._folder)
+            self._sweep()
+            self._alive.try_acquire()
+            durable.make_directory(self.path / "sessions")
+
+    def _sweep(self) -> None:
+        """Remove the folders of processes that are gone."""
+        for name in durable.list_directory(self._folder):
+            lock_file = self._folder / f".{name}.lock"
+            lock = FileLock(lock_file)
+            if name.startswith(".") or not lock.try_acquire():
+                continue
+            try:
+                shutil.rmtree(self._folder / name, ignore_errors=True)
+                durable.remove_file(lock_file)
+            finally:
+                lock.release()
+
+    def close(self) -> None:
+        """End it, and remove the working copies: all that counts is in the database."""
+        if self._announcements is not None:
+            self._announcements.close()
+        self._database.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            durable.remove_file(self._folder / f".{self.path.name}.lock")
+        self._alive.release()
+
+    def location(self, session_id: str) -> str:
+        """Where a session is said to lie."""
+        return f"{self.label}#{session_id}"
+
+    # Bringing sessions here; blocking
+
+    def contains(self, session_id: str) -> bool:
+        """True if the database has a session of that id. Raises StorageFailureError."""
+        with self._database.connection() as connection:
+            row = connection.execute("SELECT FROM timeleap_session WHERE id = %s", [session_id]).fetchone()
+            return row is not None
+
+    def fetch(self, session_id: str) -> None:
+        """Bring a working copy here, or up to date; none where there is no such session. An open one sees to that by
+        itself.
+
+        Raises:
+            StorageFailureError, CorruptedError: It is not here.
+        """
+        with self._turn:
+            if session_id not in self._open and not self._copy(session_id).fetch():
+                shutil.rmtree(self.path / "sessions" / session_id, ignore_errors=True)
+                self._copies.pop(session_id, None)
+
+    def fetch_all(self) -> None:
+        """Bring what lists show of all sessions: their documents. Raises StorageFailureError."""
+        with self._turn, self._database.connection() as connection, connection.transaction():
+            rows = connection.execute("SELECT id, version, messages, tokens, changed FROM timeleap_session").fetchall()
+            stale = []
+            for session_id, version, messages, tokens, changed in rows:
+                self._counts[session_id] = LogState(messages=messages, token_count=tokens)
+                if session_id in self._open or version == self._seen.get(session_id):
+                    continue
+                stale.append((session_id, version, int(changed.timestamp() * 1e9)))
+            for session_id, version, stamp in stale:
+                self._copies.pop(session_id, None)
+                self._copy(session_id).fetch_documents(connection, stamp)
+                self._seen[session_id] = version
+        for session_id in self._counts.keys() - {row[0] for row in rows}:
+            del self._counts[session_id]
+            if session_id not in self._open:
+                shutil.rmtree(self.path / "sessions" / session_id, ignore_errors=True)
+
+    def counts(self, session_id: str) -> LogState:
+        """Messages and tokens of a session, as of the last `fetch_all`."""
+        return self._counts.get(session_id, LogState())
+
+    def publish(self, directory: Path, session_id: str) -> None:
+        """Make a session in the database of a directory, which then is moved to its place. Blocking.
+
+        Raises:
+            SessionExistsError: The id is taken.
+            StorageFailureError: Nothing was made.
+        """
+        copy = publish(self._database, session_id, directory)
+        copy.directory = self.path / "sessions" / session_id
+        with self._turn:
+            self._copies[session_id] = copy
+
+    def _copy(self, session_id: str) -> WorkingCopy:
+        copy = self._copies.get(session_id)
+        if copy is None:
+            copy = WorkingCopy(self._database, session_id, self.path / "sessions" / session_id)
+            copy.forget()  # what lies there is not known
+            self._copies[session_id] = copy
+        self._seen.pop(session_id, None)
+        return copy
+
+    # Engines
+
+    async def open_engine(
+        self,
+        path: Path,
+        *,
+        access: Access,
+        durability: Durability,
+        lock: LockMode,
+        notes: Notes | None,
+        progress: Progress | None,
+        endpoint: Endpoint | None,
+    ) -> PostgresEngine:
+        """Open the log of a session that is here (see `fetch`), always to be written to. Raises as
+        `open_copy`."""
+        session_id, loop = path.parent.name, asyncio.get_running_loop()
+        with self._turn:
+            copy = self._copy(session_id)
+        if self._announcements is None:
+            self._announcements = Announcements(self._database, self._heard)
+        engine = await open_copy(path, copy, notes, progress, closed=lambda: self._closed(session_id))
+        self._open[session_id] = engine, loop
+        return engine
+
+    def _closed(self, session_id: str) -> None:
+        self._open.pop(session_id, None)
+
+    def _heard(self, session_id: str | None, version: int) -> None:
+        """Another process may have changed a session, or (None) all of them."""
+        for name, (engine, loop) in list(self._open.items()):
+            if session_id is None or (name == session_id and version > engine.copy.version):
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._wake, engine)
+
+    @staticmethod
+    def _wake(engine: PostgresEngine) -> None:
+        task = asyncio.get_running_loop().create_task(engine.catch_up())
+        task.add_done_callback(_log_failure)
+
+
+def publish(database: Database, session_id: str, directory: Path) -> WorkingCopy:
+    """Make a session in a database of a directory, which is its working copy then. Blocking.
+
+    Raises:
+        SessionExistsError: The id is taken.
+        StorageFailureError: Nothing was made.
+    """
+    copy = WorkingCopy(database, session_id, directory)
+    copy.publish(state_of(directory / LIVE) if (directory / LIVE).exists() else LogState())
+    return copy
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if isinstance(error, TimeleapError):
+        _logger.info("a session could not be brought up to date: %s", type(error).__name__)
+    elif error is not None:
+        _logger.error("a session could not be brought up to date", exc_info=error)

@@ -1,0 +1,506 @@
+"""The working copy of one session: its directory on this disk, and how that and the database follow each other.
+
+A change locks the session's row and brings the copy up to date; what it then does to the directory goes into the
+database in the same transaction, and counts once that is committed. If it is not, the copy is made again.
+
+A log is stored in pieces, byte for byte. One that begins as another does (after a revert, say) names that as its
+`parent`, and how many bytes they share: only the rest is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import Connection
+
+from timeleap import clock
+from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
+from timeleap.storage import durable
+from timeleap.storage.durable import FileStatus, OpenFile
+from timeleap.storage.engine import LogState
+from timeleap.storage.index import index_path
+from timeleap.storage.postgresql.database import CHANNEL, Database
+
+LIVE: Final = "context.jsonl"
+PIECE_BYTES: Final = 4 << 20
+CHANGES_KEPT: Final = 1000
+_LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
+_DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
+_COMPARED: Final = 1 << 18
+
+
+class _Log(NamedTuple):
+    """A log as the database has it: `name` is its file's, None where only its children need it."""
+
+    name: str | None
+    parent: int | None
+    shared: int
+    length: int
+
+
+class WorkingCopy:
+    """The directory of one session, and the transaction that is changing it. Used by one thread at a time.
+
+    Attributes:
+        version: That of the database which the directory has; -1: none.
+        doubtful: The directory may have what the database has not.
+    """
+
+    def __init__(self, database: Database, session_id: str, directory: Path) -> None:
+        self.session_id = session_id
+        self.directory = directory
+        self.version = -1
+        self.doubtful = False
+        self._database = database
+        self._connection: Connection[Any] | None = None
+        self._documents: dict[str, FileStatus] = {}  # as they were when both sides agreed
+        self._files: dict[int, FileStatus] = {}  # the same of the logs that are here
+        self._logs: dict[int, _Log] = {}
+        self._live: int | None = None
+        self._token = ""  # of the change that is being made
+
+    # A change
+
+    def begin(self) -> bool:
+        """Lock the session for a change, and bring the directory up to date; says whether it was not.
+
+        Raises:
+            SessionNotFoundError: It is not in the database any more.
+            StorageFailureError: It is not locked.
+        """
+        self.end()
+        self._token = clock.new_uid(24)
+        connection = self._connection = self._database.take()
+        try:
+            with connection.pipeline():
+                connection.execute("BEGIN")
+                row = connection.execute(
+                    "SELECT version, live, changed FROM timeleap_session WHERE id = %s FOR UPDATE", [self.session_id]
+                )
+            return self._update(connection, row.fetchone())
+        except BaseException as error:
+            self.end()
+            if isinstance(error, psycopg.Error):
+                raise self._database.translated(error, connection) from error
+            raise
+
+    def end(self) -> None:
+        """End what `begin` began; what was not committed is not made. Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._database.give_back(connection)
+
+    def fetch(self) -> bool:
+        """Bring the directory up to date, without a change; says whether there is such a session."""
+        with self._database.connection() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            row = connection.execute(
+                "SELECT version, live, changed FROM timeleap_session WHERE id = %s", [self.session_id]
+            ).fetchone()
+            if row is None:
+                return False
+            self._update(connection, row)
+            return True
+
+    def fetch_documents(self, connection: Connection[Any], stamp: int) -> None:
+        """Make the directory of the documents alone, all with the time `stamp`; `fetch` makes it whole."""
+        self._clear()
+        durable.make_directory(self.directory)
+        self._take_documents(connection, stamp)
+        self.doubtful = True
+
+    def commit_append(self, data: bytes, after: LogState) -> None:
+        """Commit bytes at the end of the live log, which the directory gets afterwards (see `appended`).
+
+        Raises:
+            StorageFailureError: It is not made; or nobody knows, and the directory is doubtful until that is known.
+        """
+        connection = self._locked()
+        assert self._live is not None
+        log = self._logs[self._live]
+        try:
+            with connection.pipeline():
+                self._put(connection, self._live, log.length, [data])
+                self._commit(connection, after)
+        except psycopg.Error as error:
+            self._settle(error, connection)
+        self._logs[self._live] = log._replace(length=log.length + len(data))
+        self.version += 1
+
+    def appended(self) -> None:
+        """The live log has in the directory what was committed."""
+        assert self._live is not None
+        there = durable.status(self.directory / LIVE)
+        if there is None or there.size != self._logs[self._live].length:
+            self.doubtful = True
+        else:
+            self._files[self._live] = there
+
+    def commit(self, state: LogState, *, origin: str | None = None) -> None:
+        """Commit what the directory has and the database has not. `origin`: the timeline that the live log was made of.
+
+        Raises:
+            StorageFailureError: As of `commit_append`.
+        """
+        connection = self._locked()
+        try:
+            if not self._store(connection, origin):
+                return
+            with connection.pipeline():
+                self._commit(connection, state)
+        except psycopg.Error as error:
+            self.doubtful = True
+            self._settle(error, connection)
+        self.doubtful = False
+        self.version += 1
+
+    def differs(self) -> bool:
+        """True if the directory has what the database has not."""
+        documents, logs = self._look()
+        known = {self._logs[log].name or "": there for log, there in self._files.items()}
+        return documents != self._documents or logs != known
+
+    def publish(self, state: LogState) -> None:
+        """Make the session in the database of what the directory has. Raises SessionExistsError, StorageFailureError."""
+        with self._database.connection() as connection, connection.transaction():
+            made = connection.execute(
+                "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING",
+                [self.session_id, self.session_id.casefold()],
+            )
+            if not made.rowcount:
+                raise SessionExistsError(f"session id {self.session_id} is taken", sessionId=self.session_id)
+            self.version, self._token = 0, clock.new_uid(24)
+            self._store(connection, None)
+            self._note(connection, state)
+        self.version = 1
+
+    def forget(self) -> None:
+        """The directory is doubtful: `begin` makes it again."""
+        self.doubtful = True
+
+    def _locked(self) -> Connection[Any]:
+        """The connection that holds the session locked; it is locked again where a commit before has failed."""
+        if self._connection is None:
+            if self.begin():
+                message = f"{self._database.label} was changed by another process meanwhile; nothing was changed"
+                raise self._database.failure("lost", message)
+            assert self._connection is not None
+        return self._connection
+
+    def _commit(self, connection: Connection[Any], state: LogState) -> None:
+        self._note(connection, state)
+        connection.execute("COMMIT")
+
+    def _note(self, connection: Connection[Any], state: LogState) -> None:
+        """Note a change, and have it announced when it is committed."""
+        version, session_id = self.version + 1, self.session_id
+        connection.execute(
+            "UPDATE timeleap_session SET version = %s, live = %s, messages = %s, tokens = %s,"
+            " changed = clock_timestamp() WHERE id = %s",
+            [version, self._live, state.messages, state.token_count, session_id],
+        )
+        connection.execute(
+            "INSERT INTO timeleap_change (session, version, token) VALUES (%s, %s, %s)",
+            [session_id, version, self._token],
+        )
+        if version % CHANGES_KEPT == 0:
+            connection.execute(
+                "DELETE FROM timeleap_change WHERE session = %s AND version < %s", [session_id, version - CHANGES_KEPT]
+            )
+        announced = json.dumps({"session": session_id, "version": version})
+        connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
+
+    def _settle(self, error: psycopg.Error, connection: Connection[Any]) -> None:
+        """A commit has failed; return if it was made all the same, else raise why it was not."""
+        lost = connection.broken
+        self.end()
+        if not lost:
+            raise self._database.translated(error, connection) from error
+        try:
+            made = self._database.was_made(self.session_id, self._token)
+        except StorageFailureError:
+            self.doubtful = True
+            raise
+        if not made:
+            raise self._database.translated(error, connection) from error
+
+    # From the directory to the database
+
+    def _look(self) -> tuple[dict[str, FileStatus], dict[str, FileStatus]]:
+        """The documents of the directory, and its logs."""
+        documents: dict[str, FileStatus] = {}
+        logs: dict[str, FileStatus] = {}
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                if _DERIVED.fullmatch(entry.name) or not S_ISREG(entry.stat(follow_symlinks=False).st_mode):
+                    continue
+                there = durable.status(Path(entry.path))
+                if there is not None:
+                    there = there._replace(names=1)
+                    (logs if _LOG.fullmatch(entry.name) else documents)[entry.name] = there
+        return documents, logs
+
+    def _store(self, connection: Connection[Any], origin: str | None) -> bool:
+        """Put into the database what only the directory has; says whether there was anything."""
+        documents, logs = self._look()
+        changed = [name for name, there in documents.items() if self._documents.get(name) != there]
+        gone = [name for name in self._documents if name not in documents]
+        for name in changed:
+            connection.execute(
+                "INSERT INTO timeleap_document (session, name, version, body) VALUES (%s, %s, %s, %s)"
+                " ON CONFLICT (session, name) DO UPDATE SET version = excluded.version, body = excluded.body",
+                [self.session_id, name, self.version + 1, (self.directory / name).read_bytes()],
+            )
+        if gone:
+            connection.execute(
+                "DELETE FROM timeleap_document WHERE session = %s AND name = ANY(%s)", [self.session_id, gone]
+            )
+        known = {self._logs[log].name: there for log, there in self._files.items()}
+        if logs != known:
+            self._store_logs(connection, logs, origin)
+        self._documents = documents
+        return bool(changed or gone or logs != known)
+
+    def _store_logs(self, connection: Connection[Any], logs: dict[str, FileStatus], origin: str | None) -> None:
+        by_place = {(there.identity, there.modified_ns, there.size): log for log, there in self._files.items()}
+        before, files = self._live, dict[int, FileStatus]()
+        strangers: list[str] = []
+        for name, there in logs.items():
+            log = by_place.get((there.identity, there.modified_ns, there.size))
+            if log is None:
+                strangers.append(name)
+                continue
+            files[log] = there
+            if self._logs[log].name != name:
+                self._name(connection, log, name)
+        # The live log first: timelines share their beginnings with it, or with each other.
+        for name in sorted(strangers, key=lambda name: (name != LIVE, name)):
+            nearest = [log for log in files if self._logs[log].name == origin] if name == LIVE else []
+            nearest += [before] if before in files and before not in nearest else []
+            nearest += [] if nearest else list(files)[-1:]
+            files[self._add(connection, name, logs[name], nearest)] = logs[name]
+        for log in self._files.keys() - files.keys():
+            self._name(connection, log, None)
+        self._files = files
+        self._live = next((log for log in files if self._logs[log].name == LIVE), None)
+        self._sweep(connection)
+
+    def _name(self, connection: Connection[Any], log: int, name: str | None) -> None:
+        connection.execute("UPDATE timeleap_log SET name = %s WHERE id = %s", [name, log])
+        self._logs[log] = self._logs[log]._replace(name=name)
+
+    def _add(self, connection: Connection[Any], name: str, there: FileStatus, nearest: Iterable[int]) -> int:
+        """Store a log that the database does not have; the beginning that it shares with another one is not stored."""
+        file = OpenFile(self.directory / name)
+        parent, shared = None, 0
+        for log in nearest:
+            other = OpenFile(self.directory / (self._logs[log].name or ""))
+            same = _same_beginning(file, other, min(there.size, self._logs[log].length))
+            if same > shared:
+                parent, shared = log, same
+        while parent is not None and shared <= self._logs[parent].shared:
+            parent = self._logs[parent].parent  # which has those bytes itself
+        row = connection.execute(
+            "INSERT INTO timeleap_log (session, name, parent, shared, length) VALUES (%s, %s, %s, %s, %s) RETURNING id",
+            [self.session_id, name, parent, shared, shared],
+        ).fetchone()
+        assert row is not None
+        log = int(row[0])
+        pieces = (file.pread(at, min(PIECE_BYTES, there.size - at)) for at in range(shared, there.size, PIECE_BYTES))
+        self._put(connection, log, shared, pieces)
+        self._logs[log] = _Log(name, parent, shared, there.size)
+        return log
+
+    @staticmethod
+    def _put(connection: Connection[Any], log: int, start: int, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            if piece:
+                connection.execute(
+                    "INSERT INTO timeleap_piece (log, start, body) VALUES (%s, %s, %s)", [log, start, piece]
+                )
+                start += len(piece)
+        connection.execute("UPDATE timeleap_log SET length = %s WHERE id = %s", [start, log])
+
+    def _sweep(self, connection: Connection[Any]) -> None:
+        """Remove logs that nobody names and no other log needs."""
+        while True:
+            needed = {log.parent for log in self._logs.values()}
+            going = [log for log, facts in self._logs.items() if facts.name is None and log not in needed]
+            if not going:
+                return
+            connection.execute("DELETE FROM timeleap_log WHERE id = ANY(%s)", [going])
+            for log in going:
+                del self._logs[log]
+
+    # From the database to the directory
+
+    def _update(self, connection: Connection[Any], row: tuple[Any, ...] | None) -> bool:
+        if row is None:
+            message = f"there is no session {self.session_id} in {self._database.label}"
+            raise SessionNotFoundError(message, sessionId=self.session_id)
+        version, live, changed = row
+        if version == self.version and not self.doubtful:
+            return False
+        if self.doubtful:
+            self._clear()
+        stamp = int(changed.timestamp() * 1e9)
+        self.doubtful = True  # until all of it is here
+        with durable.storage_errors("write the working copy", self.directory):
+            durable.make_directory(self.directory)
+            self._take_documents(connection, stamp)
+            self._take_logs(connection, live, stamp)
+        self.version, self._live, self.doubtful = version, live, False
+        return True
+
+    def _clear(self) -> None:
+        """Begin again: remove all that came from the database or was to go there, and what was derived from it."""
+        for name in durable.list_directory(self.directory):
+            if not name.endswith(".lock"):
+                with suppress(IsADirectoryError):
+                    durable.remove_file(self.directory / name)
+        self.version, self._documents, self._files, self._logs = -1, {}, {}, {}
+
+    def _take_documents(self, connection: Connection[Any], stamp: int) -> None:
+        names = {name for (name,) in connection.execute(
+            "SELECT name FROM timeleap_document WHERE session = %s", [self.session_id]
+        )}  # fmt: skip
+        newer = connection.execute(
+            "SELECT name, body FROM timeleap_document WHERE session = %s AND version > %s",
+            [self.session_id, self.version],
+        ).fetchall()
+        for name in self._documents.keys() - names:
+            durable.remove_file(self.directory / name)
+            del self._documents[name]
+        for name, body in newer:
+            path = self.directory / _plain(name)
+            durable.atomic_write(path, body, durable=False)
+            self._documents[name] = _stamped(path, stamp)
+
+    def _take_logs(self, connection: Connection[Any], live: int | None, stamp: int) -> None:
+        rows = connection.execute(
+            "SELECT id, name, parent, shared, length FROM timeleap_log WHERE session = %s", [self.session_id]
+        ).fetchall()
+        logs = {int(row[0]): _Log(*row[1:]) for row in rows}
+        here = {log: self.directory / (self._logs[log].name or "") for log in self._files}
+        ready: dict[int, Path] = {}
+        for log, facts in sorted(logs.items()):
+            if facts.name is None:
+                continue
+            path = here.get(log)
+            if path is None:
+                file = durable.open_temporary(self.directory, LIVE)
+                path, begin = file.path, 0
+            else:
+                file, begin = OpenFile(path, writable=True), self._logs[log].length
+            for source, start, size in _segments(logs, log, begin):
+                if source != log and (
+                    source in ready or (source in here and start + size <= self._logs[source].length)
+                ):
+                    OpenFile(here[source]).copy_to(file, start, size)
+                else:
+                    for piece in self._pieces(connection, source, start, size):
+                        file.pwrite(piece, file.status().size)
+            if file.status().size != facts.length:
+                raise CorruptedError(f"{self._database.label} lacks bytes of {facts.name} of {self.session_id}")
+            file.close()
+            here[log] = ready[log] = path
+        self._put_in_place(logs, ready)
+        self._logs = logs
+        self._files = {
+            log: _stamped(self.directory / (logs[log].name or ""), stamp if log == live else None) for log in ready
+        }
+
+    def _put_in_place(self, logs: dict[int, _Log], ready: dict[int, Path]) -> None:
+        """Give each log its name, with its index, where it has one."""
+        moving = {log: path for log, path in ready.items() if path.name != logs[log].name}
+        kept = {path.name for log, path in ready.items() if log not in moving}
+        for log in self._files:  # what is no timeline any more
+            name = self._logs[log].name or ""
+            if name not in kept and log not in moving:
+                durable.remove_file(self.directory / name)
+                durable.remove_file(index_path(self.directory / name))
+        aside = {log: self.directory / f".{LIVE}.{log:016x}.tmp" for log in moving}
+        for log, path in moving.items():
+            durable.replace_file(path, aside[log])
+            if not path.name.endswith(".tmp"):
+                with suppress(FileNotFoundError):
+                    durable.replace_file(index_path(path), index_path(aside[log]))
+        for log, path in aside.items():
+            target = self.directory / _plain(logs[log].name or "")
+            durable.replace_file(path, target)
+            durable.remove_file(index_path(target))
+            with suppress(FileNotFoundError):
+                durable.replace_file(index_path(path), index_path(target))
+
+    @staticmethod
+    def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Iterator[bytes]:
+        """The bytes `[start, start + size)` of what is a log's own."""
+        at = start
+        while at < start + size:
+            rows = connection.execute(
+                "SELECT start, body FROM timeleap_piece WHERE log = %(log)s AND start >= (SELECT max(start) FROM"
+                " timeleap_piece WHERE log = %(log)s AND start <= %(at)s) AND start < %(end)s ORDER BY start LIMIT 64",
+                {"log": log, "at": at, "end": start + size},
+            ).fetchall()
+            if not rows:
+                return
+            for first, body in rows:
+                piece = body[at - first : start + size - first]
+                if not piece:
+                    return
+                yield piece
+                at += len(piece)
+
+
+def _segments(logs: dict[int, _Log], log: int, begin: int) -> list[tuple[int, int, int]]:
+    """Where the bytes of a log from `begin` on are stored: the log that has them, from where, how many; in order."""
+    found: list[tuple[int, int, int]] = []
+    end, current = logs[log].length, log
+    while end > begin:
+        start = max(begin, logs[current].shared)
+        if start < end:
+            found.append((current, start, end - start))
+        end, parent = min(end, logs[current].shared), logs[current].parent
+        if parent is None:
+            break
+        current = parent
+    return found[::-1]
+
+
+def _same_beginning(file: OpenFile, other: OpenFile, most: int) -> int:
+    """How many bytes, at most `most`, two files begin with that are the same."""
+    at = 0
+    while at < most:
+        size = min(_COMPARED, most - at)
+        one, two = file.pread(at, size), other.pread(at, size)
+        if one != two or not one:
+            return at + next(
+                (i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two))
+            )
+        at += len(one)
+    return at
+
+
+def _stamped(path: Path, stamp: int | None) -> FileStatus:
+    """The state of a file that was just written, with its time of change set."""
+    if stamp is not None:
+        os.utime(path, ns=(stamp, stamp))
+    there = durable.status(path)
+    if there is None:
+        raise StorageFailureError(f"{path} was removed meanwhile", path=str(path), errno="ENOENT")
+    return there._replace(names=1)
+
+
+def _plain(name: str) -> str:
+    """A name from the database, which is not believed to be one of a file in this directory. Raises CorruptedError."""
+    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name or _DERIVED.fullmatch(name):
+        raise CorruptedError(f"the store names a file {name[:100]!r}, which cannot be one of a session")
+    return name

@@ -1,0 +1,409 @@
+"""Sessions in a database: several processes on one session, none of which owns it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.support.postgresql import Cluster, private_cluster, shared_cluster
+from tests.support.server import Launch, Message, Server
+from tests.support.session import Session, assistant, user
+
+from timeleap_protocol.methods import ANSWERED
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def url() -> str:
+    """A new, empty database."""
+    return shared_cluster().new_database()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server on a database, each as if on a machine of its own."""
+    started: list[Server] = []
+
+    def start(store: str, **options: Any) -> Server:
+        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store], **options))
+        started.append(server)
+        server.initialize(clientInfo={"name": f"client{len(started)}"})
+        return server
+
+    yield start
+    for server in started:
+        server.dispose()
+
+
+def heard(server: Server, kind: str) -> Message:
+    """The notification of that kind, when it has come."""
+    return server.wait_for(lambda message: message.get("params", {}).get("kind") == kind)
+
+
+def test_two_processes_write_to_one_session_and_both_own_it(serve: Serve, url: str) -> None:
+    a, b = (Session.open(serve(url), "s") for _ in range(2))
+    assert (a.state["access"], b.state["access"]) == ("owner", "owner")
+    assert a.state["head"] == b.state["head"]
+    a.say("one")
+    b.say("two")
+    a.say("three")
+    b.say("four")
+    b.call("context/checkpoint")
+    a.say("five")
+    assert a.texts() == ["one", "two", "three", "four", "five"]
+    b.call("context/revertTo", checkpointId=0)
+    a.say("six")
+    assert a.texts() == ["one", "two", "three", "four", "six"]
+    head = b.append(assistant("seven"))["head"]
+    a.call("context/appendMessage", message=user("eight"), expectedHead=head)
+
+
+def test_a_session_lies_at_the_url_of_the_store_without_user_and_password(serve: Serve) -> None:
+    cluster = shared_cluster()
+    url = cluster.new_database()
+    name = url.rpartition("/")[2]
+    server = serve(cluster.url(name, password="hidden"))
+    place = f"postgresql://127.0.0.1:{cluster.port}/{name}#s"
+    assert Session.open(server, "s").state["path"] == place
+    assert [session["path"] for session in server.call("session/list")["sessions"]] == [place]
+
+
+def test_what_others_change_is_heard_and_seen(serve: Serve, url: str) -> None:
+    a, b = (Session.open(serve(url), "s") for _ in range(2))
+    head = a.append(user("one"))["head"]
+    assert heard(b.server, "external")["params"]["head"] == head
+    assert b.texts() == ["one"]
+    a.call("session/setTitle", title="T")
+    assert heard(b.server, "titleChanged")["params"]["title"] == "T"
+    assert b.get_state()["title"] == "T"
+
+
+def test_an_expected_head_of_before_anothers_change_is_refused(serve: Serve, url: str) -> None:
+    a, b = (Session.open(serve(url), "s") for _ in range(2))
+    head = a.state["head"]
+    now = a.append(user("one"))["head"]
+    error = b.refuse("context/appendMessage", message=user("two"), expectedHead=head)
+    assert (error["code"], error["data"]["head"]) == (-32801, now)
+    b.call("context/appendMessage", message=user("two"), expectedHead=now)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("context/appendMessage", {"message": user("once")}),
+        ("context/checkpoint", {"label": "once"}),
+        ("context/revertTo", {"checkpointId": 0}),
+        ("session/setTitle", {"title": "once"}),
+    ],
+)
+def test_a_repeat_on_another_machine_is_not_done_twice(
+    serve: Serve, url: str, method: str, params: dict[str, Any]
+) -> None:
+    a, b = (Session.open(serve(url), "s") for _ in range(2))
+    a.checkpoint()
+    first = a.call(method, **params, requestId="r")
+    again = b.call(method, **params, requestId="r")
+    assert again == {**first, "duplicate": True}
+    assert (a.head, a.records()) == (b.head, b.records())
+
+
+def test_undo_of_what_another_machine_did(serve: Serve, url: str) -> None:
+    a, b = (Session.open(serve(url), "s") for _ in range(2))
+    a.say("one")
+    a.checkpoint()
+    a.say("two")
+    b.call("context/revertTo", checkpointId=0)
+    assert b.texts() == ["one"]
+    head = a.call("context/undo")["head"]
+    b.server.wait_for(lambda message: message.get("params", {}).get("head") == head)
+    assert b.texts() == a.texts() == ["one", "two"]
+    assert [each["timelineId"] for each in a.timelines()] == [each["timelineId"] for each in b.timelines()]
+    timeline = b.timelines()[-1]["timelineId"]
+    assert a.texts(timelineId=timeline) == b.texts(timelineId=timeline)
+
+
+def test_a_revert_stores_nothing_that_is_stored_already(serve: Serve, url: str) -> None:
+    session = Session.open(serve(url), "s")
+    session.say("kept " * 10_000)
+    session.checkpoint()
+    session.say("gone " * 10_000)
+    name = url.rpartition("/")[2]
+
+    def stored() -> int:
+        return int(str(shared_cluster().execute("SELECT sum(length(body)) FROM timeleap_piece", name)[0][0]))
+
+    before = stored()
+    session.call("context/revertTo", checkpointId=0)
+    session.call("context/undo")
+    session.call("context/redo")
+    assert stored() == before
+    assert len(session.timelines()) >= 1
+
+
+def test_what_was_acknowledged_outlives_the_process(serve: Serve, url: str) -> None:
+    first = serve(url)
+    session = Session.open(first, "s", title="T")
+    session.say("one", "two")
+    session.checkpoint(label="c")
+    first.kill()
+    other = serve(url)
+    listed = other.call("session/list")["sessions"]
+    assert [(each["sessionId"], each["title"], each["messageCount"]) for each in listed] == [("s", "T", 2)]
+    again = Session.open(other, "s")
+    assert again.texts() == ["one", "two"]
+    assert again.call("session/verify")["ok"] is True
+
+
+def test_a_fork_and_its_origin(serve: Serve, url: str) -> None:
+    a, b = serve(url), serve(url)
+    Session.open(a, "s").say("one")
+    fork = Session(b, b.call("session/fork", sessionId="s", newSessionId="f"))
+    fork.say("two")
+    assert Session.open(a, "f").texts() == ["one", "two"]
+    assert a.refuse("session/fork", sessionId="s", newSessionId="F")["code"] == 4016
+    assert a.refuse("session/open", sessionId="../f")["code"] == 4010
+    assert a.refuse("session/open", sessionId="none", create=False)["code"] == 4001
+
+
+def test_a_session_that_is_not_open_is_found(serve: Serve, url: str) -> None:
+    a, b = serve(url), serve(url)
+    Session.open(a, "s").say("one")
+    assert b.call("session/getState", sessionId="s")["context"]["messageCount"] == 1
+    assert b.refuse("context/getHistory", sessionId="s")["code"] == 4013
+    assert b.refuse("context/getHistory", sessionId="t")["code"] == 4001
+
+
+def test_methods_that_the_store_does_not_do_say_so(serve: Serve, url: str) -> None:
+    session = Session.open(serve(url), "s")
+    for method, params in (("session/delete", {}), ("session/setYolo", {"yolo": True}), ("approval/list", {})):
+        error = session.refuse(method, **params)
+        data = {"kind": "notSupportedByStore", "retryable": False, "method": method}
+        assert (error["code"], error["data"]) == (4028, data)
+    session.say("still there")
+
+
+def test_the_methods_that_the_store_does_not_do_are_announced(tmp_path: Path, url: str) -> None:
+    for store, kind in ((url, "postgresql"), (str(tmp_path / "d"), "directory")):
+        server = Server(Launch(tmp_path / kind / "home", "lsp", args=["--store", store]))
+        try:
+            told = server.initialize(clientInfo={"name": "c"})["capabilities"]["experimental"]["timeleap"]["store"]
+        finally:
+            server.dispose()
+        refused = sorted(row.name for row in ANSWERED.values() if row.needs_directory) if kind == "postgresql" else []
+        assert told == {"kind": kind, "unsupported": refused}
+
+
+# What goes wrong
+
+
+def test_while_the_database_is_away_requests_say_so_and_then_go_on(serve: Serve) -> None:
+    with private_cluster() as cluster:
+        url = cluster.new_database()
+        a, b = (Session.open(serve(url), "s") for _ in range(2))
+        a.say("one")
+        cluster.stop()
+        for method, params in (
+            ("context/appendMessage", {"message": user("lost")}),
+            ("session/setTitle", {"title": "lost"}),
+            ("context/checkpoint", {}),
+        ):
+            error = a.refuse(method, **params)
+            assert (error["code"], error["data"]["retryable"]) == (4005, True)
+            assert error["data"]["reason"] in ("lost", "unreachable")
+            assert error["data"]["store"] == url.replace("timeleap@", "")
+        cluster.start()
+        a.say("two")
+        assert a.get_state()["title"] is None
+        b.say("three")
+        assert b.texts() == ["one", "two", "three"]
+
+
+def test_a_server_starts_without_its_database(serve: Serve) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = serve(f"postgresql://timeleap:hidden@127.0.0.1:{port}/none")
+    error = server.refuse("session/open", sessionId="s")
+    assert (error["code"], error["data"]["reason"], error["data"]["retryable"]) == (4005, "unreachable", True)
+    assert "hidden" not in json.dumps(error)
+    assert server.refuse("session/list")["data"]["reason"] == "unreachable"
+
+
+def test_wrong_roles_and_schemas_are_named(serve: Serve, url: str) -> None:
+    cluster, name = shared_cluster(), url.rpartition("/")[2]
+
+    def reason(store: str) -> tuple[str, bool]:
+        error = serve(store).refuse("session/open", sessionId="s")
+        assert error["code"] == 4005
+        return error["data"]["reason"], error["data"]["retryable"]
+
+    assert reason(cluster.url(name, user="nobody")) == ("authentication", False)
+    cluster.execute(f"CREATE ROLE guest{name} LOGIN")
+    assert reason(cluster.url(name, user=f"guest{name}")) == ("rights", False)
+    Session.open(serve(url), "s").say("one")
+    assert reason(cluster.url(name, user=f"guest{name}")) == ("rights", False)
+    cluster.execute(f"ALTER ROLE guest{name} SET default_transaction_read_only = on")
+    assert reason(cluster.url(name, user=f"guest{name}")) == ("readOnly", False)
+    cluster.execute("UPDATE timeleap_schema SET version = version + 1", name)
+    assert reason(url) == ("newerSchema", False)
+
+
+class CuttingProxy:
+    """Passes bytes on to a database until a connection sends COMMIT: that is passed on, its answer is not."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._target = ("127.0.0.1", cluster.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # it is closed
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._target) as server:
+            silent = threading.Event()
+            asking = threading.Thread(target=self._pump, args=(client, server, silent, True), daemon=True)
+            asking.start()
+            self._pump(server, client, silent, False)
+            asking.join()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, silent: threading.Event, asks: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if asks and self.cuts and b"COMMIT" in data:
+                    self.cuts -= 1
+                    silent.set()
+                if not asks and silent.is_set():
+                    break  # the database has answered: it is done
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("context/appendMessage", {"message": user("once")}), ("session/setTitle", {"title": "once"})],
+)
+def test_a_commit_whose_answer_is_lost_is_looked_up(
+    serve: Serve, url: str, method: str, params: dict[str, Any]
+) -> None:
+    cluster = shared_cluster()
+    proxy = CuttingProxy(cluster)
+    try:
+        session = Session.open(serve(url.replace(str(cluster.port), str(proxy.port))), "s")
+        session.say("before")
+        proxy.cuts = 1
+        head = session.call(method, **params)["head"]
+        assert proxy.cuts == 0
+        other = Session.open(serve(url), "s")
+        assert other.state["head"] == head
+        assert other.texts().count("once") == (method == "context/appendMessage")
+        session.say("after")
+    finally:
+        proxy.close()
+
+
+def test_a_commit_of_which_nobody_knows_is_said_to_be_unknown(serve: Serve) -> None:
+    with private_cluster() as cluster:
+        url = cluster.new_database()
+        proxy = CuttingProxy(cluster)
+        session = Session.open(serve(url.replace(str(cluster.port), str(proxy.port))), "s")
+        proxy.cuts = 1 << 30
+        asked = session.start("context/appendMessage", message=user("once"), requestId="r")
+        proxy.close()
+        error = asked.error()
+        assert (error["code"], error["data"]["outcome"], error["data"]["reason"]) == (4005, "unknown", "lost")
+        other = Session.open(serve(url), "s")
+        assert other.call("context/appendMessage", message=user("once"), requestId="r")["duplicate"] is True
+        assert other.texts() == ["once"]
+
+
+# Whole stores
+
+
+def run(*words: str, code: int = 0) -> Any:
+    """What a command answers to machines."""
+    done = subprocess.run(
+        [sys.executable, "-m", "timeleap", "--json", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done
+    return json.loads((done.stdout if code == 0 else done.stderr).splitlines()[-1])
+
+
+def test_init_and_check(url: str) -> None:
+    assert run("store", "check", url, code=1)["error"]["data"]["reason"] == "rights"
+    assert run("store", "init", url)["before"] == 0
+    assert run("store", "init", url)["before"] == run("store", "check", url)["version"]
+
+
+def test_a_copy_there_and_back_has_the_same_bytes(serve: Serve, url: str, tmp_path: Path) -> None:
+    home = tmp_path / "from" / "home"
+    session = Session.open(serve(str(home)), "s", title="T", systemPrompt="p")
+    session.say("one")
+    session.checkpoint()
+    session.append(user("two"), assistant("three"), requestId="r")
+    session.call("context/revertTo", checkpointId=0)
+    session.say("four")
+    session.call("session/setYolo", yolo=True)
+    head, records = session.head, session.records()
+    session.call("session/close")
+    assert run("store", "copy", str(home), url)["sessions"] == ["s"]
+    assert run("store", "copy", str(home), url, code=1)["error"]["code"] == 4016
+    inside = Session.open(serve(url), "s")
+    assert (inside.head, inside.state["title"], inside.state["approval"]["yolo"]) == (head, "T", False)
+    assert inside.append(user("two"), assistant("three"), requestId="r")["duplicate"] is True
+    inside.call("context/undo")
+    inside.call("context/redo")
+    run("store", "copy", url, str(tmp_path / "to"))
+    back = tmp_path / "to" / "sessions" / "s"
+    before = home / "sessions" / "s"
+    for name in ("context.jsonl", "context_1.jsonl"):
+        assert (back / name).read_bytes() == (before / name).read_bytes()
+    again = Session.open(serve((tmp_path / "to").as_uri()), "s")
+    assert again.records() == records
+    assert run("store", "check", url)["damaged"] == []
+
+
+def test_check_finds_a_log_that_lacks_bytes(serve: Serve, url: str) -> None:
+    Session.open(serve(url), "s").say("one")
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE timeleap_piece SET body = substr(body, 2)")
+    assert run("store", "check", url, code=1)["error"]["code"] == 4014
+
+
+def test_working_copies_of_a_killed_process_are_swept(serve: Serve, url: str, tmp_path: Path) -> None:
+    home = tmp_path / "one" / "home"
+    servers = []
+    for _ in range(2):
+        server = Server(Launch(home, "lsp", args=["--store", url]))
+        servers.append(server)
+        server.initialize(clientInfo={"name": "c"})
+        Session.open(server, "s").say("one")
+        copies = [path.name for path in (home / "copies").iterdir() if path.is_dir()]
+        assert len(copies) == 1
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+    for server in servers:
+        server.dispose()
+    shutil.rmtree(home)
