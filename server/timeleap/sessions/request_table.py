@@ -373,6 +373,8 @@ class RequestTable:
     def _since(self, keep_lines: int) -> list[StoredResponse]:
         """The newest requests whose records end at `keep_lines` or behind it, oldest first."""
         limit = REMEMBERED
+        if not self._engine.request_lines(1):
+            return []  # of a log without any the whole index was looked through: once is enough
         made_here = self._lines(MADE_REMEMBERED, True, keep_lines)
         while True:
             clients = self._lines(limit, False, keep_lines)
