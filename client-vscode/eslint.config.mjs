@@ -18,7 +18,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["test/**"],
+    files: ["test/**", "webview/test/**"],
     rules: {
       "@typescript-eslint/no-non-null-assertion": "off",
       "@typescript-eslint/no-extraneous-class": "off",

@@ -14,7 +14,7 @@ const resolve = {
 export default defineConfig({
   test: {
     projects: [
-      { resolve, test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 60_000 } },
+      { resolve, test: { name: "unit", include: ["test/unit/**/*.test.ts", "webview/test/**/*.test.ts"], testTimeout: 60_000 } },
       // Against a real server: the one that TIMELEAP_COMMAND starts.
       { resolve, test: { name: "server", include: ["test/server/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 } },
     ],

@@ -1,6 +1,8 @@
-import { expect, picture, sample, test } from "../support/test";
+import { OURS, expect, picture, sample, test } from "../support/test";
 import { ConversationPage } from "../window/conversation";
 import type { Pipeline } from "../support/store";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
 test.describe.configure({ mode: "serial" });
@@ -9,8 +11,11 @@ test.use({ setup: { viewport: { width: 1680, height: 950 } } });
 // An agent in another process owns the session; the page follows what it does.
 let agent: Pipeline;
 let page: ConversationPage;
+/** Everything that the browser asked for. */
+const requests: string[] = [];
 
 test.beforeAll(async ({ workbench, store, window }) => {
+    window.page.on("request", (request) => requests.push(request.url()));
     agent = store.pipeline();
     await agent.call("initialize", { clientInfo: { name: "agent" } });
     const workspace = pathToFileURL(workbench.folder).href;
@@ -27,7 +32,238 @@ test.afterAll(async () => {
 test("a click on a session shows its conversation, at the newest message", async ({ window }) => {
     await window.sessions.row("Shares that add up").first().click();
     await page.shows("Shares that add up");
-    await expect(page.feed.locator("article").last()).toBeVisible();
-    await window.page.screenshot({ path: "/tmp/cpage-1.png" });
+    await expect(page.row(31)).toContainText("Done. split_bill works in whole cents");
     await picture(window, "page");
 });
+
+test("a click on a checkpoint shows the conversation there", async ({ window }) => {
+    await window.checkpoints.row("python -c", 1).locator(".monaco-icon-label").click();
+    await expect(page.row(18)).toBeInViewport();
+    await expect(page.frame.locator(".here")).toContainText("Checkpoint 5");
+    await expect(page.row(31)).toHaveCount(0);
+});
+
+test("a call is a card with its result; an edit shows its lines, a failure its mark", async ({ window }) => {
+    const edit = '{"path":"tally/split.py","old_string":"a = 1\\nb = 2\\n","new_string":"a = 1\\nb = 3\\n"}';
+    await agent.call("context/checkpoint", { sessionId: "live" });
+    await agent.call("context/appendMessage", { sessionId: "live", messages: [
+        { role: "user", content: "Now **b** is to be 3:\n\n| name | value |\n| --- | --- |\n| b | `3` |" },
+        { role: "assistant", content: [{ type: "think", think: "An edit will do." }, { type: "text", text: "I change it." }], tool_calls: [
+            { type: "function", id: "e1", function: { name: "edit_file", arguments: edit } },
+            { type: "function", id: "e2", function: { name: "run", arguments: '{"command":"pytest -q"}' } },
+        ] },
+        { role: "tool", content: "edited", tool_call_id: "e1" },
+        { role: "tool", content: `${Array.from({ length: 60 }, (_, line) => `line ${String(line)}`).join("\n")}\nexit code: 1`, tool_call_id: "e2" },
+    ] });
+    await page.tool("Newest Message").click();
+    const cards = page.row(33).locator(".card");
+    await expect(cards).toHaveCount(2);
+    await expect(cards.first().locator(".line.removed")).toHaveText(/b = 2/);
+    await expect(cards.first().locator(".line.added")).toHaveText(/b = 3/);
+    await expect(cards.last()).toHaveClass(/failed/);
+    await expect(cards.last()).not.toContainText("line 9");
+    await cards.last().getByRole("button", { name: "Show all 61 lines" }).click();
+    await expect(cards.last()).toContainText("line 9");
+    await cards.last().getByRole("button", { name: "Show less" }).click();
+    await expect(page.row(34)).toHaveCount(0);
+    await expect(page.row(32).locator("table")).toContainText("value");
+    await picture(window, "page-calls");
+});
+
+test("what is written appears; back to before a message, and that undone, from the page", async ({ window, store }) => {
+    await agent.call("context/appendMessage", { sessionId: "live", message: { role: "assistant", content: "One more thing." } });
+    await expect(page.row(36)).toContainText("One more thing.");
+    const before = store.log("live");
+    await page.choose(32, "Go Back to Before This…");
+    await window.dialog.press(/Go Back/);
+    await expect(page.row(32)).toHaveCount(0);
+    await expect(page.frame.getByRole("group", { name: /Timelines/ })).toContainText("5 messages");
+    await picture(window, "page-timelines");
+    await page.tool("Undo").click();
+    await window.dialog.press(/^Undo$/);
+    await expect(page.row(36)).toContainText("One more thing.");
+    await expect.poll(() => store.log("live")).toBe(before);
+});
+
+test("edit and go again: back to before the prompt, which is in the clipboard", async ({ window, store }) => {
+    await window.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.choose(32, "Edit and Go Again…");
+    await window.dialog.press(/Go Back/);
+    await expect(page.row(32)).toHaveCount(0);
+    await expect.poll(() => store.messages("live").length).toBe(32);
+    await window.notifications.look(/The prompt is in the clipboard/);
+    await page.tool("Undo").click();
+    await window.dialog.press(/^Undo$/);
+    await expect(page.row(36)).toContainText("One more thing.");
+});
+
+test("search goes from match to match", async ({ window }) => {
+    await page.frame.getByRole("searchbox").fill("divmod");
+    await expect(page.frame.locator(".count")).toHaveText(/^1 of \d+$/);
+    await page.frame.getByRole("searchbox").press("Enter");
+    await expect(page.frame.locator(".count")).toHaveText(/^2 of \d+$/);
+    await picture(window, "page-search");
+    await page.frame.getByRole("searchbox").press("Escape");
+});
+
+test("two checkpoints are compared", async ({ window }) => {
+    await page.feed.press("Home");
+    await page.tool("Checkpoint After").click();
+    await page.tool("Checkpoint After").click();
+    await page.tool("Compare from Here").click();
+    await page.tool("Checkpoint After").click();
+    await page.frame.getByRole("button", { name: /^Compare “/ }).click();
+    const comparison = page.frame.getByRole("region", { name: /^Comparison/ });
+    await expect(comparison).toContainText("messages are the same");
+    await expect(comparison.locator(".side.added article").first()).toBeVisible();
+    await picture(window, "page-compare");
+    await comparison.press("Escape");
+    await expect(comparison).toHaveCount(0);
+});
+
+test("with the keyboard alone: message by message, the menu, away again", async () => {
+    await page.feed.press("End");
+    await expect(page.row(36)).toBeFocused();
+    await page.row(36).press("ArrowUp");
+    await expect(page.row(33)).toBeFocused();
+    await page.row(33).press("Enter");
+    await expect(page.frame.getByRole("menuitem").first()).toBeFocused();
+    await page.frame.getByRole("menuitem").first().press("ArrowDown");
+    await expect(page.frame.getByRole("menuitem").nth(1)).toBeFocused();
+    await page.frame.getByRole("menuitem").nth(1).press("Escape");
+    await expect(page.frame.getByRole("menu")).toHaveCount(0);
+});
+
+test("what another program redacts leaves the page; a deleted session, too", async () => {
+    await agent.call("context/appendMessage", { sessionId: "live", message: { role: "user", content: "the key is hunter2-hunter2-hunter2" } });
+    await page.feed.press("End");
+    await expect(page.row(37)).toContainText("hunter2-hunter2-hunter2");
+    await agent.call("session/redact", { sessionId: "live", value: "hunter2-hunter2-hunter2" });
+    await expect(page.row(37)).toContainText("the key is");
+    await expect(page.frame.locator("body")).not.toContainText("hunter2");
+    await agent.call("session/delete", { sessionId: "live" });
+    await expect(page.frame.locator(".trouble")).toContainText("deleted");
+    await expect(page.frame.locator("article")).toHaveCount(0);
+});
+
+/** What somebody who means harm would write, or a model by mistake. */
+const HOSTILE = [
+    "<script>top.harm = 1</script><img src=x onerror='top.harm = 1'><iframe src='https://harm.invalid/frame'></iframe>",
+    "![x](https://harm.invalid/picture.png) [click](javascript:top.harm=1) <https://harm.invalid/auto> [b](command:workbench.action.quit) [web](https://harm.invalid/link)",
+    "<svg onload='top.harm=1'><style>body{display:none}</style></svg>\n\n<link rel=stylesheet href=https://harm.invalid/style.css>\n\n<base href=https://harm.invalid/>",
+    "مرحبا بالعالم \u202Eevil txt\u202C \u0000 end",
+    "[x]: https://harm.invalid/definition\n\n<details open ontoggle=top.harm=1>",
+];
+
+test("what messages hold is text: nothing runs, nothing is fetched, and all of it can be read", async ({ window, store }) => {
+    const calls = Array.from({ length: 1_000 }, (_, at) => ({ type: "function", id: `c${String(at)}`, function: { name: "<b>run</b>", arguments: at === 0 ? '{"<img src=x onerror=top.harm=1>":"</script><script>top.harm=1</script>"}' : "{" } }));
+    const image = (url: string): object => ({ type: "image_url", image_url: { url } });
+    const red = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAgAAAAIAQMAAAD+wSzIAAAAA1BMVEX/AAAZ4gk3AAAAC0lEQVQI12NgwAcAABgAAcUCvnwAAAAASUVORK5CYII=";
+    const records = [
+        { role: "_checkpoint", id: 0 },
+        ...HOSTILE.flatMap((content) => [{ role: "user", content }, { role: "assistant", content: [{ type: "think", think: content }, { type: "text", text: content }] }]),
+        { role: "user", content: [image("https://harm.invalid/remote.png"), image("data:image/svg+xml,<svg onload='top.harm=1'/>"), image("data:image/png;base64,AAAA"), image(red), { type: "harm", html: "<script>top.harm=1</script>" }] },
+        { role: "assistant", content: null, tool_calls: calls },
+        { role: "tool", content: HOSTILE.join("\n"), tool_call_id: "c0" },
+        { role: "<img src=x onerror=top.harm=1>", content: "an unknown role" },
+        { role: "user", content: "x ".repeat(5 << 20) },
+        { role: "user", content: "the end" },
+    ];
+    const errors: string[] = [];
+    window.page.on("dialog", (dialog) => void dialog.dismiss().then(() => errors.push("a dialog")));
+    store.add("hostile", records.map((record) => `${JSON.stringify(record)}\n`).join(""), { "state.json": JSON.stringify({ version: 1, custom_title: "<b>Harm</b>" }) });
+    requests.length = 0;
+    await window.openSession("<b>Harm</b>");
+    await window.run("openConversation");
+    await page.shows("<b>Harm</b>");
+    await expect(page.row(15)).toContainText("the end");
+    await expect(page.row(14)).toContainText("of 10,485,760 characters");
+    await page.feed.press("Home");
+    await expect(page.row(0)).toContainText("<script>top.harm = 1</script>");
+    await expect(page.row(2)).toContainText("![x](https://harm.invalid/picture.png)");
+    await expect(page.row(2).locator("a")).toHaveCount(2);
+    await picture(window, "page-hostile");
+    await page.reach(10);
+    await expect(page.row(10).locator("img")).toHaveCount(1);
+    await expect(page.row(10)).toContainText("This picture cannot be shown.");
+    await expect(page.row(10)).toContainText("https://harm.invalid/remote.png");
+    await page.reach(11);
+    await expect(page.row(11).locator(".card")).toHaveCount(30);
+    await page.frame.getByRole("button", { name: "Show 970 more calls" }).click();
+    await expect(page.row(11).locator(".card")).toHaveCount(1_000);
+    const harm = await Promise.all(window.page.frames().map((frame) => frame.evaluate(() => (top as { harm?: unknown } | null)?.harm)));
+    expect(harm.filter((found) => found !== undefined)).toEqual([]);
+    expect(requests.filter((url) => url.includes("harm.invalid"))).toEqual([]);
+    expect(errors).toEqual([]);
+});
+
+const MANY = 10_000;
+
+test("ten thousand checkpoints: painted, gone to and scrolled through with a few rows", async ({ window, store }) => {
+    const log: string[] = [];
+    for (let number = 0; number < MANY; number += 1) {
+        log.push(JSON.stringify({ role: "_checkpoint", id: number }));
+        log.push(JSON.stringify({ role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` }));
+        log.push(JSON.stringify({ role: "assistant", content: `Answer ${String(number)}.\n\n- one\n- two\n\n\`code\`` }));
+        log.push(JSON.stringify({ role: "_usage", token_count: 40 * (number + 1) }));
+    }
+    store.add("long", `${log.join("\n")}\n`, { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    await window.openSession("A long session");
+    const devtools = await window.page.context().newCDPSession(window.page);
+    const heap = async (): Promise<number> => {
+        await devtools.send("HeapProfiler.collectGarbage");
+        return (await devtools.send("Runtime.getHeapUsage")).usedSize / (1 << 20);
+    };
+    await window.closeEditors();
+    const before = await heap();
+    const row = window.checkpoints.row("Step 9990", 1);
+    await expect(row).toBeVisible();
+    const clicked = Date.now();
+    await row.locator(".monaco-icon-label").click();
+    await expect(page.row(19_980)).toBeVisible();
+    const painted = Date.now() - clicked;
+    await expect(page.frame.locator(".facts").first()).toContainText("10,000 checkpoints");
+    await expect(page.frame.locator(".here")).toContainText("Checkpoint");
+    const jumps: number[] = [];
+    for (const number of [12, 9_000, 5_000, 777, 3_333]) {
+        const from = Date.now();
+        await page.frame.getByRole("slider").fill(String(number));
+        await expect(page.row(number * 2)).toContainText(`Step ${String(number)}:`);
+        jumps.push(Date.now() - from);
+    }
+    for (let turn = 0; turn < 40; turn += 1) await page.feed.evaluate((feed) => feed.scrollBy(0, 2_000));
+    expect(await page.frame.locator("article").count()).toBeLessThan(60);
+    await page.feed.press("Home");
+    await expect(page.row(0)).toContainText("Step 0:");
+    await page.feed.press("End");
+    await expect(page.row(MANY * 2 - 1)).toContainText(`Answer ${String(MANY - 1)}.`);
+    const after = await heap();
+    console.log(`  page of 10 000 checkpoints: painted ${String(painted)} ms after the click, jumps ${jumps.join(", ")} ms, ${(after - before).toFixed(1)} MB`);
+    expect(after - before).toBeLessThan(150);
+    await picture(window, "page-long");
+});
+
+const AXE = readFileSync(createRequire(__filename).resolve("axe-core/axe.min.js"), "utf8");
+
+for (const theme of ["Default Dark Modern", "Default Light Modern", "Default High Contrast", "Default High Contrast Light"]) {
+    test(`nothing serious for those who hear the page or need contrast: ${theme}`, async ({ window, workbench, store }) => {
+        const named = `axe ${theme}`;
+        await store.replay(named.replaceAll(" ", "-"), sample(), { title: named });
+        workbench.configure({ ...OURS, "workbench.colorTheme": theme });
+        await expect(window.page.locator(".monaco-workbench")).toHaveClass(theme.includes("Contrast") ? /hc-/ : theme.includes("Dark") ? /vs-dark/ : /(^| )vs( |$)/);
+        await window.openSession(named);
+        await window.run("openConversation");
+        await page.shows(named);
+        await expect(page.row(31)).toContainText("Done.");
+        const frame = window.page.frames().find((one) => one.name() === "active-frame" || one.url().includes("fake.html"));
+        if (!frame) throw new Error("there is no page");
+        await frame.evaluate(AXE);
+        const found = await frame.evaluate(async () => {
+            const { axe } = globalThis as unknown as { axe: { run: (context: Document, options: object) => Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> } };
+            const { violations } = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] });
+            return violations.map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`) }));
+        });
+        await picture(window, `page-${theme.toLowerCase().replaceAll(" ", "-")}`);
+        expect(found.filter(({ impact }) => impact === "serious" || impact === "critical")).toEqual([]);
+    });
+}

@@ -1,12 +1,13 @@
 /** The conversation's page: a document within two frames of the workbench. */
 import { type FrameLocator, type Locator, type Page, expect } from "@playwright/test";
+import { MOMENT, patiently } from "./patience";
 
 export class ConversationPage {
     constructor(private readonly page: Page) {}
 
     /** The frame of the newest page. */
     get frame(): FrameLocator {
-        return this.page.frameLocator("iframe.webview.ready").last().frameLocator("iframe#active-frame");
+        return this.page.locator("iframe.webview.ready").last().contentFrame().frameLocator("iframe#active-frame");
     }
 
     get feed(): Locator {
@@ -34,6 +35,17 @@ export class ConversationPage {
         await this.row(index).locator(".row-head").hover();
         await this.row(index).locator(".more").last().click();
         await this.frame.getByRole("menuitem", { name: entry, exact: true }).click();
+    }
+
+    /** Scrolls until a message is in sight; rows come and go meanwhile. */
+    async reach(index: number): Promise<void> {
+        await patiently(async () => {
+            await this.feed.evaluate((feed, wanted) => {
+                const row = feed.querySelector(`article[data-index="${String(wanted)}"]`);
+                feed.scrollBy(0, row ? row.getBoundingClientRect().top - 100 : feed.clientHeight / 2);
+            }, index);
+            await expect(this.row(index)).toBeInViewport({ timeout: MOMENT });
+        });
     }
 
     async shows(title: string | RegExp): Promise<void> {

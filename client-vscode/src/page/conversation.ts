@@ -259,10 +259,11 @@ export class Conversation extends Disposables {
     try {
       this.post(await this.messages(epoch, from, Math.min(to, from + PAGE)));
     } catch (error) {
-      if (!isTimeleapError(error)) {
-        return; // the server is gone, which is told above; the page asks again when it is back
+      // Where the server or the session is gone, that is told by itself; the page asks again when it is back.
+      if (isTimeleapError(error) && epoch === this.epoch && this.bench.sessions.get(this.current.id) === this.current && error.kind !== "sessionNotOpen") {
+        this.bench.log.warn(messageOf(error));
+        this.post({ kind: "trouble", text: vscode.l10n.t("This cannot be shown: {0}", messageOf(error)) });
       }
-      throw error;
     }
   }
 

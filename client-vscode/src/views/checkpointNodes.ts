@@ -99,6 +99,7 @@ export class CheckpointNode extends TreeNode {
       tooltip: this.tooltip(),
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, facts.join(" · ")),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
+      command: openHere(this),
       ...(this.span.end > this.span.start || this.changed() ? { expands: "collapsed" as const } : {}),
     });
   }
@@ -245,6 +246,7 @@ export class BeginningNode extends TreeNode {
       icon: "debug-start",
       tooltip: vscode.l10n.t("The messages before the first checkpoint"),
       context: "beginning",
+      command: openHere(this),
       expands: "collapsed",
     });
   }
@@ -252,4 +254,9 @@ export class BeginningNode extends TreeNode {
   override children(): Promise<TreeNode[]> {
     return messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
   }
+}
+
+/** A click shows the conversation from there; the row opens by its twistie. */
+function openHere(node: TreeNode): vscode.Command {
+  return { command: "timeleap.openConversation", title: vscode.l10n.t("Open"), arguments: [node] };
 }

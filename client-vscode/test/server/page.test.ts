@@ -174,7 +174,7 @@ test("a server that is killed is told, and the page is right again afterwards", 
 test("edit and go again: back to before the prompt, which is in the clipboard", async () => {
   seed(running.home, "chat", turns(5));
   const page = await pageOf("chat");
-  press("Revert");
+  press("Go Back");
   page.say({ kind: "act", action: "again", index: 4 });
   await page.next("facts", ({ facts }) => facts.messages === 4);
   await vi.waitFor(() => expect(user.clipboard).toBe("question 2"), WAIT);

@@ -66,7 +66,7 @@ function partOf(part: ShownPart, message: ShownMessage, key: string, context: Me
   switch (part.kind) {
     case "text": {
       const plain = message.role === "tool" || part.text.length > MOST_MARKDOWN;
-      const element = plain ? folded(part.text, key, context) : make("div", { class: "text" }, rendered(part.text));
+      const element = plain ? folded(part.text, key, context, message.failed) : make("div", { class: "text" }, rendered(part.text));
       return part.cut === undefined ? element : make("div", {}, element, rest(part.text, part.cut, message, context));
     }
     case "think": {
@@ -96,8 +96,8 @@ function rest(text: string, whole: number, message: ShownMessage, context: Messa
   return make("p", { class: "quiet" }, say("cut", text.length, whole), " ", button(say("openDocument"), () => context.openDocument(message.index), { class: "link" }));
 }
 
-/** Plain text; many lines are folded. */
-function folded(text: string, key: string, context: MessageContext): HTMLElement {
+/** Plain text; many lines are folded. Why something failed stands at the end, what else is said at the beginning. */
+function folded(text: string, key: string, context: MessageContext, atEnd = false): HTMLElement {
   const lines = text.split("\n");
   const pre = make("pre", { dir: "auto", tabindex: 0 }, text);
   if (lines.length <= FOLDED) {
@@ -113,7 +113,7 @@ function folded(text: string, key: string, context: MessageContext): HTMLElement
   }, { class: "fold" });
   const show = (): void => {
     const open = context.unfolded.has(key);
-    pre.textContent = open ? text : lines.slice(0, SHOWN).join("\n");
+    pre.textContent = open ? text : atEnd ? `⋯\n${lines.slice(-SHOWN).join("\n")}` : lines.slice(0, SHOWN).join("\n");
     fold.textContent = open ? say("showLess") : say("showLines", lines.length);
     fold.setAttribute("aria-expanded", String(open));
   };

@@ -56,8 +56,9 @@ export class Overview {
     this.draw();
   }
 
+  /** One that holds nothing which the present has not is no branch. */
   setTimelines(timelines: readonly ShownTimeline[]): void {
-    this.timelines = timelines;
+    this.timelines = timelines.filter(({ id, messages, common }) => messages !== common || id === this.facts?.timeline);
     this.draw();
   }
 
@@ -178,7 +179,7 @@ export class Overview {
     graph.append(draw("path", { class: "trunk", d: `M${scale(0)} ${middle(0)}H${scale(present)}` }), draw("circle", { class: "end live", cx: scale(present), cy: middle(0), r: 4 }));
     this.lanes.replaceChildren(graph, make("div", { class: "lane-list" },
       lane(undefined, say("present"), facts.timeline === undefined ? say("messages", facts.messages) : say("toPresent")),
-      ...this.timelines.map(({ id, name, messages }) => lane(id, name, `${say("messages", messages)} ${say("setAside")}`))));
+      ...this.timelines.map(({ id, name, messages, common = 0 }) => lane(id, name, `${say("messages", messages - common)} ${say("setAside")}`))));
   }
 
   private drawPlace(): void {
