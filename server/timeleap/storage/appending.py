@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
 from msgspec import Struct
 
@@ -325,7 +325,7 @@ class WriteQueue(ABC):
                     job.taken = True
                     job.set_result(await job.work())
                 elif wanted:
-                    await self._commit([step for step in wanted if isinstance(step, _Append)])
+                    await self._commit(cast("list[_Append]", wanted))  # a job never has appends beside it
             finally:
                 await self.leave()
         except BaseException as error:

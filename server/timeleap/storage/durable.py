@@ -278,11 +278,8 @@ def _pwrite_all(fd: int, data: Buffer, offset: int) -> None:
 
 
 def _append_all(fd: int, data: Buffer) -> int:
-    written = os.write(fd, data)
-    if written < len(data):
-        view = memoryview(data).cast("B")[written:]
-        while view:
-            view = view[os.write(fd, view) :]
+    while (written := os.write(fd, data)) < len(data):
+        data = memoryview(data).cast("B")[written:]
     return os.lseek(fd, 0, os.SEEK_CUR)
 
 

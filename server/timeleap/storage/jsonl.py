@@ -401,9 +401,11 @@ class LockedLog(WriteQueue):
             raise
 
     def _committed(self, written: Written) -> list[Appended]:
-        self._shown.wrote(written.log)
+        shown, log = self._shown, written.log
+        shown.wrote(log)
         self.modified = written.slipped and self.lock_mode == "hold"
-        return [Appended(before, after, self._shown.head_at(after)) for before, after in written.spans]
+        epoch, generation = shown.notes.epoch, shown.generation
+        return [Appended(before, after, log.head(epoch, generation, after)) for before, after in written.spans]
 
 
 class JsonlEngine(LogEngine):
