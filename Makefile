@@ -83,6 +83,10 @@ test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of proce
 	$(PYTEST) -m "long and not torture and not alone" $(TESTS)
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
+.PHONY: test-agents
+test-agents: agents setup  ## The agents themselves, as released, on a model on loopback: what their hooks, stores and mirrors do
+	$(PYTEST) -m long tests/agents
+
 .PHONY: agents
 agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
 

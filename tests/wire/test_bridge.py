@@ -220,8 +220,13 @@ def test_a_second_server_follows_when_the_first_one_ends(
 
 def test_a_version_that_was_not_tested_is_a_warning(watching: Server, file: ClaudeFile) -> None:
     file.asks("from the future", version="9.0.1")
-    (warning,) = shown(watching, file, 5).get_state()["warnings"]
+    mirror = shown(watching, file, 5)
+    since = len(watching.received)
+    file.asks("and again", version="9.0.2")
+    until(lambda: len(mirror.history()) == 6)
+    (warning,) = mirror.get_state()["warnings"]
     assert warning["kind"] == "newerThanTested"
+    assert [each for each in watching.received[since:] if each.get("method") == "session/warning"] == []
 
 
 def source(server: Server, file: ClaudeFile) -> Message:

@@ -38,7 +38,7 @@ def hook(server: Server, file: ClaudeFile, event: str, **params: Any) -> Message
 def a_turn_by_shell(server: Server, file: ClaudeFile, folder: Path) -> Session:
     """The first turn of a session: its file is not there when the hook of its prompt runs."""
     said = hook(server, file, "prompt")
-    assert said["snapshot"]
+    assert "snapshot" in said, said
     now = clock.now_iso()
     file.asks("change it", timestamp=now)
     (folder / "kept.txt").write_text("after")
@@ -147,6 +147,26 @@ def test_places_that_cannot_be_are_refused(shared: Server, file: ClaudeFile, par
     where = {"kind": "claude-code", "path": str(file.path), "event": "stop", **params}
     error = shared.refuse("bridge/catchUp", **where)
     assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, [field])
+
+
+def test_a_log_of_the_store_is_no_file_of_a_program(shared: Server, file: ClaudeFile) -> None:
+    file.turn(1)
+    mirror = hook(shared, file, "stop")["sessionId"]
+    own = shared.home / "sessions" / mirror / "context.jsonl"
+    error = shared.refuse("bridge/catchUp", kind="kimi", path=str(own), event="stop")
+    assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, ["path"])
+
+
+def test_a_store_within_the_agents_folder_is_left_alone(start: StartServer, file: ClaudeFile, folder: Path) -> None:
+    server = start(at=folder / "store", env={"HOME": str(folder.parent / "person")})
+    mirror = a_turn_by_shell(server, file, folder)
+    size = (server.home / "sessions" / mirror.id / "context.jsonl").stat().st_size
+    (prompt,) = mirror.get_state()["context"]["checkpoints"]
+    changes = mirror.call("files/diff", **{"from": {"checkpointUid": prompt["uid"]}, "to": {}})["changes"]
+    assert [change["path"] for change in changes] == ["gone.txt", "kept.txt", "new.txt"]
+    mirror.call("files/restore", to={"checkpointUid": prompt["uid"]}, onConflict="overwrite")
+    assert (server.home / "sessions" / mirror.id / "context.jsonl").stat().st_size == size
+    assert (folder / "gone.txt").read_text() == "before"
 
 
 def test_a_file_that_is_a_link_or_a_folder_is_refused(shared: Server, file: ClaudeFile) -> None:

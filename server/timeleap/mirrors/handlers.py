@@ -53,11 +53,7 @@ async def list_sources(service: Service, params: BridgeListParams, call: Call) -
 
 async def watch(service: Service, params: BridgeWatchParams, call: Call) -> Json:
     """Mirror the sessions of a folder, and follow them."""
-    folder = _folder(params.kind, params.path)
-    if service.store.home.is_inside(folder):
-        raise InvalidInputError.of(
-            "path", "lies in the store: name the folder in which the agent's program keeps sessions"
-        )
+    folder = _outside(service, _folder(params.kind, params.path))
     watch = bridge_of(service).watch(params.kind, folder, params.workspace, call.client)
     with suppress(TimeoutError):  # a folder that does not answer is followed as soon as it does
         await asyncio.wait_for(watch.started.wait(), STARTED_SECONDS)
@@ -72,7 +68,7 @@ async def unwatch(service: Service, params: BridgeUnwatchParams, call: Call) -> 
 
 async def catch_up(service: Service, params: BridgeCatchUpParams, call: Call) -> Any:
     """Mirror one file up to now, and keep the files of its workspace; by the process that has the mirror open."""
-    path = _absolute(params.path, "path")
+    path = _outside(service, _absolute(params.path, "path"))
     if params.cwd is not None:
         _absolute(params.cwd, "cwd")
     if not path.name.endswith(".jsonl"):
@@ -108,6 +104,13 @@ def _place(service: Service, mirror: Mirror) -> Any:
 
 def _folder(kind: str, path: str | None) -> Path:
     return usual_folder(kind) if path is None else _absolute(path, "path")
+
+
+def _outside(service: Service, path: Path) -> Path:
+    """A path that is not the store's own: a mirror that reads its own log would never end."""
+    if service.store.home.is_inside(path):
+        raise InvalidInputError.of("path", "lies in the store: name what the agent's program keeps")
+    return path
 
 
 def _absolute(text: str, field: str) -> Path:

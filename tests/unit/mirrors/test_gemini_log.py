@@ -147,6 +147,20 @@ def test_the_folder_stands_beside_it(file: GeminiFile, log: GeminiLog) -> None:
     assert (log.session_id, log.title, log.version) == (file.session_id, None, (0,))
 
 
+def test_a_note_of_the_folder_that_is_a_link_a_fifo_or_none_is_not_read(file: GeminiFile, tmp_path: Path) -> None:
+    note = file.folder / "shop" / ".project_root"
+    (tmp_path / "secret").write_text("/secret")
+    for replace in (
+        lambda: note.symlink_to(tmp_path / "secret"),
+        lambda: os.mkfifo(note),
+        lambda: note.write_text("x"),
+    ):
+        note.unlink()
+        replace()
+        log = GeminiLog(file.path)
+        assert (texts(log), log.workspace) == (TURN, None)
+
+
 def test_a_session_in_which_nothing_is_said_is_none_yet(tmp_path: Path) -> None:
     log = GeminiLog(GeminiFile(tmp_path).path)
     log.read()
