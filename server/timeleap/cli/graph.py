@@ -2,7 +2,7 @@
 
 ●  now                                 41 messages      5,210 tokens  12.3 KB
 │
-○  #4  try the fix                     38 messages      5,010 tokens  12:03:10
+○  #4  pytest tests                    38 messages      5,010 tokens  12:03:10  +1.4K 1 failed
 │
 ├─◇ context_2  reverted 12:03:09       45 messages      14.1 KB
 │    · #4  old attempt                 39 messages
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.file_changes import mark
 from timeleap.cli.formatting import Json, clock, count, now, one_line, size
+from timeleap.summaries.plain_text import growth, happened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -36,8 +37,9 @@ _ENDED_BY = {
     "external": "set aside as its program went back",
     "import": "came with an import",
 }
-_COLUMNS = (14, 15, 18, 12)
-"""Widths of the columns of facts; what is left is for the names."""
+_COLUMNS = (14, 15, 18, 12, 17)
+"""Widths of the columns of facts, of which those that no row fills are left out; what is left is for the names."""
+_ALWAYS = 3
 _MOST_LEFT = 6
 """Checkpoints of a timeline that are named; the rest is counted."""
 _WINDOW = 1000
@@ -178,7 +180,8 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
 
     lines = []
     drawn = list(rows(graph, glyphs))
-    widths = _COLUMNS if any(row.facts[3:] and row.facts[3] for row in drawn) else _COLUMNS[:3]
+    filled = {column for row in drawn for column, fact in enumerate(row.facts) if fact or column < _ALWAYS}
+    widths = [width if column in filled else 0 for column, width in enumerate(_COLUMNS)]
     name_width = max(24, min(60, width - sum(widths)))
     for row in drawn:
         line = Text(row.signs, style=row.sign_style)
@@ -193,10 +196,15 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
 
 
 def _checkpoint(checkpoint: Json, signs: str, style: str = "") -> GraphRow:
-    name = f"#{checkpoint['id']}  {one_line(checkpoint.get('label') or checkpoint.get('preview') or '')}"
+    """What a checkpoint is called, then what happened after it, and what that took."""
+    label, summary = one_line(checkpoint.get("label") or ""), checkpoint.get("summary")
+    said = one_line(happened(summary) or checkpoint.get("preview") or "")
+    known = not said or label.startswith(said.removesuffix("…")) or (label and said.startswith(label.removesuffix("…")))
+    name = f"#{checkpoint['id']}  {label or said if known or not label else f'{label} · {said}'}"
     tokens = count(checkpoint["tokenCount"], "token")
-    facts = [count(checkpoint["messageCount"], "message"), tokens, clock(checkpoint.get("createdAt")), mark(checkpoint)]
-    return GraphRow(signs, name, facts, style)
+    at = clock(checkpoint.get("createdAt"))
+    facts = [count(checkpoint["messageCount"], "message"), tokens, at, mark(checkpoint), growth(summary)]
+    return GraphRow(signs, name, facts, "red" if summary and summary.get("errors") and not style else style)
 
 
 def _branches(timelines: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:

@@ -125,6 +125,9 @@ def log(
 ) -> None:
     """Draw checkpoints and timelines as a graph, the newest at the top.
 
+    A checkpoint's row tells what happened after it: the prompt, or the call that failed, or else the first one, and what
+    that took, such as +1.4K tokens; it is red where a call failed.
+
     A timeline stands where it leaves the present log, with the checkpoints only it has; so does a fork, and the D-Mail
     that waits for a checkpoint.
 

@@ -133,3 +133,33 @@ def test_without_saved_files_their_column_takes_no_room():
 
 def test_an_empty_session_has_a_picture():
     assert [line.split()[1] for line in lines(Graph(STATE, [])) if len(line) > 1] == ["now", "start"]
+
+
+def summary(**members):
+    return {"kind": "calls", "text": "edit bill.py; bash pytest", "messages": 4, **members}
+
+
+def test_a_row_tells_what_happened_and_what_it_took():
+    calls = [
+        {"name": "edit", "argument": "tally/bill.py"},
+        {"name": "bash", "argument": "cd x && pytest", "failed": True},
+    ]
+    failed = summary(calls=calls, tokens=1400, errors=1)
+    graph = Graph(STATE, [checkpoint(0, summary=summary(calls=calls[:1])), checkpoint(1, summary=failed, label="mine")])
+    _, second, first, _ = lines(graph)
+    assert "#1  mine · pytest " in second and second.endswith("+1.4K 1 failed")
+    assert "#0  edit bill.py " in first and first.endswith("+4 messages")
+    styles = {row.name: row.style for row in rows(graph)}
+    assert (styles["#1  mine · pytest"], styles["#0  edit bill.py"]) == ("red", "")
+
+
+def test_a_label_that_is_the_beginning_of_what_happened_is_said_once():
+    said = {"kind": "prompt", "text": "Fix the login page, please", "messages": 1}
+    for label in ("Fix the login…", "Fix the login page, please"):
+        drawn = lines(Graph(STATE, [checkpoint(0, label=label, summary=said)]))
+        assert f"#0  {label} " in drawn[1]
+
+
+def test_without_summaries_the_preview_is_the_name_and_there_is_no_column_for_them():
+    drawn = lines(Graph(STATE, [checkpoint(0, preview="hello", createdAt="2020-01-01T00:00:00Z")]))
+    assert "#0  hello" in drawn[1] and drawn[1].endswith(":00") and not drawn[1].endswith(" ")

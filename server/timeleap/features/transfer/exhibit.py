@@ -26,7 +26,7 @@ from timeleap.features.transfer.formats import ExportFormat, ExportLoss, listed
 from timeleap.sessions import files, past, session_files
 from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
-from timeleap.sessions.past import list_checkpoints, prompt_at
+from timeleap.sessions.past import prompt_at, told_checkpoints
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
@@ -89,9 +89,9 @@ class Strand(Struct):
                 yield Said(row.messages_before, without_marks(decode_json(row.body)))
 
     def checkpoints(self, start: int = 0) -> Iterator[Checkpoint]:
-        """From the `start`-th on, oldest first; without previews."""
+        """From the `start`-th on, oldest first, each with what happened after it."""
         for first in range(start, self.log.state.checkpoints, _CHECKPOINTS_AT_ONCE):
-            yield from list_checkpoints(self.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False, messages=0)
+            yield from told_checkpoints(self.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False)
 
     def shared_lines(self, other: Strand) -> int:
         """Number of lines at the beginning that are the same in both. Cheap: nothing is read but the indexes."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 from timeleap.features.transfer.exhibit import Exhibit, Said
 from timeleap.features.transfer.formats import ExportLoss, LossTally
 from timeleap.sessions.shapes import Checkpoint
+from timeleap.summaries.plain_text import growth, happened
 
 _FENCES: Final = re.compile("`{3,}")
 _LINE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n|$)")
@@ -214,6 +215,8 @@ def _marked(checkpoint: Checkpoint, files: Sequence[tuple[str, str]]) -> str:
         checkpoint.label,
         checkpoint.created_at,
         f"{checkpoint.token_count:,} tokens",
+        happened(checkpoint.summary, SUMMARY_LENGTH),
+        growth(checkpoint.summary),
     ]
     shown = "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"
     if not files:

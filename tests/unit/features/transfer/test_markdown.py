@@ -170,3 +170,17 @@ def test_whatever_is_said_is_only_text(said: list[str]) -> None:
     assert [after.content for token, after in pairwise(tokens) if token.type == "heading_open" and token.level == 0][
         -1
     ] == "Last"
+
+
+async def test_a_checkpoint_says_what_happened_after_it(world: World) -> None:
+    session = await world.session()
+    call = {"id": "1", "function": {"name": "bash", "arguments": '{"command": "pytest *.py"}'}}
+    await session.checkpoint("before")
+    await session.append(
+        [
+            {"role": "assistant", "content": "Let me.", "tool_calls": [call]},
+            {"role": "tool", "content": "1 failed", "tool_call_id": "1"},
+        ]
+    )
+    shown = "".join(write_markdown(await exhibit_of(session)))
+    assert re.search(r"\*checkpoint 0 · before · \S+ · 0 tokens · pytest \\\*\.py · \+2 messages 1 failed\*", shown)

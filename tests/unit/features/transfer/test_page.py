@@ -305,3 +305,14 @@ async def test_a_page_that_is_hard_to_open_says_so_and_one_that_cannot_be_opened
     monkeypatch.setattr(page, "MOST_CHARACTERS", len(whole) - 1)
     with pytest.raises(TooLargeError, match="browsers"):
         await text_of(session)
+
+
+async def test_checkpoints_say_what_happened_after_them(world: World) -> None:
+    session = await world.session()
+    call = {"id": "1", "function": {"name": "edit", "arguments": '{"path": "a/b.py"}'}}
+    await session.checkpoint()
+    await session.append([{"role": "assistant", "content": "", "tool_calls": [call]}])
+    await session.append([{"role": "tool", "content": "Error: no", "tool_call_id": "1"}])
+    await session.checkpoint()
+    [log] = (await told(session)).facts["logs"]
+    assert [(one.get("happened"), one.get("failed")) for one in log["checkpoints"]] == [("edit b.py", 1), (None, None)]

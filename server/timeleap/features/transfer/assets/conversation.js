@@ -95,7 +95,7 @@ class Conversation {
   /** @param {Checkpoint} checkpoint @param {number} step */
   #mark(checkpoint, step) {
     const { log } = /** @type {Point} */ (this.point);
-    const button = make("button", { type: "button", className: "mark" }, make("span", {}, WORDS.checkpoint(checkpoint.id, checkpoint.label)), make("small", {}, [checkpoint.changed ? WORDS.files(checkpoint.changed) : "", when(checkpoint.createdAt)].filter(Boolean).join(" · ")));
+    const button = make("button", { type: "button", className: "mark" }, make("span", {}, WORDS.checkpoint(checkpoint.id, checkpoint.label)), make("small", {}, [checkpoint.happened ?? "", checkpoint.failed ? WORDS.failed(checkpoint.failed) : "", checkpoint.changed ? WORDS.files(checkpoint.changed) : "", when(checkpoint.createdAt)].filter(Boolean).join(" · ")));
     if (checkpoint.files) {
       button.title = checkpoint.files.join("\n");
     }

@@ -1,7 +1,7 @@
 /** The session as it stands in the page: its logs, and the messages they are made of. */
 
 /**
- * @typedef {{id: number, label?: string, createdAt?: string, messages: number, tokens: number, files?: string[], changed?: number}} Checkpoint
+ * @typedef {{id: number, label?: string, createdAt?: string, messages: number, tokens: number, files?: string[], changed?: number, happened?: string, failed?: number}} Checkpoint
  * @typedef {{id: string | null, reason: Reason | null, createdAt: string | null, from: {log: number, messages: number, checkpoints: number, usages: number} | null,
  *   runs: [number, number][], checkpoints: Checkpoint[], usages: [number, number][], tokens: number, systemPrompt: number | null}} LogFacts
  * @typedef {keyof typeof ENGLISH.reason} Reason
