@@ -10,6 +10,8 @@ import { approvalCommands } from "./commands/approvalCommands.js";
 import { ApprovalQuestions } from "./commands/approvalQuestions.js";
 import { compactCommand } from "./commands/compactCommand.js";
 import { dmailCommands } from "./commands/dmailCommands.js";
+import { compareCommands } from "./commands/compareCommands.js";
+import { findingCommands } from "./commands/findingCommands.js";
 import { documentCommands } from "./commands/documentCommands.js";
 import { fileCommands } from "./commands/fileCommands.js";
 import { installCommand } from "./commands/installCommand.js";
@@ -103,6 +105,8 @@ function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
     ...compactCommand(bench),
     ...dmailCommands(bench),
     ...documentCommands(bench),
+    ...compareCommands(bench),
+    ...findingCommands(bench),
     ...fileCommands(bench),
     ...transferCommands(bench),
     ...searchCommands(bench),

@@ -15,6 +15,7 @@ export interface Settings {
   /** Tokens; null: unknown. */
   readonly maxContextSize: number | null;
   readonly openNewest: boolean;
+  readonly order: "newestFirst" | "oldestFirst";
   readonly useLanguageModel: boolean;
   /** When sessions that this window makes save the workspace's files. */
   readonly filesMode: "off" | "checkpoint" | "turn";
@@ -33,6 +34,7 @@ export function readSettings(): Settings {
     requestTimeout: given.get("requestTimeout", 60) * 1000,
     maxContextSize: given.get<number | null>("maxContextSize", null),
     openNewest: given.get("openNewest", true),
+    order: given.get("order", "newestFirst"),
     useLanguageModel: given.get("useLanguageModel", true),
     filesMode: given.get("files.mode", "off"),
   };

@@ -76,6 +76,10 @@ export const test = base.extend<object, Everything>({
     ],
 });
 
+/** How the rows of two of the sample session's checkpoints begin: where the forgotten imports are put in, and where the second bug is shown. */
+export const IMPORTS = "sed -i '1i import";
+export const SECOND_BUG = "python -c 'from";
+
 /** The log of the sample session. */
 export function sample(): string {
     return readFileSync(SAMPLE_SESSION, "utf8");

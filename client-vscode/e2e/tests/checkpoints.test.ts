@@ -1,4 +1,4 @@
-import { OURS, VSIX, expect, picture, sample, test } from "../support/test";
+import { OURS, VSIX, expect, picture, sample, test, IMPORTS } from "../support/test";
 import { MOMENT, WHILE, patiently } from "../window/patience";
 import { pathToFileURL } from "node:url";
 
@@ -14,16 +14,16 @@ test.beforeAll(async ({ workbench, store, window }) => {
 });
 
 test("the newest session of the workspace is there without a click, its checkpoints newest first", async ({ window }) => {
-    await expect(window.checkpoints.row("I forgot the imports")).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS)).toBeVisible();
     const shown = await window.checkpoints.texts();
     expect(shown).toHaveLength(10);
     expect(shown[1]).toContain("now +310"); // what came after it, not before
-    await expect(window.checkpoints.row("I forgot the imports")).toHaveAccessibleName(/: I forgot the imports at the top of the test file\., \+2 messages, \+310 tokens$/);
+    await expect(window.checkpoints.row(IMPORTS)).toHaveAccessibleName(/: sed -i '1i import .*, \+2 messages, \+310 tokens$/);
     await picture(window, "checkpoints");
 });
 
 test("a checkpoint opens to its messages, with tool calls and their results in pairs", async ({ window }) => {
-    const checkpoint = window.checkpoints.row("I forgot the imports", 1);
+    const checkpoint = window.checkpoints.row(IMPORTS, 1);
     await window.checkpoints.expand(checkpoint);
     await expect(window.checkpoints.row("I forgot the imports", 2).locator(".codicon-sparkle")).toBeVisible(); // the agent's
     const call = window.checkpoints.row(/^run\(.*sed -i/, 2);
@@ -36,14 +36,14 @@ test("a checkpoint opens to its messages, with tool calls and their results in p
 test("a message opens as a document to read, a checkpoint as a whole conversation", async ({ window }) => {
     await window.checkpoints.row("I forgot the imports", 2).click();
     await expect(window.editor).toContainText("I forgot the imports at the top of the test file.");
-    await window.checkpoints.command(window.checkpoints.row("I forgot the imports", 1), window.texts.command("openDocument"), window.editor.filter({ hasText: "25 passed in 0.09s" }));
+    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("openDocument"), window.editor.filter({ hasText: "25 passed in 0.09s" }));
     await picture(window, "document");
-    await window.checkpoints.command(window.checkpoints.row("I forgot the imports", 1), window.texts.command("openJson"), window.editor.filter({ hasText: '"tool_calls"' }));
+    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("openJson"), window.editor.filter({ hasText: '"tool_calls"' }));
     await window.closeEditors();
 });
 
 test("selection and expansion stay where they are while the session grows", async ({ window, store }) => {
-    const checkpoint = window.checkpoints.row("I forgot the imports", 1);
+    const checkpoint = window.checkpoints.row(IMPORTS, 1);
     await checkpoint.locator(".monaco-icon-label").first().click();
     await window.checkpoints.expand(checkpoint);
     await expect(checkpoint).toHaveAttribute("aria-expanded", "true");
@@ -55,7 +55,7 @@ test("selection and expansion stay where they are while the session grows", asyn
 });
 
 test("a checkpoint is compared with the present in the diff editor", async ({ window }) => {
-    await window.checkpoints.command(window.checkpoints.row("I forgot the imports", 1), window.texts.command("compare"), window.diff.root);
+    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("compare"), window.diff.root);
     await expect(window.diff.after).toContainText("25 passed");
     await expect(window.diff.before).toContainText("NameError");
     await expect(window.diff.before).not.toContainText("25 passed");

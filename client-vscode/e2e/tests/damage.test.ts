@@ -1,4 +1,4 @@
-import { THROUGH_MIDDLEMAN, expect, picture, sample, test } from "../support/test";
+import { THROUGH_MIDDLEMAN, expect, picture, sample, test, IMPORTS } from "../support/test";
 import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { MOMENT, patiently } from "../window/patience";
@@ -32,21 +32,21 @@ test("a session that is damaged beyond opening is said to be, and opens once it 
     renameSync(`${log}.aside`, log);
     await welcome.getByRole("button", { name: "Try Again" }).click();
     await expect(window.header).toContainText("Broken");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
 
 test("of a session with lines that cannot be read the rest is shown, and the loss is said above it", async ({ window, store }) => {
     const lines = sample().trimEnd().split("\n");
     store.add("scratched", `${[...lines.slice(0, 6), "{ no json", ...lines.slice(6)].join("\n")}\n`);
     await window.openSession("scratched");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/⚠/)).toBeVisible();
 });
 
 test("a session whose last write was cut off is opened without it, and what was cut is kept", async ({ window, store }) => {
     store.add("torn", `${sample()}{"role": "assistant", "content": "half a mess`);
     await window.openSession("torn");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await window.notifications.look(/had not been written completely/);
 });
 
@@ -63,7 +63,7 @@ test("an owner that hangs is followed, read-only, and joined on a click when it 
     process.kill(owner, "SIGSTOP");
     try {
         await window.openSession("Hanging");
-        await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible({ timeout: 20_000 });
+        await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible({ timeout: 20_000 });
         await expect(window.saying(/only be looked at/)).toBeVisible();
         await picture(window, "follow");
     } finally {

@@ -1,4 +1,4 @@
-import { expect, picture, sample, test } from "../support/test";
+import { expect, picture, sample, test, IMPORTS, SECOND_BUG } from "../support/test";
 import type { Pipeline } from "../support/store";
 import { pathToFileURL } from "node:url";
 
@@ -15,7 +15,7 @@ test.beforeAll(async ({ workbench, store, window }) => {
     await workbench.open();
     await window.show();
     await window.openSession("An agent at work");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
 
 test.afterAll(async () => {
@@ -38,9 +38,9 @@ test("checkpoints appear while another process appends", async ({ window, store 
 test("reverting the live session goes through its owner, which hears of it", async ({ window, store }) => {
     const before = store.log("live");
     const heard = agent.heard("context/didChange").length;
-    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
     await window.dialog.press(/Go Back/);
-    await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     expect(store.checkpoints("live")).toEqual([0, 1, 2, 3, 4]);
     const news = agent.heard("context/didChange").slice(heard);
     expect(news).toMatchObject([{ sessionId: "live", kind: "reverted", cause: { client: "timeleap-vscode" } }]);

@@ -1,4 +1,4 @@
-import { OURS, WITH_OTHERS, expect, picture, sample, test } from "../support/test";
+import { OURS, WITH_OTHERS, expect, picture, sample, test, IMPORTS } from "../support/test";
 import type { Workbench } from "../support/workbench";
 import type { Store } from "../support/store";
 import type { Window } from "../window/window";
@@ -32,7 +32,7 @@ test.beforeEach(async ({ workbench, window, store }) => {
     await store.replay(session, sample(), { title, workspace: pathToFileURL(workbench.folder).href });
     await window.show();
     await window.openSession(title);
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     rmSync(notes(workbench), { force: true });
 });
 

@@ -1,6 +1,6 @@
 import { FIXTURES, PYTHON, ROOT } from "../support/places";
 import { run } from "../support/process";
-import { VSIX, expect, picture, sample, test } from "../support/test";
+import { VSIX, expect, picture, sample, test, IMPORTS } from "../support/test";
 import type { Workbench } from "../support/workbench";
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -79,7 +79,7 @@ test("without a server it is installed from what the extension brings, after ask
     await expect(window.dialog.root).toContainText("Install the Timeleap server?");
     await picture(window, "install");
     await window.dialog.press("Install");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible({ timeout: 240_000 });
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible({ timeout: 240_000 });
     expect(managed(workbench)).toHaveLength(1);
 });
 
@@ -87,7 +87,7 @@ test("a server on the path is taken before the one of that environment", async (
     const file = program(workbench, "timeleap", `exec "${PYTHON}" -m timeleap "$@"`);
     await window.run("restartServer");
     await expect.poll(() => served(file)).toBe(true);
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
 
 for (const [name, setting] of [["Python", "python.standIn"], ["Python Environments", "python-envs.standIn"]] as const) {
@@ -98,7 +98,7 @@ for (const [name, setting] of [["Python", "python.standIn"], ["Python Environmen
             await window.run("restartServer");
             return served(file);
         }).toBe(true);
-        await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+        await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     });
 }
 
@@ -116,7 +116,7 @@ for (const [script, said, button] of [
         // Settings that change twice before the workbench has read them have not changed for it.
         await expect(window.checkpoints.rows).toHaveCount(0);
         workbench.configure({});
-        await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+        await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     });
 }
 

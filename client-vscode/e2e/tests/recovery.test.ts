@@ -1,5 +1,5 @@
 import { until } from "../support/process";
-import { THROUGH_MIDDLEMAN, expect, picture, sample, test } from "../support/test";
+import { THROUGH_MIDDLEMAN, expect, picture, sample, test, IMPORTS } from "../support/test";
 import { pathToFileURL } from "node:url";
 
 // The extension speaks to the real server through a middleman that lets things go wrong.
@@ -11,7 +11,7 @@ test.beforeAll(async ({ workbench, store, window }) => {
     await workbench.open();
     await window.show();
     await window.openSession("Sturdy");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
 
 test("a server that is killed is started again, and the session goes on", async ({ window, store }) => {

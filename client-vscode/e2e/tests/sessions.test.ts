@@ -1,4 +1,4 @@
-import { expect, picture, sample, test } from "../support/test";
+import { expect, picture, sample, test, IMPORTS } from "../support/test";
 import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -73,7 +73,7 @@ test("a session is exported as Markdown", async ({ window, workbench }) => {
 
 test("ids are copied, and the log of what the extension does is shown", async ({ window, store }) => {
     await window.openSession("In this folder");
-    const row = window.checkpoints.row("I forgot the imports", 1);
+    const row = window.checkpoints.row(IMPORTS, 1);
     await expect(row).toBeVisible();
     await window.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await patiently(async () => {
@@ -99,7 +99,7 @@ test("without a session the view says what one is, and how to come to one", asyn
     await picture(window, "no-session");
     await welcome.getByRole("button", { name: "Open Session…" }).click();
     await window.quick.choose("Open which session?", "In this folder");
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
 
 test("a folder of somebody else's is opened as a session, to look only", async ({ workbench, window }) => {
@@ -110,7 +110,7 @@ test("a folder of somebody else's is opened as a session, to look only", async (
     await window.quick.confirm("A folder with a context.jsonl", `${folder}/`, "Open as Session");
     await window.quick.choose(`Open ${folder}`, "Look only");
     await expect(window.header).toContainText(basename(folder));
-    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/can only be looked at/)).toBeVisible();
     expect(readdirSync(folder)).toEqual(before); // nothing was written beside it
     rmSync(join(folder, "context.jsonl"));

@@ -1,10 +1,9 @@
-import { expect, picture, sample, test } from "../support/test";
+import { expect, picture, sample, test, SECOND_BUG } from "../support/test";
 import { pathToFileURL } from "node:url";
 
 let number = 0;
 let session = "";
 let last = "";
-const SECOND_BUG = "There is a second bug";
 
 test.beforeAll(async ({ workbench }) => {
     await workbench.open();
@@ -16,8 +15,8 @@ test.beforeEach(async ({ window, store, workbench }) => {
     session = `bill-${String(number)}`;
     const title = `Split the bill (${String(number)})`;
     // A number of its own, so that no row of the session before is taken for one of this.
-    last = `(${String(number)}) I forgot`;
-    await store.replay(session, sample().replace("I forgot", last), { title, workspace });
+    last = `sed -i${String(number)} '1i import`;
+    await store.replay(session, sample().replace("sed -i '1i import", last), { title, workspace });
     await window.show();
     await window.openSession(title);
     await expect(window.checkpoints.row(last, 1)).toBeVisible();

@@ -1,4 +1,4 @@
-import { OURS, VSIX, expect, picture, sample, test } from "../support/test";
+import { OURS, VSIX, expect, picture, sample, test, SECOND_BUG } from "../support/test";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -25,7 +25,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await expect(welcome.getByRole("button", { name: "Manage Workspace Trust" })).toBeVisible();
     await welcome.getByRole("button", { name: "Open Session…" }).click();
     await window.quick.choose("Open which session?", "Guarded");
-    const row = window.checkpoints.row("There is a second bug", 1);
+    const row = window.checkpoints.row(SECOND_BUG, 1);
     await expect(row).toBeVisible();
     const revert = await window.checkpoints.openMenu(row, window.texts.command("revertTo"));
     await expect(revert).toBeDisabled();
@@ -45,8 +45,8 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await window.page.locator(".workspace-trust-editor").getByRole("button", { name: /^Trust/ }).first().click();
     await window.closeEditors();
     await expect(window.saying(/Restricted Mode/)).toHaveCount(0);
-    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
     await window.dialog.press(/Go Back/);
-    await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     expect(store.checkpoints("guarded")).toEqual([0, 1, 2, 3, 4]);
 });

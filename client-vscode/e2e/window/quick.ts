@@ -60,6 +60,18 @@ export class Quick {
         });
     }
 
+    /** Type into a list that says `title` and looks for what is typed; choose what it finds. */
+    async chooseFound(title: string | RegExp, words: string): Promise<void> {
+        const list = this.saying(title);
+        await list.waitFor({ timeout: WHILE });
+        await this.input.fill(words, { timeout: MOMENT });
+        await patiently(async () => {
+            if (!(await list.isVisible())) return;
+            await this.options.filter({ hasText: words }).first().click({ timeout: MOMENT });
+            await list.waitFor({ state: "hidden", timeout: MOMENT });
+        });
+    }
+
     /** Press the button of the workbench's own file dialog once it proposes `file`. */
     async confirm(title: string, file: string, button = "OK"): Promise<void> {
         const dialog = this.saying(title);

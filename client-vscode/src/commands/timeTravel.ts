@@ -317,7 +317,7 @@ export async function confirm(message: string, detail: string, button: string): 
 }
 
 function size({ context }: Pick<RewriteResult, "context">): string {
-  return listed([messages(context.messageCount), tokens(context.tokenCount)]);
+  return listed([messages(context.messageCount), tokens(context.tokenCountWithPending)]);
 }
 
 export function kept(): string {

@@ -10,6 +10,8 @@ export interface Question {
   readonly ignoreCase: boolean;
   /** Absent: in all sessions. */
   readonly sessionId?: string;
+  /** Whether in what was set aside, too. Default: true. */
+  readonly timelines?: boolean;
 }
 
 export type Hit = Pick<SessionMatch, "sessionId" | "timelineId" | "index" | "ranges" | "excerpt">;

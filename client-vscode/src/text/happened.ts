@@ -89,10 +89,10 @@ export interface Growth {
   readonly tokens: number | undefined;
 }
 
-/** "2m +1.4K 1 failed": how long ago, what it took, and what went wrong. */
+/** "1 failed 2m +1.4K": what went wrong, how long ago, and what it took; the end is what a narrow side bar cuts off. */
 export function rowFacts({ createdAt }: Checkpoint, { messages: count, tokens }: Growth, errors: number, changed = 0, now = Date.now()): string {
   const grown = tokens === undefined || tokens === 0 ? (count === 0 ? "" : `+${messages(count)}`) : signed(tokens);
-  return [createdAt === undefined ? "" : age(createdAt, now), grown, failures(errors), changed === 0 ? "" : files(changed)].filter(Boolean).join(" ");
+  return [failures(errors), createdAt === undefined ? "" : age(createdAt, now), grown, changed === 0 ? "" : files(changed)].filter(Boolean).join(" ");
 }
 
 /** The same for ears and tooltips, in full words. */

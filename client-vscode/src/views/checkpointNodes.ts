@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { summaryOf } from "../sessions/spanSummary.js";
-import { exact, files, fullTime, listed, messages, oneLine } from "../text/format.js";
+import { checkpoints, exact, files, fullTime, listed, messages, oneLine } from "../text/format.js";
 import { callInWords, checkpointName, failures, grownInWords, happenedIcon, rowFacts, rowName, type Growth } from "../text/happened.js";
 import { gistOf } from "../text/message.js";
 import { ChangedFilesNode } from "./fileNodes.js";
@@ -16,6 +16,10 @@ const SHOWN = 500;
 
 /** What rows need besides their data. */
 export interface Setting {
+  /** Among many rows the newest are drawn, and those near this checkpoint. */
+  near?: { readonly uid: string; readonly reach: number };
+  /** Only rows that open to one of these messages are drawn. */
+  only?: readonly number[];
   readonly shown: Shown;
   /** Rows made before: most are as they were, however many there are. */
   readonly known: WeakMap<Span["checkpoint"], CheckpointNode>;
@@ -36,13 +40,19 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
   const loaded = await log.spans();
   const beginning = log.beginning(loaded);
   const spans = from === 0 ? loaded : loaded.filter(({ end }) => end > from).map((span) => (span.start < from ? { ...span, start: from } : span));
-  const nodes: TreeNode[] = spans.map((span) => {
+  const nodes: TreeNode[] = drawn(spans, setting).map((span) => {
+    if (typeof span === "number") {
+      return gap(parent, span, setting);
+    }
     const fresh = new CheckpointNode(parent, prefix, place, span, setting);
     const before = setting.known.get(span.checkpoint);
     const node = before?.isAs(fresh) ? before : fresh;
     setting.known.set(span.checkpoint, node);
     return node;
   });
+  if (setting.only && log.timelineId === undefined) {
+    return nodes; // all of the log has been looked through
+  }
   if (log.hasMore && (loaded.at(-1)?.start ?? 0) >= from) {
     nodes.push(
       new MoreNode(parent, vscode.l10n.t("Show older checkpoints"), async () => {
@@ -54,6 +64,34 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
     nodes.push(new BeginningNode(parent, prefix, place, { start: from, end: beginning.end }, setting));
   }
   return nodes;
+}
+
+/** Rows that are drawn where there are many: a tree of thousands takes long to draw each time something is written. */
+const NEWEST = 100;
+
+/** The spans to draw, and numbers of those that are left out between them. */
+function drawn(spans: readonly Span[], { near, only }: Setting): (Span | number)[] {
+  if (only) {
+    return spans.filter(({ start, end }) => only.some((index) => index >= start && index < end));
+  }
+  const at = near ? spans.findIndex(({ checkpoint }) => checkpoint.uid === near.uid) : -1;
+  if (!near || at < NEWEST + near.reach) {
+    return [...spans];
+  }
+  const [from, to] = [at - near.reach, Math.min(spans.length, at + near.reach)];
+  const after = spans.length - to;
+  return [...spans.slice(0, NEWEST), from - NEWEST, ...spans.slice(from, to), ...(after === 0 ? [] : [after])].filter((one) => one !== 0);
+}
+
+function gap(parent: TreeNode | undefined, count: number, setting: Setting): TreeNode {
+  const show = (): Promise<void> => {
+    if (setting.near) {
+      setting.near = { ...setting.near, reach: setting.near.reach + NEWEST };
+    }
+    setting.refresh();
+    return Promise.resolve();
+  };
+  return new MoreNode(parent, vscode.l10n.t("{0} more", checkpoints(count)), show, `gap${String(count)}`);
 }
 
 export class CheckpointNode extends TreeNode {

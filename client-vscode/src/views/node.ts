@@ -69,9 +69,11 @@ export class MoreNode extends TreeNode {
     private readonly label: string,
     /** Makes more be shown. */
     readonly show: () => Promise<void>,
+    /** Where a row has several of them. */
+    which = "more",
   ) {
     super(parent);
-    this.id = `${parent?.id ?? ""}/more`;
+    this.id = `${parent?.id ?? ""}/${which}`;
   }
 
   item(): vscode.TreeItem {

@@ -11,6 +11,7 @@ import { visible } from "../text/approval.js";
 import { amount, short } from "../text/format.js";
 import { sayInformation, sayInPlace, sayWarning } from "../text/say.js";
 import { rewriteInWords } from "../text/steps.js";
+import { warningInWords } from "../text/warnings.js";
 
 /** Milliseconds in which new session folders are noticed together. */
 const GATHER = 300;
@@ -45,7 +46,7 @@ export class News extends Disposables {
       wire.onNotification("session/warning", ({ sessionId, kind, message }) => {
         log.warn(`${sessionId}: ${kind}: ${message}`);
         if (sessions.shown?.id === sessionId) {
-          this.say(vscode.l10n.t("“{0}”: {1}", nameOf(sessions, sessionId), message));
+          this.say(vscode.l10n.t("“{0}”: {1}", nameOf(sessions, sessionId), warningInWords(kind, message)));
         }
       }),
     );

@@ -79,6 +79,13 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     }, GATHER);
   }
 
+  /** Reads what is open again now. Resolves when the editor has been told. */
+  protected async renew(): Promise<void> {
+    this.changes += 1;
+    this.reading = this.reading.then(() => this.readAhead());
+    await this.reading;
+  }
+
   /** Shows something else: what is shown now is taken away at once. */
   restart(): void {
     this.epoch += 1;

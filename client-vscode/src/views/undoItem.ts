@@ -68,7 +68,7 @@ async function explain(session: Session, direction: Direction, steps: number): P
   }
   try {
     const { steps: [{ kind } = { kind: "restore" as const }], context } = await session.request(direction, { dryRun: true });
-    const then = listed([messages(context.messageCount), tokens(context.tokenCount)]);
+    const then = listed([messages(context.messageCount), tokens(context.tokenCountWithPending)]);
     return direction === "context/undo"
       ? vscode.l10n.t("Undo ({0}): the conversation has {1} then", stepName(kind), then)
       : vscode.l10n.t("Redo ({0}): the conversation has {1} then", stepName(kind), then);

@@ -5,6 +5,7 @@ import type { FilesProblem } from "timeleap-client";
 import type { SidecarState } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
+import { warningInWords } from "../text/warnings.js";
 
 export interface Situation {
   readonly server: SidecarState;
@@ -60,7 +61,7 @@ function aboutSession({ shown }: Situation["sessions"]): string[] {
     ...(shown.writable ? [] : [whyReadOnly(shown)]),
     ...filesMessage(shown),
     ...(archived ? [vscode.l10n.t("This session is archived.")] : []),
-    ...warnings.slice(0, 3).map((warning) => `⚠ ${warning.message}`),
+    ...warnings.slice(0, 3).map((warning) => `⚠ ${warningInWords(warning.kind, warning.message)}`),
   ];
 }
 

@@ -7,7 +7,7 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../settings.js";
-import { exact } from "../text/format.js";
+import { exact, messages } from "../text/format.js";
 import { withoutLinks } from "../text/say.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
@@ -27,11 +27,20 @@ interface Headed {
   badge?: vscode.ViewBadge | undefined;
 }
 
+/** Words that are looked for, and the messages of the session in which they stand. */
+export interface Filter {
+  readonly session: Session;
+  readonly query: string;
+  readonly indexes: readonly number[];
+}
+
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
   readonly timelines: vscode.TreeView<TreeNode>;
   readonly sessionList: vscode.TreeView<TreeNode>;
   private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
+  private filtering: Filter | undefined;
+  private comparing = false;
   private readonly keys = new ContextKeys();
   private following: vscode.Disposable | undefined;
   private followed: Session | undefined;
@@ -76,8 +85,49 @@ export class Views extends Disposables {
     this.redraw();
   }
 
+  /** Something can be compared with from now on. */
+  selectedForCompare(): void {
+    this.comparing = true;
+    this.describe();
+  }
+
+  /** What the checkpoints are filtered by; undefined: all are shown. */
+  get filtered(): Filter | undefined {
+    return this.filtering?.session === this.sessions.shown ? this.filtering : undefined;
+  }
+
+  /** Shows only the checkpoints after which something stands; of a long session all are read for it. */
+  filter(by: Filter | undefined): void {
+    this.filtering = by;
+    if (!by) {
+      this.trees.checkpoints.only(undefined);
+      this.describe();
+      return;
+    }
+    const oldest = by.indexes.reduce((least, index) => Math.min(least, index), Infinity);
+    void by.session.log.find(({ start }) => start <= oldest).then(() => {
+      if (this.filtered === by) {
+        this.trees.checkpoints.only(by.indexes);
+        this.describe();
+      }
+    });
+  }
+
+  /** Selects a checkpoint of the shown session, however far back it is. */
+  async goTo(session: Session, where: { readonly uid: string } | { readonly index: number } | { readonly oldest: true }): Promise<void> {
+    this.filter(undefined);
+    const { log } = session;
+    const span = await log.find((one) => ("uid" in where ? one.checkpoint.uid === where.uid : "index" in where && one.start <= where.index));
+    const target = span ?? ("uid" in where ? undefined : (await log.spans()).at(-1));
+    const row = target && session === this.sessions.shown ? await this.trees.checkpoints.near(target.checkpoint.uid) : undefined;
+    if (!row) {
+      throw new Error(vscode.l10n.t("That checkpoint is not in the present conversation."));
+    }
+    await this.checkpoints.reveal(row, { select: true, focus: true });
+  }
+
   private view(id: string, tree: NodeTree): vscode.TreeView<TreeNode> {
-    const view = this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, showCollapseAll: true }));
+    const view = this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, showCollapseAll: true, canSelectMany: id === "timeleap.checkpoints" }));
     tree.follow(view);
     return view;
   }
@@ -135,6 +185,13 @@ export class Views extends Disposables {
         }
       }),
     );
+    this.register(
+      vscode.workspace.onDidChangeConfiguration((change) => {
+        if (change.affectsConfiguration("timeleap.order")) {
+          this.trees.checkpoints.refresh();
+        }
+      }),
+    );
     this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => this.describe()));
   }
 
@@ -162,6 +219,7 @@ export class Views extends Disposables {
   private redraw(): void {
     this.trees.checkpoints.refresh();
     this.trees.timelines.refresh();
+    this.trees.sessions.refresh(); // which has the shown session's numbers
     this.describe();
   }
 
@@ -169,7 +227,10 @@ export class Views extends Disposables {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted, this.approvals));
     const situation = { server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions };
-    const said = withoutLinks(viewMessage(situation) ?? "") || undefined;
+    const { filtered } = this;
+    this.keys.update({ "timeleap.filtered": filtered !== undefined, "timeleap.compareSelected": this.comparing });
+    const only = filtered ? vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", filtered.query, messages(filtered.indexes.length)) : "";
+    const said = withoutLinks([only, viewMessage(situation) ?? ""].filter(Boolean).join("\n")) || undefined;
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
     const failed = this.sidecar.state.kind === "failed";
     const welcomed = failed || this.sessions.problem !== undefined;

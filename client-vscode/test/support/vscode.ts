@@ -36,6 +36,8 @@ export const user = {
   /** How each of them was opened. */
   openedAs: [] as unknown[],
   picks: [] as QuickPick[],
+  /** Rows that were shown and selected. */
+  revealed: [] as unknown[],
   /** Files that were given to other programs. */
   external: [] as string[],
   clipboard: "",
@@ -58,6 +60,7 @@ export const user = {
     this.opened = [];
     this.openedAs = [];
     this.picks = [];
+    this.revealed = [];
     this.external = [];
     window.activeTextEditor = undefined;
     window.tabGroups.all = [];
@@ -310,7 +313,7 @@ export const window = {
       onDidExpandElement: expanded.event,
       onDidCollapseElement: collapsed.event,
       onDidChangeVisibility: () => new Disposable(() => undefined),
-      reveal: () => Promise.resolve(),
+      reveal: (node: unknown) => Promise.resolve(void user.revealed.push(node)),
       dispose: () => undefined,
     };
     user.trees.set(id, view);

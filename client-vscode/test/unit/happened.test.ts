@@ -60,7 +60,7 @@ test("a row is named by its label, else by what happened: the prompt, the call t
 
 test("behind the name stand how long ago, what it took and what failed; each in few characters", () => {
   const at = (minutes: number): Checkpoint => of({}, { createdAt: before(minutes) });
-  expect(rowFacts(at(2), { messages: 4, tokens: 1_400 }, 1, 0, NOW)).toBe("2m +1.4K 1 failed");
+  expect(rowFacts(at(2), { messages: 4, tokens: 1_400 }, 1, 0, NOW)).toBe("1 failed 2m +1.4K");
   expect(rowFacts(at(0), { messages: 1, tokens: undefined }, 0, 3, NOW)).toBe("now +1 message 3 files");
   expect(rowFacts(at(60 * 24 * 60), { messages: 4, tokens: -52_000 }, 0, 0, NOW)).toBe("60d −52K");
   expect(rowFacts(of({}), { messages: 0, tokens: 0 }, 0, 0, NOW)).toBe("");

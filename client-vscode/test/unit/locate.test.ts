@@ -14,6 +14,7 @@ const SETTINGS: Settings = {
   requestTimeout: 60_000,
   maxContextSize: null,
   openNewest: true,
+  order: "newestFirst",
   useLanguageModel: true,
   filesMode: "off",
 };

@@ -42,7 +42,7 @@ test("a row is named by what is told of its span, and only that row is another o
   tree.refresh();
   const [named, ...rest] = await tree.getChildren();
   expect(tree.getTreeItem(named!)).toMatchObject({ label: "pytest -q tests", iconPath: { id: "error" } });
-  expect(tree.getTreeItem(named!).description).toContain("+1.4K 1 failed");
+  expect(tree.getTreeItem(named!).description).toMatch(/^1 failed .*\+1\.4K$/);
   expect(rest.every((node, index) => node === before[index])).toBe(true);
   const again = await tree.getChildren();
   expect(again[0]).toBe(named);

@@ -7,6 +7,7 @@ import { ServerFailure } from "../../src/server/failure.js";
 import type { SidecarState } from "../../src/server/sidecar.js";
 import type { Sessions } from "../../src/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
+import { warningInWords } from "../../src/text/warnings.js";
 import { MoreNode, treeItem } from "../../src/views/node.js";
 import { News } from "../../src/views/notifications.js";
 import { tokensShown } from "../../src/views/statusBar.js";
@@ -206,4 +207,18 @@ test("the line above the rows says what is not as usual, and nothing else", () =
   expect(say(READY, session({ state: { archived: true, warnings: [{ kind: "x", message: "line 3 is damaged" }] } }))).toContain("line 3 is damaged");
   expect(serverMessage({ server: READY, recovered: undefined })).toBeUndefined();
   expect(say(READY, { shown: undefined, problem: { kind: "gone", message: "no such session", how: {} } })).toBe("no such session");
+});
+
+// What the server warns of
+
+test.each([
+  "damagedRecord", "notAsWritten", "logMissing", "recovered", "notChecked", "metaDamaged", "stateDamaged", "requestsDamaged", "auditDamaged", "approvalSealBroken",
+  "approvalNotNoted", "leftover", "damagedKept", "newerVersion", "newerThanTested", "timelinesPruned", "timelinesNotPruned", "dmailNotDropped", "filesNotKept",
+  "filesNotRecovered", "filesIncomplete", "notReachable", "trashPurged",
+])("the warning %s is a sentence of its own, with the server's words behind it", (kind) => {
+  expect(warningInWords(kind, "3 bytes")).toMatch(/^[A-Z].+\. \(3 bytes\)$/);
+});
+
+test("a warning of a later server is said as it says it", () => {
+  expect(warningInWords("later", "in its words")).toBe("in its words");
 });

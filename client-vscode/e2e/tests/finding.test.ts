@@ -1,0 +1,91 @@
+import { SECOND_BUG, expect, picture, sample, test } from "../support/test";
+import { MOMENT, WHILE, patiently } from "../window/patience";
+import { pathToFileURL } from "node:url";
+
+test.describe.configure({ mode: "serial" });
+
+const DONE = { role: "tool", tool_call_id: "c", content: "All 25 passed" };
+const FAILED = { role: "tool", tool_call_id: "c", content: "E   AssertionError: 114 != 115\n1 failed, 24 passed in 0.10s" };
+
+/** Edits, each followed by the tests, which fail after one of them. */
+function edits(count: number, broken: number): string {
+    const call = (name: string, given: object): object => ({ id: "c", type: "function", function: { name, arguments: JSON.stringify(given) } });
+    const records = Array.from({ length: count }, (_, id) => [
+        { role: "_checkpoint", id },
+        { role: "assistant", content: "", tool_calls: [call("write_file", { path: `src/tally/part${String(id)}.py`, text: "..." })] },
+        { ...DONE, content: "wrote 3 lines" },
+        { role: "assistant", content: "", tool_calls: [call("bash", { command: "cd /work/tally && python -m pytest -q" })] },
+        id === broken ? FAILED : DONE,
+        { role: "_usage", token_count: (id + 1) * 1_400 },
+    ]);
+    return records.flat().map((record) => JSON.stringify(record)).join("\n");
+}
+
+test.beforeAll(async ({ workbench, store, window }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    await store.replay("edits", edits(20, 12), { title: "Edits", workspace });
+    await store.replay("bill", sample(), { title: "Split the bill", workspace });
+    await workbench.open();
+    await window.show();
+});
+
+test("in a side bar of 300 pixels one can tell which of twenty rows broke the test", async ({ window }) => {
+    await window.openSession("Edits");
+    await window.widen(348);
+    const failed = window.checkpoints.row("1 failed", 1);
+    await expect(failed).toHaveCount(1);
+    await expect(failed.locator(".codicon-error")).toBeVisible();
+    await expect(failed).toHaveAccessibleName(/^Checkpoint 12: python -m pytest -q, \+4 messages, \+1\.4K tokens, 1 failed$/);
+    // What went wrong is inside the side bar; what is cut off stands behind it.
+    const room = await failed.locator(".monaco-icon-label-container").evaluate((label) => {
+        const text = label.querySelector(".label-description")?.firstChild ?? label;
+        const words = document.createRange();
+        words.setStart(text, 0);
+        words.setEnd(text, "1 failed".length);
+        return label.getBoundingClientRect().right - words.getBoundingClientRect().right;
+    });
+    expect(room).toBeGreaterThan(0);
+    await picture(window, "narrow");
+    await window.widen(720);
+});
+
+test("a checkpoint is gone to by words that stand after it, and the oldest at once", async ({ window }) => {
+    await window.run("goToCheckpoint");
+    await window.quick.chooseFound("Go to Checkpoint", "114 != 115");
+    await expect(window.checkpoints.row("1 failed", 1)).toHaveAttribute("aria-selected", "true");
+    await window.run("goToCheckpoint");
+    await window.quick.choose("Go to Checkpoint", "The oldest checkpoint");
+    await expect(window.checkpoints.row(/part0\.py/, 1)).toHaveAttribute("aria-selected", "true");
+});
+
+test("the checkpoints are filtered on the server, and all shown again", async ({ window }) => {
+    await window.ask("filterCheckpoints", "Only checkpoints after which these words stand", "AssertionError");
+    await expect(window.saying("Only checkpoints with “AssertionError”")).toBeVisible();
+    await expect.poll(() => window.checkpoints.texts()).toHaveLength(1);
+    await expect(window.checkpoints.row("1 failed", 1)).toBeVisible();
+    await picture(window, "filter");
+    await window.run("clearFilter");
+    await expect.poll(async () => (await window.checkpoints.texts()).length).toBeGreaterThan(10);
+});
+
+test("any two checkpoints are compared: the one that was selected with another", async ({ window }) => {
+    await window.openSession("Split the bill");
+    const entry = await window.checkpoints.openMenu(window.checkpoints.row("The shares add", 1).or(window.checkpoints.row("That is not fair", 1)), window.texts.command("selectForCompare"));
+    await patiently(async () => {
+        if (await entry.isVisible()) await entry.click({ timeout: MOMENT });
+        await entry.waitFor({ state: "detached", timeout: WHILE });
+    });
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("compareWithSelected"), window.diff.root);
+    await expect(window.diff.after).toContainText("That is not fair");
+    await expect(window.diff.before).not.toContainText("That is not fair");
+    await window.closeEditors();
+});
+
+test("from a document one gets to its checkpoint", async ({ window }) => {
+    const row = window.checkpoints.row(SECOND_BUG, 1);
+    await window.checkpoints.command(row, window.texts.command("openDocument"), window.editor.filter({ hasText: "There is a second bug" }));
+    await window.checkpoints.row("Guests complain", 1).locator(".monaco-icon-label").first().click();
+    await window.run("revealCheckpoint");
+    await expect(row).toHaveAttribute("aria-selected", "true");
+    await window.closeEditors();
+});

@@ -1,0 +1,104 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { seed, turns } from "../support/data.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, user, workspace, type Uri } from "../support/vscode.js";
+import { labels, open } from "./support.js";
+
+let running: Running;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+});
+
+afterEach(() => running.stop());
+
+const WAIT = { timeout: 20_000, interval: 50 };
+const revealed = (): (string | undefined)[] => user.revealed.map((node) => running.tree("checkpoints").getTreeItem(node as never).label as string);
+
+test("of 10 000 checkpoints any is one step away: by its words, or the oldest at once; the tree draws those near it", async () => {
+  seed(running.home, "long", turns(10_000));
+  await open("long");
+  await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.goToCheckpoint");
+  const [box] = user.picks;
+  await vi.waitFor(() => expect(box!.items).toHaveLength(101), WAIT);
+  box!.choose("The oldest");
+  await vi.waitFor(() => expect(revealed()).toEqual(["question 0"]), WAIT);
+  const rows = labels(await running.rows("checkpoints"));
+  expect(rows.length).toBeLessThan(300);
+  expect([rows[0], rows[99], rows[100], rows.at(-1)]).toEqual(["question 9999", "question 9900", "9,849 checkpoints more", "question 0"]);
+
+  await commands.executeCommand("timeleap.goToCheckpoint");
+  const [, second] = user.picks;
+  second!.type("answer 4711");
+  expect(second!.items).toEqual([]);
+  await vi.waitFor(() => expect(second!.items.map(({ label }) => label)).toContain("answer 4711"), WAIT);
+  second!.choose("answer 4711");
+  await vi.waitFor(() => expect(revealed()).toEqual(["question 0", "question 4711"]), WAIT);
+  const near = labels(await running.rows("checkpoints"));
+  expect(near).toContain("question 4700");
+  expect(near.filter((label) => label.endsWith(" more"))).toEqual(["5,138 checkpoints more", "4,662 checkpoints more"]);
+});
+
+test("only checkpoints after which the words stand are shown, until all are again; going to one shows all, too", async () => {
+  seed(running.home, "chat", turns(250));
+  await open("chat");
+  await running.rows("checkpoints");
+  user.input = () => "answer 13";
+  await commands.executeCommand("timeleap.filterCheckpoints");
+  const found = ["question 139", "question 138", "question 137", "question 136", "question 135", "question 134", "question 133", "question 132", "question 131", "question 130", "question 13"];
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(found), WAIT);
+  expect(user.trees.get("timeleap.checkpoints")!.message).toContain("Only checkpoints with “answer 13”: 11 messages found.");
+  expect(user.context.get("timeleap.filtered")).toBe(true);
+  await commands.executeCommand("timeleap.clearFilter");
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints")).length).toBeGreaterThan(99), WAIT);
+  expect(user.context.get("timeleap.filtered")).toBe(false);
+});
+
+test("any two states are compared, the earlier one on the left; two sessions are not", async () => {
+  seed(running.home, "chat", turns(6));
+  await open("chat");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.compareWithSelected", rows[1]!.node);
+  expect(user.said.at(-1)!.message).toBe("Select something to compare first.");
+  await commands.executeCommand("timeleap.selectForCompare", rows[1]!.node);
+  expect(user.context.get("timeleap.compareSelected")).toBe(true);
+  await commands.executeCommand("timeleap.compareWithSelected", rows[3]!.node);
+  const { args } = user.executed.findLast(({ command }) => command === "vscode.diff")!;
+  const [left, right] = await Promise.all([args[0], args[1]].map((uri) => workspace.openTextDocument(uri as Uri)));
+  expect(args[2]).toBe("question 2 ↔ question 4 (−0, +4 messages)");
+  expect([left!.getText().includes("answer 2"), right!.getText().includes("answer 3"), right!.getText().includes("question 4")]).toEqual([false, true, false]);
+
+  user.trees.get("timeleap.checkpoints")!.selection = [rows[0]!.node, rows[4]!.node];
+  await commands.executeCommand("timeleap.compareSelected", rows[0]!.node);
+  expect(user.executed.findLast(({ command }) => command === "vscode.diff")!.args[2]).toContain("question 1 ↔ question 5");
+
+  seed(running.home, "other", turns(2));
+  await open("other");
+  await commands.executeCommand("timeleap.compareWithSelected", (await running.rows("checkpoints"))[0]!.node);
+  expect(user.said.at(-1)!.message).toBe("These two are of different sessions.");
+});
+
+test("the order of the rows is a setting, and a document leads to its checkpoint", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const newest = await running.rows("checkpoints");
+  workspace.changeSetting("timeleap.order", "oldestFirst");
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(labels(newest).reverse()), WAIT);
+  await commands.executeCommand("timeleap.openDocument", newest[1]!.node);
+  await commands.executeCommand("timeleap.revealCheckpoint", (user.opened.at(-1) as { uri: Uri }).uri);
+  expect(revealed()).toEqual(["question 1"]);
+  await commands.executeCommand("timeleap.revealCheckpoint");
+  expect(user.said.at(-1)!.message).toContain("not a document of the present conversation");
+});
+
+test("one session has one token number, in the status bar and in the list", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  await running.api.shownSession!.append({ role: "user", content: "x".repeat(8_000) });
+  const bar = (): string => user.statusBar.find(({ id }) => id === "timeleap.tokens")!.text.replace(/^\$\(\w+\) /u, "");
+  await vi.waitFor(() => expect(bar()).not.toBe("300"), WAIT);
+  const [group] = await running.rows("sessions");
+  await vi.waitFor(async () => expect((await running.rows("sessions", group!.node))[0]!.description).toContain(`${bar()} tokens`), WAIT);
+});
