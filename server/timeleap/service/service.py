@@ -252,7 +252,7 @@ class Service:
     async def initialize(self, client: Client, options: Mapping[str, Any]) -> list[str]:
         """Take over `initializationOptions`, and see that the home can be used; returns warnings in words.
 
-        What the first open needs besides is loaded after the reply: a client waits for that first.
+        What the first open needs is loaded here: nearly every client opens a session right after, and it is 8 ms of 180.
 
         Raises:
             InvalidInputError: A known option has an unusable value.
@@ -263,8 +263,8 @@ class Service:
                 self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
                 self.shapes = Shapes(self.config.budget)
             move_in(self.config.home)
-            first: Any = (lambda: self._handlers[OPEN.name], lambda: OPEN.read_params({}), lambda: self.network)
-            step_by_step(iter((*first, self._keep_trash)), lambda: bool(self._connections))
+            _ = self._handlers[OPEN.name], OPEN.read_params({}), self.network
+            step_by_step(iter((self._keep_trash,)), lambda: bool(self._connections))
         self._connections[id(client)] = _Connection(client)
         return [] if client.is_peer else list(self.config.warnings)
 
