@@ -18,7 +18,7 @@ _NUMBER = "00000000"
 
 def write_claude_folder(folder: Path, sessions: int) -> int:
     """Write so many sessions of about a megabyte each, twenty in a project's folder; returns their bytes."""
-    texts = ["\n".join(map(_line, _records(kind))) + "\n" for kind in range(KINDS)]
+    texts = ["\n".join(map(_line, _records(kind, MESSAGES + kind))) + "\n" for kind in range(KINDS)]
     total = 0
     for number in range(sessions):
         path = folder / f"-project-{number // 20}" / f"{number:08x}-0000-4000-8000-000000000000.jsonl"
@@ -29,13 +29,18 @@ def write_claude_folder(folder: Path, sessions: int) -> int:
     return total
 
 
+def write_claude_session(path: Path, messages: int) -> None:
+    """Write one session of so many messages."""
+    path.write_text("\n".join(map(_line, _records(0, messages))) + "\n", "utf-8")
+
+
 def _line(record: dict[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 
-def _records(kind: int) -> list[dict[str, Any]]:
+def _records(kind: int, count: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for number, message in enumerate(messages(MESSAGES + kind)):
+    for number, message in enumerate(messages(count)):
         record: dict[str, Any] = {
             "parentUuid": found[-1]["uuid"] if found else None,
             "isSidechain": False,

@@ -213,6 +213,17 @@ ROWS: Final[tuple[Row, ...]] = (
         "s",
         profile="the sessions are not open: the log of each of the twenty, 400 MB in all, is opened and looked through",
     ),
+    Row("34", "load of a Claude session of 50 MB by its SDK's store", "`json.loads` of its lines", 2, 1.5, MOST),
+    Row("35", "append of a batch of 20 Claude entries, synced, over the SDK's store in memory", "", 5, 3, MOST, "ms"),
+    Row("36", "resume of Claude Code", "with the SDK's store in memory", 1.1, 1.05, MOST),
+    Row(
+        "37",
+        "turn of Claude Code with two shell calls, hooks on, of a model that takes 2 s for an answer",
+        "hooks off",
+        1.03,
+        1.01,
+        MOST,
+    ),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,6 +20,7 @@ class Model:
         asked: Set when a request has arrived.
         calls: By a question: the tools to call, with their inputs, one after another before it is answered.
         answers: Further questions, as they are asked, and what is said to them in the end.
+        pace: Seconds that it takes for an answer.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,7 @@ class Model:
         self.asked = threading.Event()
         self.calls: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         self.answers: dict[str, str] = {}
+        self.pace = 0.0
         handler = type("Handler", (_Handler,), {"model": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -54,7 +57,7 @@ class Model:
     def questions(self, messages: list[dict[str, Any]]) -> list[str]:
         """What was asked, in its order: of `question NAME` the name."""
         said = [text for message in messages if message.get("role") == "user" for text in _texts(message["content"])]
-        named = [re.fullmatch(r"question (\w+)", text) for text in said]
+        named = [re.fullmatch(r"question (\w+)\n?", text) for text in said]  # Claude Code ends one before another so
         return [
             match[1] if match else text
             for match, text in zip(named, said, strict=True)
@@ -119,6 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.model.requests.append(body)
             self.model.asked.set()
             self.model.gate.wait(60)
+            time.sleep(self.model.pace)
         calls = self.model.calls.get(questions[-1], []) if questions and body.get("tools") else []
         results = len(_RESULT.findall(json.dumps(conversation)))
         done = results - sum(len(self.model.calls.get(question, [])) for question in questions[:-1])

@@ -38,19 +38,22 @@ class Person:
         self._model = model
 
     async def ask(self, *questions: str) -> None:
-        """One run of Claude Code as it is started by hand: its settings are the person's own."""
-        environment = {
-            **self.cli.environment(),
-            **self._model.environment(),
-        }
-        options = ClaudeAgentOptions(
-            cwd=self.project, env=environment, setting_sources=["user"], model="fake", allowed_tools=["Bash"]
-        )
-        async with ClaudeSDKClient(options) as client:
+        """One run of Claude Code."""
+        async with ClaudeSDKClient(self.options()) as client:
             for question in questions:
                 await client.query(question)
                 results = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
                 assert not results[-1].is_error, results
+
+    def options(self) -> ClaudeAgentOptions:
+        """Those of Claude Code as it is started by hand: its settings are the person's own."""
+        environment = {
+            **self.cli.environment(),
+            **self._model.environment(),
+        }
+        return ClaudeAgentOptions(
+            cwd=self.project, env=environment, setting_sources=["user"], model="fake", allowed_tools=["Bash"]
+        )
 
     def close(self) -> None:
         """End what the hooks have started."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
+from claude_agent_sdk import ClaudeSDKClient
+from tests.agents.claude_code import ClaudeCode, turn
 from tests.agents.model import Model
 from tests.agents.window import Window
 
@@ -16,41 +17,6 @@ from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # several runs of the program each
 ALL = ["question one", "answer one", "question two", "answer two"]
-
-
-class ClaudeCode:
-    """Runs of the program in one folder, one after another, on a store."""
-
-    def __init__(self, folder: Path, model: Model, store: ClaudeSessionStore) -> None:
-        self._folder, self._model, self._store = folder, model, store
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def options(self, resume: str | None = None) -> ClaudeAgentOptions:
-        environment = {
-            "HOME": str(self._folder),
-            "CLAUDE_CONFIG_DIR": str(self._folder / "config"),
-            **self._model.environment(),
-        }
-        return ClaudeAgentOptions(
-            cwd=self._folder,
-            env=environment,
-            resume=resume,
-            session_store=self._store,
-            setting_sources=[],
-            model="fake",
-        )
-
-    async def ask(self, *questions: str, resume: str | None = None) -> str:
-        """One run of the program with these turns; returns its session id."""
-        async with ClaudeSDKClient(self.options(resume)) as client:
-            return [await turn(client, question) for question in questions][-1]
-
-
-async def turn(client: ClaudeSDKClient, question: str) -> str:
-    await client.query(f"question {question}")
-    results = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
-    assert not results[-1].is_error, results
-    return results[-1].session_id
 
 
 async def test_a_resume_sends_what_is_kept_after_revert_and_after_undo(

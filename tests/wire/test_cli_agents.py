@@ -69,6 +69,17 @@ def test_a_project_has_settings_of_its_own(cli: Cli, tmp_path: Path) -> None:
     assert not local.parent.exists()
 
 
+def test_claude_code_waits_at_prompts_and_at_its_end_only(cli: Cli, config: Path) -> None:
+    cli.run("agents", "install", "claude-code", "--yes")
+    hooks = json.loads((config / "settings.json").read_text())["hooks"]
+    own = {event: groups[-1]["hooks"][-1] for event, groups in hooks.items()}
+    assert {event for event, handler in own.items() if handler.get("async")} == {
+        "PostToolUse",
+        "PostToolUseFailure",
+        "Stop",
+    }
+
+
 def test_codex_has_a_file_of_its_own_for_hooks_and_has_to_be_told_to_trust_them(cli: Cli, tmp_path: Path) -> None:
     assert "/hooks" in cli.run("agents", "install", "codex", "--yes").err
     hooks = json.loads((tmp_path / "codex" / "hooks.json").read_text())["hooks"]

@@ -50,6 +50,8 @@ class Agent(NamedTuple):
         note: What else a person has to do, or to know.
         is_home: The variable names what takes the place of the person's home, in which the folder is.
         per_second: Units of time, in which the agent has timeouts, of a second.
+        background: The events at which the agent need not wait for us, where it can do without: what is said of them is
+            done a little later anyway.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Agent(NamedTuple):
     note: str
     is_home: bool = False
     per_second: int = 1
+    background: frozenset[str] = frozenset()
 
     def place(self, project: Path | None, environ: Mapping[str, str]) -> SettingsPlace:
         """The settings file of the person, or of a project."""
@@ -80,7 +83,9 @@ class Agent(NamedTuple):
     def _entry(self, event: str, command: str) -> dict[str, Any]:
         matcher = self.events[event]
         timeout = _SECONDS.get(event, _OTHER_SECONDS) * self.per_second
-        handler = {"type": "command", "command": command, "timeout": timeout}
+        handler: dict[str, Any] = {"type": "command", "command": command, "timeout": timeout}
+        if event in self.background:
+            handler["async"] = True
         return {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
 
     def owns(self, handler: object) -> bool:
@@ -115,6 +120,7 @@ AGENTS: Final = {
                 "SessionEnd": None,
             },
             note="Sessions that run already go on without it: Claude Code reads its hooks when it starts.",
+            background=frozenset({"PostToolUse", "PostToolUseFailure", "Stop"}),  # at its end it waits: SessionEnd
         ),
         Agent(
             name="codex",
