@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ def heard(server: Server, kind: str) -> Message:
     return server.wait_for(lambda message: message.get("params", {}).get("kind") == kind)
 
 
+def has_head(head: str, message: Message) -> bool:
+    """True of a notification that gives that head."""
+    return bool(message.get("params", {}).get("head") == head)
+
+
 def test_two_processes_write_to_one_session_and_both_own_it(serve: Serve, url: str) -> None:
     a, b = (Session.open(serve(url), "s") for _ in range(2))
     assert (a.state["access"], b.state["access"]) == ("owner", "owner")
@@ -82,12 +88,41 @@ def test_a_session_lies_at_the_url_of_the_store_without_user_and_password(serve:
 
 def test_what_others_change_is_heard_and_seen(serve: Serve, url: str) -> None:
     a, b = (Session.open(serve(url), "s") for _ in range(2))
-    head = a.append(user("one"))["head"]
-    assert heard(b.server, "external")["params"]["head"] == head
+    head = a.append(user("one"), requestId="r1")["head"]
+    told = heard(b.server, "messagesAppended")["params"]
+    assert (told["head"], told["firstIndex"], told["count"]) == (head, 0, 1)
+    assert told["cause"] == {"requestId": "r1", "client": "client1"}
     assert b.texts() == ["one"]
-    a.call("session/setTitle", title="T")
-    assert heard(b.server, "titleChanged")["params"]["title"] == "T"
+    a.call("session/setTitle", title="T", requestId="r2")
+    told = heard(b.server, "titleChanged")["params"]
+    assert (told["title"], told["cause"]["requestId"]) == ("T", "r2")
     assert b.get_state()["title"] == "T"
+    a.checkpoint()
+    a.call("context/revertTo", checkpointId=0, requestId="r3")
+    told = heard(b.server, "reverted")["params"]
+    assert (told["cause"], told["head"]) == ({"requestId": "r3", "client": "client1"}, b.head)
+
+
+def test_everything_is_heard_once_and_in_one_order(serve: Serve, url: str) -> None:
+    sessions = [Session.open(serve(url), "s") for _ in range(3)]
+    asked = [
+        session.start("context/appendMessage", message=user(f"{number}"), requestId=f"{at}-{number}")
+        for number in range(20)
+        for at, session in enumerate(sessions)
+    ]
+    heads = [pending.result()["head"] for pending in asked]
+    orders = []
+    for session in sessions:
+        for head in heads:
+            session.server.wait_for(partial(has_head, head))
+        told = [
+            message["params"] for message in session.server.received if message.get("method") == "context/didChange"
+        ]
+        assert {each["kind"] for each in told} == {"messagesAppended"}
+        orders.append([each["cause"]["requestId"] for each in told])
+    assert len(orders[0]) == len(set(orders[0])) == 60
+    assert orders[0] == orders[1] == orders[2]
+    assert len({tuple(session.texts()) for session in sessions}) == 1
 
 
 def test_an_expected_head_of_before_anothers_change_is_refused(serve: Serve, url: str) -> None:
@@ -127,7 +162,7 @@ def test_undo_of_what_another_machine_did(serve: Serve, url: str) -> None:
     b.call("context/revertTo", checkpointId=0)
     assert b.texts() == ["one"]
     head = a.call("context/undo")["head"]
-    b.server.wait_for(lambda message: message.get("params", {}).get("head") == head)
+    b.server.wait_for(partial(has_head, head))
     assert b.texts() == a.texts() == ["one", "two"]
     assert [each["timelineId"] for each in a.timelines()] == [each["timelineId"] for each in b.timelines()]
     timeline = b.timelines()[-1]["timelineId"]

@@ -12,13 +12,13 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 
 from timeleap import clock
 from timeleap.errors import (
@@ -31,6 +31,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
+from timeleap.sessions.shapes import Event
 from timeleap.storage.durable import (
     is_regular,
     list_directory,
@@ -125,6 +126,24 @@ class Trashed(Struct, frozen=True):
     files_remain: bool = False
 
 
+class SharedEvents(Protocol):
+    """Carries what listeners are told of a change to the other processes that have the session."""
+
+    def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]]) -> None:
+        """Say what the step under way tells, by the head after it and the states around it."""
+
+    def heard(self) -> list[bytes] | None:
+        """What others announced of the changes taken over since the last call, as JSON; None: not all is known."""
+
+
+def told_elsewhere(heard: list[bytes] | None) -> list[Event] | None:
+    """What other processes told of their changes; None where that is not known, or no event of ours."""
+    try:
+        return None if heard is None else [event for data in heard for event in json.decode(data, type=list[Event])]
+    except DecodeError:
+        return None
+
+
 class SharedStore(Protocol):
     """Where the sessions of a home really are, which then has working copies of them. All that blocks may raise
     StorageFailureError."""
@@ -134,6 +153,7 @@ class SharedStore(Protocol):
     @property
     def open_engine(self) -> Callable[..., Awaitable[Any]]: ...  # as `JsonlEngine.open`
 
+    def events(self, session_id: str) -> SharedEvents: ...
     def location(self, session_id: str) -> str: ...
     def contains(self, session_id: str) -> bool: ...
     def fetch(self, session_id: str) -> None: ...

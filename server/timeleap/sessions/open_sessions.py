@@ -255,7 +255,7 @@ class Openings:
             store=self._home.real_path,
             in_trash=lambda uid: any(Meta(trash, "readOnly").uid == uid for _, _, trash in self._home.trashed()),
         )
-        return lease, Files(lease.engine, meta, approvals)
+        return lease, Files(lease.engine, meta, approvals, None if shared is None else shared.events(session_id))
 
     def _problem(self) -> str | None:
         """Why other processes cannot reach this one, if it was meant to be reached."""

@@ -25,6 +25,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.home import SharedEvents, told_elsewhere
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
@@ -88,6 +89,7 @@ class Files(Struct, frozen=True):
     engine: LogEngine
     meta: Meta
     approvals: Approvals
+    shared: SharedEvents | None = None  # of a session that others write to, too
 
 
 class AppendFiles(Struct, frozen=True):
@@ -136,8 +138,8 @@ class SessionTransactions:
     def adopt(self, files: Files) -> None:
         """Begin with the opened files; or go on with others, when a follower becomes the owner."""
         self._stop_watching()
-        self.engine = engine = files.engine
-        self.meta = meta = files.meta
+        engine, meta, self._shared = files.engine, files.meta, files.shared
+        self.engine, self.meta = engine, meta
         self.state = StateManager(self.path, engine, meta, files.approvals)
         self.requests = RequestTable(engine, meta, self.state, self.shapes)
         self.state.load()
@@ -193,12 +195,12 @@ class SessionTransactions:
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal planned
-                if ready is None:
+                planned = ready
+                if planned is None:
                     transaction.admit(self.engine.head_at(state) if guard.expected_head is not None else "")
                     planned = work_out(state, transaction.marks())
                     transaction.begin()
-                else:
-                    planned = ready
+                _announce(self._shared, planned, guard.cause)
                 return planned.records
 
             async def with_snapshot(state: LogState) -> None:
@@ -267,6 +269,7 @@ class SessionTransactions:
                 planned = ready if ready is not None else plan(state)
                 step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
                 transaction.begin()
+                _announce(self._shared, transaction)
                 return self._prepared(transaction, planned, step)
 
             try:
@@ -325,6 +328,7 @@ class SessionTransactions:
 
         async def attempt(transaction: Transaction) -> None:
             async def on_turn(_: LogState) -> None:
+                _announce(self._shared, transaction)
                 await work(transaction)
                 transaction.finish()
 
@@ -514,13 +518,15 @@ class SessionTransactions:
             self.emit(Event("deleted", self.head))
         if self.deleted:
             return
+        told = None if self._shared is None else told_elsewhere(self._shared.heard())
         if log_changed:
             self.requests.forget()
-            self.emit(Event("external", self.head, method=CONTEXT))
+            if told is None:
+                self.emit(Event("external", self.head, method=CONTEXT))
         before = self.state.facts
         self.meta.refresh()
         self.state.load()
-        self.tell_changes(before, NOBODY.cause)
+        self.emit(*(changes(before, self.state.facts, self.head) if told is None else told))
 
     @contextmanager
     def telling_half(self, cause: Cause) -> Iterator[None]:
@@ -564,6 +570,19 @@ def _spans(
         _log.exception("no summary of the newest span")
         return planned.made, None
     return made, {"checkpointUid": newest.uid, "summary": spans.newest} if newest.uid else None
+
+
+def _announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:
+    """What a transaction tells, or an append that is planned, other processes are to tell, too."""
+    if shared is None:
+        return
+
+    def told(head: str, before: LogState, after: LogState) -> list[Event]:
+        if isinstance(what, Transaction):
+            return [replace(event, cause=what.request.cause) for event in what.events]
+        return shapes.appended_events(head, what.made, what.told, (before.messages, after.messages), cause)
+
+    shared.announce(told)
 
 
 class _NothingDoneError(Exception):

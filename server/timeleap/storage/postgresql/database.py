@@ -75,6 +75,7 @@ MIGRATIONS: Final = (
         session text NOT NULL REFERENCES timeleap_session ON DELETE CASCADE,
         version bigint NOT NULL,
         token text NOT NULL UNIQUE,
+        events bytea,
         PRIMARY KEY (session, version))
     """,
 )

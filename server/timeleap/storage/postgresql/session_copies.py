@@ -173,6 +173,10 @@ class PostgresStore:
         self._open[session_id] = engine, loop
         return engine
 
+    def events(self, session_id: str) -> PostgresEngine:
+        """The engine of a session that is open, which carries what is told of changes."""
+        return self._open[session_id][0]
+
     def _closed(self, session_id: str) -> None:
         self._open.pop(session_id, None)
 

@@ -6,9 +6,11 @@ the lock of the session's row, where the working copy is brought up to date befo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from msgspec import json
 
 from timeleap.errors import StorageFailureError
 from timeleap.storage.appending import WriteGroup
@@ -19,6 +21,12 @@ from timeleap.storage.postgresql.working_copy import WorkingCopy
 T = TypeVar("T")
 
 
+Told = Callable[[str, LogState, LogState], Sequence[object]]
+"""What listeners are told of a step, by the head after it and the states around it."""
+MAX_TOLD: Final = 64 << 10
+"""Bytes of what is announced of a change; of a larger one others hear only that it was made."""
+
+
 class SharedLog(LockedLog):
     """The end of a log that other processes write to, too, and the queue of what this one changes of it."""
 
@@ -27,6 +35,8 @@ class SharedLog(LockedLog):
         super().__init__(shown, "os", "hold")  # the disk of the database is what lasts
         self.copy = copy
         self.compared = False  # both sides were compared since the log was opened
+        self.heard: list[bytes] | None = []
+        self._announced: list[Told] = []
         self._taken_over = taken_over
         self._origin: str | None = None
 
@@ -54,14 +64,31 @@ class SharedLog(LockedLog):
 
     async def _take_over(self, *, trust_index: bool) -> None:
         self._shown.notes.refresh()
+        self.heard = self.copy.heard
         await self.own(trust_index=trust_index)
         self._taken_over()
+
+    def group(self) -> WriteGroup:
+        self._announced.clear()  # what is planned on it announces itself
+        return super().group()
+
+    def announce(self, told: Told) -> None:
+        self._announced.append(told)
+
+    def _events(self, spans: Sequence[tuple[LogState, LogState]]) -> bytes | None:
+        """What the other processes are told of steps, as JSON; None where not all of them announced themselves."""
+        if len(self._announced) != len(spans):
+            return None
+        told = zip(self._announced, spans, strict=True)
+        found = [event for tell, (before, after) in told for event in tell(self._shown.head_at(after), before, after)]
+        data = json.encode(found)
+        return data if len(data) <= MAX_TOLD else None
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
         self.check_unmodified()
         shown = self._shown
         if not group.empty:
-            await shown.in_thread(self.copy.commit_append, group.data, group.after)
+            await shown.in_thread(self.copy.commit_append, group.data, group.after, self._events(group.spans))
             try:
                 shown.wrote((await shown.in_thread(self._write, group)).log)
                 self.copy.appended()
@@ -81,10 +108,12 @@ class SharedLog(LockedLog):
         """Do `work` alone at its turn; when this returns, what it did to the session is committed."""
 
         async def whole() -> T:
-            self._origin = None
+            self._origin, before = None, self._shown.log.state
+            self._announced.clear()
             try:
                 result = await work()
-                await self._shown.in_thread(self._commit_all)
+                events = self._events([(before, self._shown.log.state)] * len(self._announced))
+                await self._shown.in_thread(self._commit_all, events)
             except BaseException:
                 if self.copy.doubtful or await self._shown.in_thread(self.copy.differs):
                     await self._put_back()
@@ -94,8 +123,8 @@ class SharedLog(LockedLog):
 
         return await super().run(whole)
 
-    def _commit_all(self) -> None:
-        self.copy.commit(self._shown.log.state, origin=self._origin)
+    def _commit_all(self, events: bytes | None) -> None:
+        self.copy.commit(self._shown.log.state, events, origin=self._origin)
 
     async def _put_back(self) -> None:
         """Make the working copy again: something was done to it that does not count. If the database does not answer, it
@@ -115,7 +144,16 @@ class PostgresEngine(JsonlEngine):
         super().__init__(path, "write", "os", "hold", notes)
         self.copy = copy
         self._closed = closed
-        self._locked = SharedLog(self._shown, copy, self._watch.tell)
+        self._locked = self._shared = SharedLog(self._shown, copy, self._watch.tell)
+
+    def announce(self, told: Told) -> None:
+        """Say what the others are told of the step under way."""
+        self._shared.announce(told)
+
+    def heard(self) -> list[bytes] | None:
+        """What was announced of the changes that were taken over since this was asked last; None: not all is known."""
+        heard, self._shared.heard = self._shared.heard, []
+        return heard
 
     async def aclose(self) -> None:
         await super().aclose()

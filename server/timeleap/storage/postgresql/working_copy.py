@@ -52,6 +52,7 @@ class WorkingCopy:
     Attributes:
         version: That of the database which the directory has; -1: none.
         doubtful: The directory may have what the database has not.
+        heard: What other processes announced of the changes that were taken over last; None: not all is known.
     """
 
     def __init__(self, database: Database, session_id: str, directory: Path) -> None:
@@ -59,6 +60,7 @@ class WorkingCopy:
         self.directory = directory
         self.version = -1
         self.doubtful = False
+        self.heard: list[bytes] | None = None
         self._database = database
         self._connection: Connection[Any] | None = None
         self._documents: dict[str, FileStatus] = {}  # as they were when both sides agreed
@@ -117,8 +119,9 @@ class WorkingCopy:
         self._take_documents(connection, stamp)
         self.doubtful = True
 
-    def commit_append(self, data: bytes, after: LogState) -> None:
-        """Commit bytes at the end of the live log, which the directory gets afterwards (see `appended`).
+    def commit_append(self, data: bytes, after: LogState, events: bytes | None = None) -> None:
+        """Commit bytes at the end of the live log, which the directory gets afterwards (see `appended`), and what is
+        announced of it.
 
         Raises:
             StorageFailureError: It is not made; or nobody knows, and the directory is doubtful until that is known.
@@ -129,7 +132,7 @@ class WorkingCopy:
         try:
             with connection.pipeline():
                 self._put(connection, self._live, log.length, [data])
-                self._commit(connection, after)
+                self._commit(connection, after, events)
         except psycopg.Error as error:
             self._settle(error, connection)
         self._logs[self._live] = log._replace(length=log.length + len(data))
@@ -144,8 +147,9 @@ class WorkingCopy:
         else:
             self._files[self._live] = there
 
-    def commit(self, state: LogState, *, origin: str | None = None) -> None:
-        """Commit what the directory has and the database has not. `origin`: the timeline that the live log was made of.
+    def commit(self, state: LogState, events: bytes | None = None, *, origin: str | None = None) -> None:
+        """Commit what the directory has and the database has not, and what is announced of it. `origin`: the timeline
+        that the live log was made of.
 
         Raises:
             StorageFailureError: As of `commit_append`.
@@ -155,7 +159,7 @@ class WorkingCopy:
             if not self._store(connection, origin):
                 return
             with connection.pipeline():
-                self._commit(connection, state)
+                self._commit(connection, state, events)
         except psycopg.Error as error:
             self.doubtful = True
             self._settle(error, connection)
@@ -179,7 +183,7 @@ class WorkingCopy:
                 raise SessionExistsError(f"session id {self.session_id} is taken", sessionId=self.session_id)
             self.version, self._token = 0, clock.new_uid(24)
             self._store(connection, None)
-            self._note(connection, state)
+            self._note(connection, state, None)
         self.version = 1
 
     def forget(self) -> None:
@@ -195,11 +199,11 @@ class WorkingCopy:
             assert self._connection is not None
         return self._connection
 
-    def _commit(self, connection: Connection[Any], state: LogState) -> None:
-        self._note(connection, state)
+    def _commit(self, connection: Connection[Any], state: LogState, events: bytes | None) -> None:
+        self._note(connection, state, events)
         connection.execute("COMMIT")
 
-    def _note(self, connection: Connection[Any], state: LogState) -> None:
+    def _note(self, connection: Connection[Any], state: LogState, events: bytes | None) -> None:
         """Note a change, and have it announced when it is committed."""
         version, session_id = self.version + 1, self.session_id
         connection.execute(
@@ -208,8 +212,8 @@ class WorkingCopy:
             [version, self._live, state.messages, state.token_count, session_id],
         )
         connection.execute(
-            "INSERT INTO timeleap_change (session, version, token) VALUES (%s, %s, %s)",
-            [session_id, version, self._token],
+            "INSERT INTO timeleap_change (session, version, token, events) VALUES (%s, %s, %s, %s)",
+            [session_id, version, self._token, events],
         )
         if version % CHANGES_KEPT == 0:
             connection.execute(
@@ -349,6 +353,7 @@ class WorkingCopy:
         version, live, changed = row
         if version == self.version and not self.doubtful:
             return False
+        self.heard = self._announced(connection, version)
         if self.doubtful:
             self._clear()
         stamp = int(changed.timestamp() * 1e9)
@@ -359,6 +364,14 @@ class WorkingCopy:
             self._take_logs(connection, live, stamp)
         self.version, self._live, self.doubtful = version, live, False
         return True
+
+    def _announced(self, connection: Connection[Any], version: int) -> list[bytes] | None:
+        rows = connection.execute(
+            "SELECT events FROM timeleap_change WHERE session = %s AND version > %s ORDER BY version",
+            [self.session_id, self.version],
+        ).fetchall()
+        known = [row[0] for row in rows if row[0] is not None]
+        return known if self.version >= 0 and len(known) == version - self.version else None
 
     def _clear(self) -> None:
         """Begin again: remove all that came from the database or was to go there, and what was derived from it."""
