@@ -90,7 +90,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_RESULT = re.compile('"(?:tool_result|function_call_output|functionResponse)", |"role": "tool"')
+_RESULT = re.compile('"type": "(?:tool_result|function_call_output|functionResponse)"|"role": "tool"')
 
 
 class _Handler(BaseHTTPRequestHandler):

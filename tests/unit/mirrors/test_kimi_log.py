@@ -236,6 +236,22 @@ def test_a_message_of_32_mib_and_halves_of_surrogate_pairs_are_read(file: KimiFi
     assert (len(long), half) == (31 << 20, "half ? of a pair")
 
 
+def test_what_is_longer_than_is_kept_is_counted_and_passed_over(
+    monkeypatch: pytest.MonkeyPatch, file: KimiFile, log: KimiLog
+) -> None:
+    monkeypatch.setattr("timeleap.features.transfer.conversion.MAX_RECORD", 1000)
+    monkeypatch.setattr("timeleap.features.transfer.conversion.MAX_LINE", 300_000)
+    file.says("x" * 900)
+    file.says("y" * 1000)  # as a record longer than that
+    file.says("z" * 600_000)
+    file.turn(2)
+    assert texts(log) == [*TURN, "x" * 900, "question 2", "answer 2"]
+    assert [loss.split(" ", 1)[1] for loss in losses(log)] == [
+        "lines have more than 0 MiB",
+        "messages have more than 0 MiB",
+    ]
+
+
 def test_a_session_in_which_nothing_is_said_is_none_yet(tmp_path: Path) -> None:
     file = KimiFile(tmp_path / "share")
     file.checkpoint()
