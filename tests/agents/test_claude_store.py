@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -261,6 +263,14 @@ async def test_odd_entries_come_back_equal(client: RawTimeleap) -> None:
     assert await store.load(KEY) == ODD
 
 
+async def test_not_a_number_comes_back(client: RawTimeleap) -> None:
+    entries = [{"type": "x", "n": [float("nan"), 1]}, prompt("q", "x", weight=float("nan"))]
+    store = ClaudeSessionStore(client)
+    await store.append(KEY, entries)
+    loaded = await store.load(KEY)
+    assert json.dumps(loaded, sort_keys=True) == json.dumps(entries, sort_keys=True)
+
+
 @pytest.mark.parametrize(
     "item",
     [
@@ -364,6 +374,29 @@ async def test_keys_with_separators_are_keys_of_their_own(client: RawTimeleap) -
     for number, key in enumerate(keys):
         assert await store.load(key) == [{"type": "x", "n": number}]
     assert await store.list_subkeys({"project_key": "a", "session_id": "b"}) == ["c"]
+
+
+@pytest.mark.long
+async def test_ten_thousand_sub_agents_are_all_listed(client: RawTimeleap, tmp_path: Path) -> None:
+    store = ClaudeSessionStore(client)
+    await store.append(KEY, turn(1))
+    await store.append({**KEY, "subpath": "subagents/00000"}, turn(1))
+    (first,) = [
+        info
+        for info in (await client.call("session/list", {"source": {"kind": "claude-code"}}))["sessions"]
+        if "subagents" in info["source"]["key"]
+    ]
+    folder = tmp_path / "home" / "sessions"
+    facts = (folder / first["sessionId"] / "timeleap.json").read_text()
+    for number in range(1, 10_000):
+        session = session_id_of("cc", KEY["project_key"], KEY["session_id"], f"subagents/{number:05}")
+        (folder / session).mkdir()
+        named = facts.replace("subagents/00000", f"subagents/{number:05}").replace(first["sessionId"], session)
+        (folder / session / "timeleap.json").write_text(named)
+        shutil.copy(folder / first["sessionId"] / "context.jsonl", folder / session)
+    subkeys = await ClaudeSessionStore(client).list_subkeys(KEY)
+    assert sorted(subkeys) == [f"subagents/{number:05}" for number in range(10_000)]
+    assert await store.load({**KEY, "subpath": "subagents/09999"}) == turn(1)
 
 
 async def test_two_processes_write_one_key_and_lose_nothing(client: RawTimeleap, tmp_path: Path) -> None:
