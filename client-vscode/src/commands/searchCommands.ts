@@ -31,6 +31,8 @@ function show(bench: Workbench, session: Session | undefined): void {
 
 interface Choice extends vscode.QuickPickItem {
   readonly run?: () => void;
+  /** Shows where it stands in its conversation. */
+  readonly inPlace?: () => void;
 }
 
 type Toggle = "matchCase" | "regex";
@@ -57,6 +59,7 @@ class SearchBox extends Disposables {
     this.box.keepScrollPosition = true;
     this.register(this.box.onDidChangeValue(() => this.later()));
     this.register(this.box.onDidAccept(() => this.box.selectedItems[0]?.run?.()));
+    this.register(this.box.onDidTriggerItemButton(({ item }) => item.inPlace?.()));
     this.register(this.box.onDidTriggerButton((button) => this.buttons.get(button)?.()));
     this.register(this.box.onDidHide(() => this.dispose()));
   }
@@ -198,9 +201,16 @@ class SearchBox extends Disposables {
       description: [`#${exact(index)}`, ...more, ...aside].join(" · "),
       iconPath: new vscode.ThemeIcon(timelineId === undefined ? "comment" : "history"),
       alwaysShow: true,
+      buttons: [{ iconPath: new vscode.ThemeIcon("comment-discussion"), tooltip: vscode.l10n.t("Open Conversation") }],
       run: () => {
         this.box.hide();
         void this.open(hit);
+      },
+      inPlace: () => {
+        const { sessionId, timelineId: timeline } = hit;
+        const query = this.toggles.regex ? {} : { query: this.box.value };
+        this.box.hide();
+        void vscode.commands.executeCommand("timeleap.openConversation", { sessionId: this.session?.id ?? sessionId, index, ...query, ...(timeline === undefined ? {} : { timeline }) });
       },
     };
   }

@@ -100,6 +100,8 @@ export class QuickPick {
   readonly onDidChangeValue = this.typed.event;
   readonly onDidAccept = this.accepted.event;
   readonly onDidTriggerButton = this.pressed.event;
+  private readonly itemPressed = new EventEmitter<unknown>();
+  readonly onDidTriggerItemButton = this.itemPressed.event;
   readonly onDidHide = this.hidden.event;
 
   show(): void {
@@ -122,6 +124,12 @@ export class QuickPick {
 
   press(tooltip: string): void {
     this.pressed.fire(this.buttons.find((button) => button.tooltip === tooltip));
+  }
+
+  /** Presses the first button of an item. */
+  pressOn(label: string): void {
+    const item = this.items.find((one) => one.label.includes(label));
+    this.itemPressed.fire({ item, button: (item?.["buttons"] as unknown[] | undefined)?.[0] });
   }
 
   choose(label: string): void {

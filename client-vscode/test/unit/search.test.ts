@@ -166,6 +166,16 @@ test("the chosen message opens with its first match", async () => {
   expect(opened).toMatchObject([[{ session: "chat", timeline: "t1", selected: { kind: "messages", indexes: [5] }, format: "md" }, [4, 8]]]);
 });
 
+test("a message's button shows where it stands in its conversation", async () => {
+  const { pick, pages, opened } = await box();
+  pages.push({ matches: [match(5, { timelineId: "t1" })] });
+  pick.type("word");
+  await soon();
+  pick.pressOn("say word 5");
+  expect([pick.shown, opened]).toEqual([false, []]);
+  expect(user.executed.at(-1)).toEqual({ command: "timeleap.openConversation", args: [{ sessionId: "chat", index: 5, query: "word", timeline: "t1" }] });
+});
+
 test("a preview is one line with the match in sight, and nothing in it becomes an icon", async () => {
   const long = { ranges: [[500, 504]] as [number, number][], excerpt: { start: 400, text: `${"x".repeat(98)}\n word\nmore` } };
   expect(previewOf(long)).toBe(`…${"x".repeat(23)} word more`);

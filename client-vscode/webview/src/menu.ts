@@ -41,11 +41,13 @@ export function showMenu(at: HTMLElement, label: string, entries: readonly Entry
   menu.addEventListener("keydown", (event) => {
     const now = items.indexOf(document.activeElement as HTMLButtonElement);
     const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: items.length - 1 }[event.key];
-    event.stopPropagation();
+    // Keys that are none of the menu's are the workbench's.
     if (to !== undefined) {
+      event.stopPropagation();
       event.preventDefault();
       items[(to + items.length) % items.length]?.focus();
     } else if (event.key === "Escape" || event.key === "Tab") {
+      event.stopPropagation();
       event.preventDefault();
       close();
     }

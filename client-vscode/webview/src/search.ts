@@ -34,7 +34,6 @@ export class SearchBox {
       this.waiting = window.setTimeout(() => this.begin(), PAUSE);
     });
     this.input.addEventListener("keydown", (event) => {
-      event.stopPropagation();
       if (event.key === "Enter") {
         event.preventDefault();
         this.step(event.shiftKey ? -1 : 1);
