@@ -8,6 +8,7 @@ import { commands, lm, user } from "../support/vscode.js";
 interface Item {
   readonly command: string;
   readonly when?: string;
+  readonly args?: unknown;
 }
 
 interface Manifest {
@@ -52,8 +53,16 @@ test("the views are created with the ids of the manifest", async () => {
 });
 
 test("menus and keys name declared commands", () => {
-  const named = [...Object.values(contributes.menus).flat(), ...contributes.keybindings].map(({ command }) => command);
+  const pressed = contributes.keybindings.flatMap(({ command, args }) =>
+    command === "runCommands" ? (args as { commands: string[] }).commands.filter((one) => !one.startsWith("list.")) : [command],
+  );
+  const named = [...Object.values(contributes.menus).flat().map(({ command }) => command), ...pressed];
   expect(named.filter((command) => !declared.includes(command))).toEqual([]);
+});
+
+test("a key that goes back is about the row under the keyboard, not about one selected earlier", () => {
+  const [first] = contributes.keybindings.filter(({ args }) => (JSON.stringify(args) as string | undefined)?.includes("timeleap.revertTo"));
+  expect(first).toMatchObject({ command: "runCommands", args: { commands: ["list.selectAndPreserveFocus", "timeleap.revertTo"] } });
 });
 
 test("every command can be reached: from the palette, or where it is hidden there, from a menu or a row", () => {
