@@ -386,6 +386,24 @@ def run(*words: str, code: int = 0) -> Any:
     return json.loads((done.stdout if code == 0 else done.stderr).splitlines()[-1])
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:hidden@db/x", "postgresql://me:***@db/x"),
+        ("postgresql://me:hid:den@db:5432/x", "postgresql://me:***@db:5432/x"),
+        ("postgresql://me@db/x?password=hidden&sslmode=require", "postgresql://me@db/x?password=***&sslmode=require"),
+        ("postgresql://db/x", "postgresql://db/x"),
+    ],
+)
+def test_no_password_is_shown_with_the_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str, shown: str
+) -> None:
+    monkeypatch.setenv("TIMELEAP_STORE", url)
+    assert run("--home", str(tmp_path), "config", "show")["store"]["value"] == shown
+    assert run("--home", str(tmp_path), "config", "set", "store", url) == {"store": shown}
+    assert url in (tmp_path / "config.toml").read_text()
+
+
 def test_init_and_check(url: str) -> None:
     assert run("store", "check", url, code=1)["error"]["data"]["reason"] == "rights"
     assert run("store", "init", url)["before"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,9 @@ from timeleap.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from timeleap.service.config import Setting
+
+_PASSWORD = re.compile(r"(?<=[?&]password=)[^&]*|(?<=:)(?!//)[^/@]*(?=@)")
+"""In the URL of a database."""
 
 app = Commands()
 config = subcommands(app, "config", "Show and change the store's config.toml.", "Keep in order")
@@ -65,10 +69,10 @@ def show(terminal: Terminal) -> None:
     settings: dict[str, dict[str, Any]] = {}
     for key, setting in _settings().items():
         if os.environ.get(setting.variable):
-            settings[key] = {"value": _parsed(setting, os.environ[setting.variable]), "from": setting.variable}
+            settings[key] = {"value": shown(_parsed(setting, os.environ[setting.variable])), "from": setting.variable}
         else:
             source = str(file) if key in stored else "default"
-            settings[key] = {"value": stored.get(key, setting.default), "from": source}
+            settings[key] = {"value": shown(stored.get(key, setting.default)), "from": source}
     # Not in the file: the log begins before a store is chosen.
     for key, default, variable, option in (
         ("logLevel", "warning", "TIMELEAP_LOG_LEVEL", "--log-level"),
@@ -96,7 +100,7 @@ def get(terminal: Terminal, key: Key) -> None:
     if key not in stored:
         terminal.hint(f"{key} is not set in {_file(terminal)}; timeleap config show has what is in force")
         raise Exit(1)
-    value = stored[key]
+    value = shown(stored[key])
     terminal.answer(value, value) if isinstance(value, str) else terminal.document(value)
 
 
@@ -117,7 +121,7 @@ def set_(terminal: Terminal, key: Key, value: Annotated[str, Argument(metavar="V
     except InvalidInputError as error:
         raise UsageError(str(error).replace(" (set in initializationOptions)", "")) from None
     _write(file, text)
-    terminal.answer({key: parsed}, hint=f"set in {file}")
+    terminal.answer({key: shown(parsed)}, hint=f"set in {file}")
 
 
 @command(config)
@@ -132,6 +136,11 @@ def unset(terminal: Terminal, key: Key) -> None:
     if key in read(file):
         _write(file, without_key(_text(file), key))
     terminal.answer({key: None}, hint=f"not set in {file}")
+
+
+def shown(value: Any) -> Any:
+    """A value without the password of a store: what is shown is logged, pasted and filmed."""
+    return _PASSWORD.sub("***", value) if isinstance(value, str) else value
 
 
 def _file(terminal: Terminal) -> Path:
