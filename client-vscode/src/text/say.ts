@@ -15,17 +15,23 @@ export function sayInformation(message: string, ...buttons: readonly string[]): 
   return vscode.window.showInformationMessage(withoutLinks(message), ...buttons);
 }
 
-/** Notifications of ours that nobody has closed. */
+/** Notifications of ours that nobody has closed, and the one that is being put in the place of the one before. */
 let open = 0;
+let placing: Promise<unknown> = Promise.resolve();
 
 /** The same in the place of what was said so before: the newest is the only one on the screen, the others are in the list behind the bell. */
 export async function sayInPlace(message: string, ...buttons: readonly string[]): Promise<string | undefined> {
-  if (open > 0) {
-    await vscode.commands.executeCommand("notifications.hideToasts");
-  }
-  open += 1;
+  const placed = placing.then(async () => {
+    if (open > 0) {
+      await vscode.commands.executeCommand("notifications.hideToasts");
+    }
+    open += 1;
+    return { answer: sayInformation(message, ...buttons) }; // wrapped: the next one does not wait for an answer
+  });
+  placing = placed.catch(() => undefined);
+  const { answer } = await placed;
   try {
-    return await sayInformation(message, ...buttons);
+    return await answer;
   } finally {
     open -= 1;
   }

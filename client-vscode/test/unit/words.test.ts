@@ -7,6 +7,7 @@ import { ServerFailure } from "../../src/server/failure.js";
 import type { SidecarState } from "../../src/server/sidecar.js";
 import type { Sessions } from "../../src/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
+import { sayInPlace } from "../../src/text/say.js";
 import { warningInWords } from "../../src/text/warnings.js";
 import { MoreNode, treeItem } from "../../src/views/node.js";
 import { News } from "../../src/views/notifications.js";
@@ -221,4 +222,18 @@ test.each([
 
 test("a warning of a later server is said as it says it", () => {
   expect(warningInWords("later", "in its words")).toBe("in its words");
+});
+
+test("what is said in place of something hides that first, also when both come at once; nothing is hidden before anything was said", async () => {
+  let close = (): void => undefined;
+  const closed = new Promise<string | undefined>((resolve) => (close = () => resolve(undefined)));
+  user.answer = () => closed as never;
+  const said = [sayInPlace("one"), sayInPlace("two")];
+  await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toEqual(["one", "two"]));
+  expect(user.executed.map(({ command }) => command)).toEqual(["notifications.hideToasts"]);
+  close();
+  await Promise.all(said);
+  void sayInPlace("three");
+  await vi.waitFor(() => expect(user.said).toHaveLength(3));
+  expect(user.executed).toHaveLength(1);
 });
