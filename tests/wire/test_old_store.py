@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,28 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return named(requests, ask_again(home, requests))
 
 
+def without_summaries(value: Any) -> Any:
+    """The commit that wrote the store knew no summaries of what happened after a checkpoint."""
+    plain = json.loads(json.dumps(value))
+
+    def bare(part: Any) -> Any:
+        if isinstance(part, list):
+            return [bare(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        is_checkpoint = {"uid", "messageCount"} <= part.keys()
+        return {name: bare(one) for name, one in part.items() if not (is_checkpoint and name == "summary")}
+
+    return bare(plain)
+
+
 @pytest.mark.parametrize("part", ["before", "answer", "after"])
 @pytest.mark.long
 def test_asked_again_it_answers_as_the_commit_that_wrote_it(answers: Compared, part: str) -> None:
     differing = {
         name: (then[part], now[part])
         for name, (then, now) in answers.items()
-        if part in now and then[part] != now[part]
+        if part in now and then[part] != without_summaries(now[part])
     }
     assert not differing
 
@@ -42,4 +58,6 @@ def test_all_that_was_answered_is_known(answers: Compared) -> None:
 async def test_an_attached_process_hears_of_its_changes_as_from_the_commit_that_wrote_it(tmp_path: Path) -> None:
     home, requests = unpack(tmp_path)
     found = named(requests, await made(home, requests))
-    assert not {name: (then["made"], now) for name, (then, now) in found.items() if then["made"] != now}
+    assert not {
+        name: (then["made"], now) for name, (then, now) in found.items() if then["made"] != without_summaries(now)
+    }

@@ -171,7 +171,8 @@ def test_lines_that_do_not_hold_it_keep_their_bytes(session: Session) -> None:
     for number in (0, 1, 3, 6, 7):
         assert after[number] == lines[number]
     checkpoints = again.get_state()["context"]["checkpoints"]
-    assert checkpoints == [{**before[0], "preview": "the [redacted] é /"}, before[1]]
+    said = {**before[0]["summary"], "text": "the [redacted] é /"}
+    assert checkpoints == [{**before[0], "preview": "the [redacted] é /", "summary": said}, before[1]]
     uid = before[1]["uid"]
     assert again.call("context/revertTo", checkpointUid=uid, dryRun=True)["removed"]["messages"] == 1
 

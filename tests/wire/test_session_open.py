@@ -181,7 +181,7 @@ def test_get_state_works_on_a_session_that_is_not_open(server: Server, session: 
     session.call("session/close")
     closed = server.call("session/getState", sessionId=session.id)
     assert closed == {**state, "access": closed["access"]}
-    assert closed["context"]["checkpoints"] == [checkpoint]
+    assert closed["context"]["checkpoints"] == [{**checkpoint, "summary": {"kind": "empty", "text": "", "messages": 0}}]
 
 
 # by path
@@ -205,8 +205,8 @@ def test_a_session_of_the_original_opens_by_path_to_be_read(server: Server, tmp_
             "tokenCountWithPending": 14,
             "nCheckpoints": 2,
             "checkpoints": [
-                {"id": 0, "uid": UID, "messageCount": 0, "tokenCount": 0, "preview": "hello there"},
-                {"id": 1, "uid": UID, "messageCount": 2, "tokenCount": 12, "preview": "12345678"},
+                at_least({"id": 0, "uid": UID, "messageCount": 0, "tokenCount": 0, "preview": "hello there"}),
+                at_least({"id": 1, "uid": UID, "messageCount": 2, "tokenCount": 12, "preview": "12345678"}),
             ],
             "systemPrompt": "be kind",
             "logBytes": (directory / "context.jsonl").stat().st_size,

@@ -27,6 +27,7 @@ from timeleap.sessions import purge, shapes
 from timeleap.sessions.home import in_trash
 from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.store_requests import Ledger
+from timeleap.summaries.log_spans import without_spans
 from timeleap_protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ def _shown(service: Service, outcome: RedactOutcome, *, places: bool) -> Json:
             snapshots=[{"snapshot": held.snapshot, "root": held.root} for held in outcome.snapshots][:MAX_PAGE] or None,
             snapshotsUnread=outcome.snapshots_unread,
         ),
-        "context": service.shapes.summary(outcome.context),
+        # A dry run tells nothing of what would go: not what stands behind the previews either.
+        **without_spans({"context": service.shapes.summary(outcome.context)}),
     }
 
 
