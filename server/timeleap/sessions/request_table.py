@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
-from timeleap.sessions.past import past_of, read_checkpoint, summarize
+from timeleap.sessions.past import past_of, read_checkpoint, summarize, told, uid_at
 from timeleap.sessions.requests import (
     HIGHEST,
     MADE_REMEMBERED,
@@ -39,7 +39,7 @@ from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
-from timeleap.summaries.log_spans import with_spans, without_spans
+from timeleap.summaries.log_spans import read_spans, with_spans, without_spans
 
 Json = dict[str, Any]
 
@@ -337,17 +337,24 @@ class RequestTable:
     def _events(self, known: StoredResponse, head: str) -> list[Event]:
         """What listeners were told of what a request appended."""
         engine, first, last = self._engine, known.line, self._end_of_batch(known.line)
-        messages = engine.state_before(last + 1).messages
+        end = engine.state_before(last + 1)
         made: list[Checkpoint] = []
         said: tuple[str, Json] | None = None
         for entry in engine.entries(first, last + 1):
             if entry.kind is RecordKind.CHECKPOINT:
-                made.append(read_checkpoint(engine, entry.line, messages))
+                made.append(read_checkpoint(engine, entry.line, end.messages))
             elif entry.kind is RecordKind.USAGE:
                 said = "tokenCountUpdated", {"tokenCount": entry.value}
             elif entry.kind is RecordKind.SYSTEM_PROMPT:
                 said = "systemPromptSet", {}
-        return shapes.appended_events(head, made, said, (self._before(first).messages, messages), Cause())
+        spans = read_spans(engine, end.checkpoints - (len(made) or 1), len(made) or 1, end) if end.checkpoints else []
+        happened = [read.span.wire() for read in spans]
+        made = told(made, happened) if made and known.method != "checkpoint" else made  # one asked for: as answered
+        uid = uid_at(engine, spans[-1].entry.line) if spans else None
+        span = {"checkpointUid": uid, "summary": happened[-1]} if uid else None
+        return shapes.appended_events(
+            head, made, said, (self._before(first).messages, end.messages), Cause(), span=span
+        )
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""

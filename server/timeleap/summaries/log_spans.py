@@ -231,13 +231,20 @@ class NewestSpan:
 
 
 def without_spans(members: Mapping[str, Any]) -> Json:
-    """The members of a result or a notification, the checkpoints of their `context` without summaries."""
-    context = members.get("context")
+    """The members of a result or a notification without `span`, its checkpoints and those of its `context` without
+    summaries."""
+    bare = {name: value for name, value in members.items() if name != "span"}
+    if "checkpoint" in bare:
+        bare["checkpoint"] = _without_summary(bare["checkpoint"])
+    context = bare.get("context")
     checkpoints = context.get("checkpoints") if isinstance(context, dict) else None
     if not isinstance(context, dict) or not isinstance(checkpoints, list):
-        return dict(members)
-    bare = [{name: value for name, value in each.items() if name != "summary"} for each in checkpoints]
-    return {**members, "context": {**context, "checkpoints": bare}}
+        return bare
+    return {**bare, "context": {**context, "checkpoints": [_without_summary(each) for each in checkpoints]}}
+
+
+def _without_summary(value: Any) -> Any:
+    return {name: each for name, each in value.items() if name != "summary"} if isinstance(value, dict) else value
 
 
 def with_spans(engine: LogEngine, members: Json) -> Json:
