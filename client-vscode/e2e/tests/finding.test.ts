@@ -14,7 +14,7 @@ function edits(count: number, broken: number): string {
         { role: "_checkpoint", id },
         { role: "assistant", content: "", tool_calls: [call("write_file", { path: `src/tally/part${String(id)}.py`, text: "..." })] },
         { ...DONE, content: "wrote 3 lines" },
-        { role: "assistant", content: "", tool_calls: [call("bash", { command: "cd /work/tally && python -m pytest -q" })] },
+        { role: "assistant", content: "", tool_calls: [call("bash", { command: "cd /home/me/tally && python -m pytest -q" })] },
         id === broken ? FAILED : DONE,
         { role: "_usage", token_count: (id + 1) * 1_400 },
     ]);
