@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from tests.architecture.sources import ROOT
 
 LEFT = {
+    "tests/agents/model.py": (1, "plays a model that takes its time over an answer"),
     "tests/crash/wire/test_owner_killed.py": (1, "the moment of each kill is chance"),
     "tests/crash/wire/test_windows_at_random.py": (1, "the moment of each end is chance"),
     "tests/support/chat_endpoint.py": (1, "plays a model that writes slowly"),
