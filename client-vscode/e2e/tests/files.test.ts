@@ -7,7 +7,7 @@ import type { Workbench } from "../support/workbench";
 
 let number = 0;
 let session = "";
-const FIX = "Split the bill in cents";
+const FIX = "Split it in cents";
 
 const FIRST = "def split_bill(total: str, people: int) -> list[str]: ...\n";
 const FIXED = "def split_bill(total: str, people: int) -> list[str]:\n    return shares(cents(total), people)\n";
