@@ -131,7 +131,7 @@ test("slider and keys go through the checkpoints, and the conversation is what i
         expect(await lastShown(page)).toBe(messageCount - 1);
     }
     await page.keyboard.press("End");
-    await expect(page.getByText("Released.")).toBeVisible();
+    await expect(page.getByText("Released.", { exact: true })).toBeVisible();
 
     const box = await slider.boundingBox();
     await page.mouse.click((box?.x ?? 0) + (box?.width ?? 0) / 2, (box?.y ?? 0) + (box?.height ?? 0) / 2);
