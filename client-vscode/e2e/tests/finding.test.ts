@@ -83,8 +83,10 @@ test("any two checkpoints are compared: the one that was selected with another",
 
 test("from a document one gets to its checkpoint", async ({ window }) => {
     const row = window.checkpoints.row(SECOND_BUG, 1);
+    const other = window.checkpoints.row("Guests complain", 1);
+    await other.locator(".monaco-icon-label").first().click(); // opens the conversation there
     await window.checkpoints.command(row, window.texts.command("openDocument"), window.editor.filter({ hasText: "There is a second bug" }));
-    await window.checkpoints.row("Guests complain", 1).locator(".monaco-icon-label").first().click();
+    await expect(other).toHaveAttribute("aria-selected", "true");
     await window.run("revealCheckpoint");
     await expect(row).toHaveAttribute("aria-selected", "true");
     await window.closeEditors();
