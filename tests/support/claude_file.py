@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 from typing import Any
 
-CREATED = "2026-11-20T10:00:00.000Z"
+from tests.support.agent_file import CREATED, AgentFile
 
 
-class ClaudeFile:
+class ClaudeFile(AgentFile):
     """Attributes:
-    folder: Where the program keeps its sessions.
-    path: The file.
     last: The uuid of the last record.
     """
 
     def __init__(self, folder: Path, workspace: str = "/shop", name: str | None = None) -> None:
-        self.session_id = name or str(uuid.uuid4())
-        self.folder, self.workspace = folder, workspace
-        self.path = folder / workspace.replace("/", "-") / f"{self.session_id}.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder, workspace, name)
         self.last: str | None = None
+
+    def place(self) -> Path:
+        return self.folder / self.workspace.replace("/", "-") / f"{self.session_id}.jsonl"
 
     def record(self, kind: str, **members: Any) -> dict[str, Any]:
         """A record that follows the last one, not written yet."""
@@ -37,14 +34,10 @@ class ClaudeFile:
         self.last = made["uuid"]
         return made
 
-    def write(self, record: dict[str, Any]) -> str:
-        """Write a record; returns its uuid."""
-        self.write_bytes(json.dumps(record).encode() + b"\n")
-        return str(record.get("uuid"))
-
-    def write_bytes(self, data: bytes) -> None:
-        with self.path.open("ab") as file:
-            file.write(data)
+    def write(self, *records: dict[str, Any]) -> str:
+        """Write records; returns the uuid of the last."""
+        super().write(*records)
+        return str(records[-1].get("uuid"))
 
     def asks(self, text: str, **members: Any) -> str:
         return self.write(self.record("user", message={"role": "user", "content": text}, **members))

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
-CREATED = "2026-11-20T10:00:00.000Z"
+from tests.support.agent_file import CREATED, AgentFile
 
 
-class CodexFile:
-    """Attributes:
-    folder: Where the program keeps its sessions.
-    path: The file.
-    """
+class CodexFile(AgentFile):
+    """It begins with the facts of the session."""
 
     def __init__(self, folder: Path, workspace: str = "/shop", name: str | None = None) -> None:
-        self.session_id = name or str(uuid.uuid4())
-        self.folder, self.workspace = folder, workspace
-        self.path = folder / "2026" / "11" / "20" / f"rollout-2026-11-20T10-00-00-{self.session_id}.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder, workspace, name)
         self.begin()
+
+    def place(self) -> Path:
+        return self.folder / "2026" / "11" / "20" / f"rollout-2026-11-20T10-00-00-{self.session_id}.jsonl"
 
     def begin(self, **members: Any) -> None:
         facts = {"id": self.session_id, "timestamp": CREATED, "cwd": self.workspace, "cli_version": "0.169.0"}
         self.write("session_meta", {**facts, "base_instructions": {"text": "You are Codex."}, **members})
 
     def write(self, kind: str, payload: Any, timestamp: str = CREATED) -> None:
-        self.write_bytes(self.line(kind, payload, timestamp))
+        self.write_bytes(self.line_of(kind, payload, timestamp))
 
-    def line(self, kind: str, payload: Any, timestamp: str = CREATED) -> bytes:
+    def line_of(self, kind: str, payload: Any, timestamp: str = CREATED) -> bytes:
         return json.dumps({"timestamp": timestamp, "type": kind, "payload": payload}).encode() + b"\n"
-
-    def write_bytes(self, data: bytes) -> None:
-        with self.path.open("ab") as file:
-            file.write(data)
 
     def asks(self, text: str, timestamp: str = CREATED) -> None:
         self.write("response_item", message("user", text), timestamp)

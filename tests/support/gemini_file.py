@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 from typing import Any
 
-CREATED = "2026-11-20T10:00:00.000Z"
+from tests.support.agent_file import CREATED, AgentFile
 
 
-class GeminiFile:
+class GeminiFile(AgentFile):
     """Attributes:
-    folder: Where the program keeps what belongs to projects.
-    path: The file.
     ids: Of the messages, in their order.
     """
 
     def __init__(self, folder: Path, workspace: str = "/shop") -> None:
-        self.session_id = str(uuid.uuid4())
-        self.folder, self.workspace = folder, workspace
-        self.path = folder / "shop" / "chats" / f"session-2026-11-20T10-00-{self.session_id[:8]}.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder, workspace)
         (folder / "shop" / ".project_root").write_text(workspace)
         self.ids: list[str] = []
         facts = {"sessionId": self.session_id, "projectHash": "f" * 64, "startTime": CREATED, "lastUpdated": CREATED}
         self.write({**facts, "kind": "main"})
         self.write({"$set": {"messages": [message("user", [{"text": "<session_context>\nx\n</session_context>"}])]}})
 
-    def write(self, *records: Any) -> None:
-        self.write_bytes(b"".join(map(self.line, records)))
-
-    def line(self, record: Any) -> bytes:
-        return json.dumps(record).encode() + b"\n"
-
-    def write_bytes(self, data: bytes) -> None:
-        with self.path.open("ab") as file:
-            file.write(data)
+    def place(self) -> Path:
+        return self.folder / "shop" / "chats" / f"session-2026-11-20T10-00-{self.session_id[:8]}.jsonl"
 
     def says(self, kind: str, content: Any, **members: Any) -> dict[str, Any]:
         said = message(kind, content, **members)

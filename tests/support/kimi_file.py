@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent_file import AgentFile
 
-class KimiFile:
-    """Attributes:
-    folder: Where the program keeps its sessions.
-    path: The live log of the session.
-    """
+
+class KimiFile(AgentFile):
+    """Its file is the live log."""
 
     def __init__(self, share: Path, workspace: str = "/shop") -> None:
-        self.session_id = str(uuid.uuid4())
-        self.folder, self.workspace = share / "sessions", workspace
-        self.path = self.folder / hashlib.md5(workspace.encode()).hexdigest() / self.session_id / "context.jsonl"
-        self.path.parent.mkdir(parents=True)
+        super().__init__(share / "sessions", workspace)
         known = {"work_dirs": [{"path": workspace, "kaos": "local", "last_session_id": self.session_id}]}
         (share / "kimi.json").write_text(json.dumps(known))
         self.notes("wire.jsonl", {"type": "metadata", "protocol_version": "1.10"})
         self._checkpoints = 0
         self.write({"role": "_system_prompt", "content": "You are Kimi."})
 
+    def place(self) -> Path:
+        return self.folder / hashlib.md5(self.workspace.encode()).hexdigest() / self.session_id / "context.jsonl"
+
     def notes(self, name: str, document: Any) -> None:
         """A file beside the log."""
         (self.path.parent / name).write_text(json.dumps(document) + "\n")
-
-    def write(self, *records: Any) -> None:
-        self.write_bytes(b"".join(map(self.line, records)))
-
-    def line(self, record: Any) -> bytes:
-        return json.dumps(record).encode() + b"\n"
-
-    def write_bytes(self, data: bytes) -> None:
-        with self.path.open("ab") as file:
-            file.write(data)
 
     def checkpoint(self) -> None:
         self.write({"role": "_checkpoint", "id": self._checkpoints})

@@ -16,9 +16,9 @@ from urllib.request import url2pathname
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, InvalidInputError
-from timeleap.features.transfer.conversion import RecordWriter
-from timeleap.mirrors.growing_file import Step
-from timeleap.mirrors.mirror import READERS, Conversation
+from timeleap.mirrors.formats.conversion import RecordWriter
+from timeleap.mirrors.growing_file import Conversation, Step
+from timeleap.mirrors.mirror import READERS
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import atomic_write, make_directory, storage_errors
 

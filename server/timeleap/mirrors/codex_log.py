@@ -8,15 +8,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.transfer.codex import ItemWriter, LineChange, Rollout, RolloutFacts, change_of, prompt_of
-from timeleap.features.transfer.conversion import Json, JsonLine, RecordWriter
-from timeleap.features.transfer.formats import LossTally
-from timeleap.mirrors.growing_file import LINES_OF_START, MAX_BRANCHES, GrowingFile, ResumableSession, Step, version_of
+from timeleap.mirrors.formats.codex import ItemWriter, LineChange, Rollout, RolloutFacts, change_of, prompt_of
+from timeleap.mirrors.formats.conversion import Json, JsonLine, LossTally, RecordWriter
+from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, GrowingFile, ResumableSession, Step, version_of
 from timeleap.storage.engine import TimelineReason
 
 TESTED: Final = (0, 169, 0)
@@ -24,68 +23,29 @@ TESTED: Final = (0, 169, 0)
 TURN_ENDS: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
 
 
-class CodexLog(Rollout[int]):
+class CodexLog(Conversation):
     """The conversation in one file. What goes of it goes from its end, so a step is known by its place in the file: the
-    offset of its line, and which item of that line it is. A `Point` is a number of steps.
-
-    Attributes:
-        file: The file.
-        title: None: the program keeps titles elsewhere.
-    """
+    offset of its line, and which item of that line it is. The program keeps titles elsewhere."""
 
     writer = "codex"
     tested = TESTED
-    title: str | None = None
 
     def __init__(self, path: Path) -> None:
-        self.file = GrowingFile(path)
-        super().__init__(self.file.left_out)
-        self._steps: list[Step] = []
-        self._earlier: list[list[Step]] = []
-        self._line = JsonLine(0, 0, None)
-        self._item = 0
+        super().__init__(path)
+        self._rollout = _RolloutSteps(self.file.left_out)
 
-    @property
-    def version(self) -> tuple[int, ...]:
-        """Of the program that began the file."""
-        return version_of(self.facts.version)
-
-    @property
-    def workspace(self) -> str | None:
-        """URI of the folder it is about."""
-        return self.facts.workspace
-
-    @property
-    def session_id(self) -> str:
-        """The program's own id of it."""
-        return self.facts.session_id or self.file.path.stem
-
-    def read(self) -> None:
-        """Take in what was added. Blocking. Raises as `GrowingFile.added`."""
-        for line in self.file.added():
-            self._take_line(line)
-
-    def read_start(self) -> None:
-        """Take in its first lines, as far as its folder is told. Blocking. Raises as `GrowingFile.added`."""
-        for line in islice(self.file.added(), LINES_OF_START):
-            self._take_line(line)
-            if self.workspace is not None:
-                return
-
-    def begins_with(self, end: int, fingerprint: str) -> bool:
-        """True if its first `end` bytes have this fingerprint. Blocking."""
-        return self.file.begins_with(end, fingerprint)
+    def _take(self, line: JsonLine, record: Json) -> None:
+        self._rollout.take_line(line, record)
+        facts = self._rollout.facts
+        self.version, self.workspace, self._id = version_of(facts.version), facts.workspace, facts.session_id
 
     def steps(self) -> list[Step]:
-        """The conversation as it is now; none where nothing is said yet."""
-        return list(self._steps) if len(self._steps) > (self._begin or 0) else []
+        return list(self._rollout.made) if self._rollout.spoken else []
 
     def earlier(self) -> list[list[Step]]:
-        """What it was before it was summed up or taken back, oldest first."""
-        return self._earlier
+        return self._rollout.earlier
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
-        """Write the records of steps; yields each when its records are there. Blocking."""
         items = ItemWriter(log, self.file.left_out)
         for step, change, number in self._changes(steps):
             if number < len(change.items):
@@ -98,19 +58,13 @@ class CodexLog(Rollout[int]):
             yield step
 
     def open_calls(self, steps: list[Step]) -> set[str]:
-        """Ids of tool calls that are made in these steps and not answered. Blocking."""
         calls = [(item, str(item.get("call_id") or item.get("id"))) for item in self._items(steps)]
         made = {call for item, call in calls if str(item.get("type")).endswith("_call")}
         return made - {call for item, call in calls if str(item.get("type")).endswith("_call_output")}
 
     def continuation(self, steps: list[Step]) -> ResumableSession:
-        """A session that begins with these steps, in a file beside this one: a `Point` is reached by all lines before it,
-        whatever they took back.
-
-        Raises:
-            InvalidInputError: The program does not read this file any more.
-        """
-        if self.facts.version is None:
+        # All lines up to the last step, whatever they took back: that is how the program gets there, too.
+        if self._rollout.facts.version is None:
             raise InvalidInputError.of("sessionId", "mirrors a file of a form that Codex does not go on in any more")
         session_id = str(uuid.uuid4())
         name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session_id}.jsonl"
@@ -150,13 +104,33 @@ class CodexLog(Rollout[int]):
         for _, change, number in self._changes(steps):
             yield from change.items[number : number + 1]
 
-    def _take_line(self, line: JsonLine) -> None:
-        if line.record is not None:
-            self._line, self._item = line, 0
-            self.take(line.record)
+
+class _RolloutSteps(Rollout[int]):
+    """The steps of a file. A `Point` is a number of steps.
+
+    Attributes:
+        made: They, in their order.
+        earlier: What they were before they were summed up or taken back, oldest first.
+    """
+
+    def __init__(self, left_out: LossTally) -> None:
+        super().__init__(left_out)
+        self.made: list[Step] = []
+        self.earlier: list[list[Step]] = []
+        self._line = JsonLine(0, 0, None)
+        self._item = 0
+
+    @property
+    def spoken(self) -> bool:
+        """Some stand behind the system prompt."""
+        return len(self.made) > (self._begin or 0)
+
+    def take_line(self, line: JsonLine, record: Json) -> None:
+        self._line, self._item = line, 0
+        self.take(record)
 
     def _here(self) -> int:
-        return len(self._steps)
+        return len(self.made)
 
     def _add_prompt(self, prompt: str | None) -> None:
         if prompt is not None:
@@ -171,13 +145,13 @@ class CodexLog(Rollout[int]):
             self._add_step()
 
     def _add_step(self) -> None:
-        self._steps.append(Step(f"{self._line.offset}.{self._item}", self._line.offset, self._line.length, self._time))
+        self.made.append(Step(f"{self._line.offset}.{self._item}", self._line.offset, self._line.length, self._time))
         self._item += 1
 
     def _go_back(self, reason: TimelineReason, point: int | None) -> None:
         del reason
-        self._earlier = [*self._earlier, list(self._steps)][-MAX_BRANCHES:]
-        del self._steps[point or 0 :]
+        self.earlier = [*self.earlier, list(self.made)][-MAX_BRANCHES:]
+        del self.made[point or 0 :]
 
 
 def _item_of(step: Step) -> int:

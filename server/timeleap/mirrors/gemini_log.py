@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
-from timeleap.features.transfer.conversion import (
+from timeleap.mirrors.formats.conversion import (
     Json,
     JsonLine,
     RecordWriter,
@@ -30,7 +30,7 @@ from timeleap.features.transfer.conversion import (
     tool_call,
     workspace_of,
 )
-from timeleap.mirrors.growing_file import MAX_BRANCHES, GrowingFile, ResumableSession, Step
+from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, ResumableSession, Step
 from timeleap.storage.durable import OpenFile
 
 TESTED: Final = (0, 61, 0)
@@ -58,76 +58,43 @@ class PartStep(Step, frozen=True):
     call: str
 
 
-class GeminiLog:
-    """The conversation in one file.
-
-    Attributes:
-        file: The file.
-        version: (0,): the files name none.
-        title: What the program calls the session.
-        workspace: URI of the folder it is about.
-    """
+class GeminiLog(Conversation):
+    """The conversation in one file."""
 
     writer = "gemini"
     tested = TESTED
 
     def __init__(self, path: Path) -> None:
-        self.file = GrowingFile(path)
-        self.version: tuple[int, ...] = (0,)
-        self.title: str | None = None
-        self.workspace: str | None = None
+        super().__init__(path)
         self._facts: Json = {}
         self._said: dict[tuple[str, str], list[PartStep]] = {}  # by the id of a message and its type
         self._earlier: list[list[Step]] = []
 
-    @property
-    def session_id(self) -> str:
-        """The program's own id of it."""
-        found = self._facts.get("sessionId")
-        return sound(found) if isinstance(found, str) and found else self.file.path.stem
-
     def read(self) -> None:
-        """Take in what was added. Blocking. Raises as `GrowingFile.added`."""
-        for line in self.file.added():
-            if line.record is not None:
-                self._take(line, line.record)
+        super().read()
         self._find_workspace()
 
     def read_start(self) -> None:
-        """Find its folder. Blocking."""
         self._find_workspace()
 
-    def begins_with(self, end: int, fingerprint: str) -> bool:
-        """True if its first `end` bytes have this fingerprint. Blocking."""
-        return self.file.begins_with(end, fingerprint)
-
     def steps(self) -> list[Step]:
-        """The conversation as it is now; none where nothing is said yet."""
         steps = self._steps()
         return steps if any(step.call != CONTEXT for step in _parts(steps)) else []
 
     def earlier(self) -> list[list[Step]]:
-        """What it was before some was taken back or replaced, oldest first."""
         now = [step.key for step in self._steps()]
         return [left for left in self._earlier if [step.key for step in left] != now[: len(left)]]
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
-        """Write the records of steps; yields each when its records are there. Blocking."""
         for step, message in self._messages(steps):
             self._write(step, message, log)
             yield step
 
     def open_calls(self, steps: list[Step]) -> set[str]:
-        """Ids of tool calls that are made in these steps and not answered."""
         found = {part: {step.call for step in _parts(steps) if step.part == part} for part in ("call", "result")}
         return found["call"] - found["result"]
 
     def continuation(self, steps: list[Step]) -> ResumableSession:
-        """A session that begins with these steps, in a file beside this one.
-
-        Raises:
-            InvalidInputError: The file does not say which project it is of.
-        """
         if not isinstance(self._facts.get("projectHash"), str):
             raise InvalidInputError.of("sessionId", "mirrors a file that does not say of which project it is")
         session_id = str(uuid.uuid4())
@@ -175,6 +142,8 @@ class GeminiLog:
     def _take_facts(self, line: JsonLine, facts: Json) -> None:
         messages = facts.get("messages")
         self._facts |= {name: facts[name] for name in ("sessionId", "projectHash") if name in facts}
+        found = self._facts.get("sessionId")
+        self._id = sound(found) if isinstance(found, str) else None
         if isinstance(title := facts.get("summary"), str) and title.strip():
             self.title = sound(title)
         if isinstance(messages, list):

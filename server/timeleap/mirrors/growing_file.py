@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
-from timeleap.features.transfer.conversion import BLOCK, MAX_FILE, Json, JsonLine, JsonLines
-from timeleap.features.transfer.formats import LossTally
-from timeleap.features.transfer.importing import opened
+from timeleap.mirrors.formats.conversion import (
+    BLOCK,
+    MAX_FILE,
+    Json,
+    JsonLine,
+    JsonLines,
+    LossTally,
+    RecordWriter,
+    opened,
+)
 from timeleap.storage.durable import OpenFile
 
 TAIL: Final = 4096
@@ -153,6 +162,81 @@ class GrowingFile:
         _feed(self._hash, file, self.end, end)
         self._tail = file.pread(max(0, end - TAIL), min(TAIL, end))
         self.end = end
+
+
+class Conversation(ABC):
+    """A session of a program as it grows, from one file of it. All methods block.
+
+    Attributes:
+        writer: The program, in warnings.
+        tested: The newest version of it whose files were tested.
+        file: The file.
+        version: Of the program that wrote to the file, the newest; (0,) where the file names none.
+        title: What the program calls the session.
+        workspace: URI of the folder it is about.
+    """
+
+    writer: ClassVar[str]
+    tested: ClassVar[tuple[int, ...]]
+
+    def __init__(self, path: Path) -> None:
+        self.file = GrowingFile(path)
+        self.version: tuple[int, ...] = (0,)
+        self.title: str | None = None
+        self.workspace: str | None = None
+        self._id: str | None = None  # as the file says it
+
+    @property
+    def session_id(self) -> str:
+        """The program's own id of it."""
+        return self._id or self.file.path.stem
+
+    def read(self) -> None:
+        """Take in what was added. Raises as `GrowingFile.added`."""
+        for line in self.file.added():
+            if line.record is not None:
+                self._take(line, line.record)
+
+    def read_start(self) -> None:
+        """Take in its first lines, as far as its folder is told. Raises as `GrowingFile.added`."""
+        for line in islice(self.file.added(), LINES_OF_START):
+            if line.record is not None:
+                self._take(line, line.record)
+            if self.workspace is not None:
+                return
+
+    def begins_with(self, end: int, fingerprint: str) -> bool:
+        """True if its first `end` bytes have this fingerprint."""
+        return self.file.begins_with(end, fingerprint)
+
+    @abstractmethod
+    def _take(self, line: JsonLine, record: Json) -> None:
+        """Take in a line and the record on it."""
+
+    @abstractmethod
+    def steps(self) -> list[Step]:
+        """The conversation as it is now; none where nothing is said yet."""
+
+    @abstractmethod
+    def earlier(self) -> list[list[Step]]:
+        """What it was before some of it was left, taken back or replaced, oldest first; to be asked for after the first
+        reading."""
+
+    @abstractmethod
+    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+        """Write the records of steps; yields each when its records are there."""
+
+    @abstractmethod
+    def open_calls(self, steps: list[Step]) -> set[str]:
+        """Ids of tool calls that are made in these steps and not answered."""
+
+    @abstractmethod
+    def continuation(self, steps: list[Step]) -> ResumableSession:
+        """A session that begins with these steps, beside this one.
+
+        Raises:
+            InvalidInputError: The program could not go on in it.
+        """
 
 
 def version_of(text: object) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
-from timeleap.features.files.trees import SessionTrees
 from timeleap.mirrors import adopting
 from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import usual_folder
@@ -171,10 +170,9 @@ async def _changed_since_checkpoint(session: Session, made: Json) -> int:
     last = max(0, number - CHECKPOINTS_LOOKED_AT)
     found = [each.snapshot for each in session.checkpoints(session.engine, last, number - last) if each.snapshot]
     trees = session.transactions.working_tree()
-    if not found or not isinstance(trees, SessionTrees):
+    if not found or trees is None:
         return int(made["changed"])
-    states = found[-1], made["snapshot"]
     try:
-        return len(await asyncio.to_thread(trees.changes, states, None, None, NO_CONTROL))
+        return len(await asyncio.to_thread(trees.changed, found[-1], made["snapshot"]))
     except (TimeleapError, OSError):  # that of the checkpoint is gone
         return int(made["changed"])

@@ -15,9 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.transfer.conversion import Json, JsonLine, RecordWriter, sound, workspace_of
-from timeleap.features.transfer.formats import LossTally
-from timeleap.mirrors.growing_file import MAX_BRANCHES, GrowingFile, ResumableSession, Step, version_of
+from timeleap.mirrors.formats.conversion import Json, JsonLine, LossTally, RecordWriter, sound, workspace_of
+from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, GrowingFile, ResumableSession, Step, version_of
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.reader import timeline_names
 from timeleap.storage.record import TL_KEY
@@ -42,70 +41,53 @@ class PlacedStep(Step, frozen=True):
     file: Path
 
 
-class KimiLog:
-    """The conversation in one session directory.
-
-    Attributes:
-        file: Its live log.
-        version: Of the form of the directory.
-        title: What a person, or the program, calls the session.
-        workspace: URI of the folder it is about, if the program's own list of folders has it.
-    """
+class KimiLog(Conversation):
+    """The conversation in one session directory; its file is the live log, its version that of the form of the directory."""
 
     writer = "kimi-cli with the protocol"
     tested = TESTED
 
     def __init__(self, path: Path) -> None:
-        self.file = GrowingFile(path)
-        self.version: tuple[int, ...] = (0,)
-        self.title: str | None = None
-        self.workspace: str | None = None
+        super().__init__(path)
+        self._id = path.parent.name
         self._steps = _LogSteps(path, self.file.left_out)
 
-    @property
-    def session_id(self) -> str:
-        """The program's own id of it."""
-        return self.file.path.parent.name
-
     def read(self) -> None:
-        """Take in what was added. Blocking. Raises as `GrowingFile.added`."""
-        for line in self.file.added():
-            self._steps.take(line)
+        super().read()
         self._read_notes()
 
     def read_start(self) -> None:
-        """Find its folder. Blocking."""
         self._read_notes()
 
+    def _take(self, line: JsonLine, record: Json) -> None:
+        self._steps.take(line, record)
+
     def begins_with(self, end: int, fingerprint: str) -> bool:
-        """True: by the key of a step it is known that all before it is the same."""
+        # By the key of a step it is known that all before it is the same.
         del end, fingerprint
         return True
 
     def steps(self) -> list[Step]:
-        """The conversation as it is now; none where nothing is said."""
         return list(self._steps.made) if self._steps.spoken else []
 
     def earlier(self) -> list[list[Step]]:
-        """The logs that were set aside, oldest first. Blocking."""
         found = []
         for name in reversed(timeline_names(self.file.path)[:MAX_BRANCHES]):
             steps, file = _LogSteps(name.path, LossTally()), GrowingFile(name.path)
             for line in file.added():
-                steps.take(line)
+                if line.record is not None:
+                    steps.take(line, line.record)
                 file.forget_fresh()
             if steps.spoken:
                 found.append(steps.made)
         return found
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
-        """Write the records of steps; yields each when its records are there. Blocking."""
         for step, record in self._records(steps):
             self._write(record, log)
             yield step
 
     def open_calls(self, steps: list[Step]) -> set[str]:
-        """Ids of tool calls that are made in these steps and not answered. Blocking."""
         made, answered = set[str](), set[str]()
         for _, record in self._records(steps):
             calls = record.get("tool_calls")
@@ -115,11 +97,6 @@ class KimiLog:
         return made - answered
 
     def continuation(self, steps: list[Step]) -> ResumableSession:
-        """A session that begins with these steps, in a directory beside this one.
-
-        Raises:
-            InvalidInputError: The program would not find it.
-        """
         if self.workspace is None:
             raise InvalidInputError.of(
                 "sessionId", "mirrors a session whose folder is not in kimi.json, so kimi-cli would not find it again"
@@ -177,17 +154,15 @@ class _LogSteps:
         self._path, self._left_out = path, left_out
         self._before = hashlib.blake2b(digest_size=16)
 
-    def take(self, line: JsonLine) -> None:
+    def take(self, line: JsonLine, record: Json) -> None:
         """Add the step that a line is, if it is one."""
-        if line.record is None:
-            return
-        role = line.record.get("role")
+        role = record.get("role")
         if not isinstance(role, str) or role not in STEPS:
             if not isinstance(role, str) or not role.startswith("_"):
                 self._left_out.add("records", "records are of no known role")
             return
         try:
-            text = json.dumps(line.record)
+            text = json.dumps(record)
         except RecursionError:
             self._left_out.add("messages", "messages are nested too deeply")
             return

@@ -13,20 +13,19 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.cancellation import to_its_end
-from timeleap.features.transfer.conversion import RecordWriter
-from timeleap.features.transfer.formats import LossTally
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import mirror_id
+from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.mirrors.gemini_log import GeminiLog
-from timeleap.mirrors.growing_file import FileReplacedError, GrowingFile, ResumableSession, Step
+from timeleap.mirrors.growing_file import Conversation, FileReplacedError, Step
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.past import first_words, preview_of
@@ -49,33 +48,6 @@ BYTES_AT_ONCE: Final = 4 << 20
 ENTRIES_AT_ONCE: Final = 10_000
 MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
-
-
-class Conversation(Protocol):
-    """The reader of a kind of file."""
-
-    file: GrowingFile
-
-    @property
-    def writer(self) -> str: ...
-    @property
-    def version(self) -> tuple[int, ...]: ...
-    @property
-    def tested(self) -> tuple[int, ...]: ...
-    @property
-    def title(self) -> str | None: ...
-    @property
-    def workspace(self) -> str | None: ...
-    @property
-    def session_id(self) -> str: ...
-    def read(self) -> None: ...
-    def read_start(self) -> None: ...
-    def begins_with(self, end: int, fingerprint: str) -> bool: ...
-    def steps(self) -> list[Step]: ...
-    def earlier(self) -> list[list[Step]]: ...
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]: ...
-    def open_calls(self, steps: list[Step]) -> set[str]: ...
-    def continuation(self, steps: list[Step]) -> ResumableSession: ...
 
 
 READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {

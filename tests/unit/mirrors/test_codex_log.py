@@ -61,7 +61,7 @@ def test_what_is_added_is_read_and_nothing_twice(file: CodexFile, log: CodexLog)
 
 
 def test_a_line_without_its_line_feed_waits_at_every_byte(file: CodexFile, log: CodexLog) -> None:
-    for byte in file.line("response_item", message("user", "grüße"))[:-1]:
+    for byte in file.line_of("response_item", message("user", "grüße"))[:-1]:
         file.write_bytes(bytes([byte]))
         log.read()
         assert len(log.steps()) == 3

@@ -239,8 +239,8 @@ def test_a_message_of_32_mib_and_halves_of_surrogate_pairs_are_read(file: KimiFi
 def test_what_is_longer_than_is_kept_is_counted_and_passed_over(
     monkeypatch: pytest.MonkeyPatch, file: KimiFile, log: KimiLog
 ) -> None:
-    monkeypatch.setattr("timeleap.features.transfer.conversion.MAX_RECORD", 1000)
-    monkeypatch.setattr("timeleap.features.transfer.conversion.MAX_LINE", 300_000)
+    monkeypatch.setattr("timeleap.mirrors.formats.conversion.MAX_RECORD", 1000)
+    monkeypatch.setattr("timeleap.mirrors.formats.conversion.MAX_LINE", 300_000)
     file.says("x" * 900)
     file.says("y" * 1000)  # as a record longer than that
     file.says("z" * 600_000)

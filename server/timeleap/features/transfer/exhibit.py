@@ -1,6 +1,6 @@
 """A session as the writers of export formats see it: its facts, and its logs as they were at one moment.
 
-A format is a function from an `Exhibit` to an iterator of pieces of text (or bytes), registered in `formats`; it is run
+A format is a function from an `Exhibit` to an iterator of pieces of text (or bytes), listed in `FORMATS`; it is run
 in a thread, some milliseconds at a time, so it should yield often: after every message, say.
 
 Everything of a `Strand` is read when it is asked for, a page in memory at a time; a log may have a million messages, so
@@ -11,7 +11,7 @@ ids are no part of an exhibit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -21,8 +21,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import CorruptedError, TimeleapError
-from timeleap.features.transfer.formats import ExportFormat, ExportLoss, listed
+from timeleap.errors import CorruptedError, InvalidInputError, TimeleapError
+from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions import files, past, session_files
 from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
@@ -36,6 +36,51 @@ from timeleap.storage.record import decode_json, without_marks
 
 _CHECKPOINTS_AT_ONCE: Final = 64
 _OPEN_AT_ONCE: Final = 8  # timelines
+
+
+class ExportFormat(Struct, frozen=True):
+    """A form of a session.
+
+    Attributes:
+        name: On the wire.
+        writer: Module and function that write it; empty where it is only read.
+    """
+
+    name: str
+    writer: str = ""
+
+
+FORMATS: Final = (
+    ExportFormat("native", "archive:write_archive"),
+    ExportFormat("markdown", "markdown:write_markdown"),
+    ExportFormat("html", "page:write_page"),
+    ExportFormat("kimi"),
+    ExportFormat("claude-code"),
+    ExportFormat("codex"),
+)
+
+EXPORTED: Final = {form.name: form for form in FORMATS if form.writer}
+IMPORTED: Final = tuple(form.name for form in FORMATS if form.name not in ("markdown", "html"))
+
+
+def exported(name: str) -> ExportFormat:
+    """The form of that name. Raises InvalidInputError where there is none that is written."""
+    if name not in EXPORTED:
+        raise unsupported(name, tuple(EXPORTED))
+    return EXPORTED[name]
+
+
+def unsupported(name: str, known: tuple[str, ...]) -> InvalidInputError:
+    """A form that is not known, or not that way round."""
+    message = f"format: {name[:80]!r} is not supported; one of {', '.join(known)}"
+    problem: dict[str, Any] = {"loc": ["format"], "msg": f"must be one of {', '.join(known)}", "type": "format"}
+    return InvalidInputError(message, errors=[problem])
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    every = sorted(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
 
 
 class Said(Struct, frozen=True):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from msgspec.structs import asdict
 
 from timeleap.cancellation import to_its_end
 from timeleap.errors import FilesUnavailableError, InvalidInputError
-from timeleap.features.transfer import formats
 from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
@@ -29,9 +28,29 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
+    from timeleap.sessions.working_tree import TreeControl
     from timeleap_protocol.structs.session import SessionExportParams, SessionImportParams
 
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
+
+
+@runtime_checkable
+class FilesExport(Protocol):
+    """The files of a session (`WorkingTree`) whose snapshots an archive can hold."""
+
+    def export(self, directory: Path, control: TreeControl) -> list[str]:
+        """Write all snapshots into files in a directory; says what is left out. Blocking."""
+        ...
+
+
+@runtime_checkable
+class FilesImport(Protocol):
+    """The snapshots of a store (`SnapshotStore`), where those of an archive are taken in."""
+
+    def check_import(self, directory: Path, folders: Sequence[str], control: TreeControl) -> dict[str, Any]:
+        """Judge the snapshots in the directory of a session that is being imported, whose files belong to these folders
+        (URIs); returns its member `files`. What it raises refuses the import. Blocking."""
+        ...
 
 
 async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
@@ -39,7 +58,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
     from timeleap.features.transfer import exhibit, export_file
 
     path, overwrite = export_file.absolute(params.path), bool(params.overwrite)
-    form = formats.exported(params.format)
+    form = exhibit.exported(params.format)
     if params.with_files and form.name != "native":
         raise InvalidInputError.of("withFiles", "only an archive (native) can hold snapshots of files")
     async with _looked_at(service, params, call) as session:
@@ -84,7 +103,7 @@ async def _with_files(service: Service, content: Exhibit, call: Call) -> AsyncIt
     """The exhibit with the snapshots of its files, which are there until the end of the block."""
     tree = content.tree
     with service.store.home.building() as directory:
-        if not isinstance(tree, formats.FilesExport):
+        if not isinstance(tree, FilesExport):
             left = ["no snapshots of the session's files are kept"]
         else:
             left = await until_cancelled(call, lambda control: asyncio.to_thread(tree.export, directory, control))
@@ -145,7 +164,7 @@ async def _keep_files(service: Service, directory: Path, folders: list[str], cal
     """Judge the snapshots that came along, and note in the new session which folders they are of. They are taken in when it
     is opened first."""
     snapshots = service.store.snapshots
-    if not isinstance(snapshots, formats.FilesImport):
+    if not isinstance(snapshots, FilesImport):
         raise FilesUnavailableError("no files are kept here: leave the folders out", reason="notConfigured")
     member = await until_cancelled(
         call, lambda control: asyncio.to_thread(snapshots.check_import, directory, folders, control)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator
-from importlib import import_module
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
+from timeleap.features.transfer.agent_sessions import nothing_of, read_claude_code, read_codex
 from timeleap.features.transfer.archive import unpack
-from timeleap.features.transfer.conversion import MAX_LINE, begins_document
-from timeleap.features.transfer.exhibit import CARRIED
+from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupported
 from timeleap.features.transfer.export_file import refused
-from timeleap.features.transfer.formats import IMPORTED, ExportLoss, listed, unsupported
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
+from timeleap.mirrors.formats.conversion import MAX_LINE, ExportLoss, begins_document, opened
 from timeleap.sessions import files
 from timeleap.sessions.home import is_session
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
@@ -60,7 +59,9 @@ def take_in(
         StorageFailureError: It could not be read, or the session could not be written.
     """
     name = recognised(path) if name is None else name
-    arrival = yield from _reader(name)(path, directory)
+    if name not in IMPORTED:
+        raise unsupported(name, IMPORTED)
+    arrival = yield from _READERS[name](path, directory)
     snapshots = [file for file in list_directory(directory) if classify(file)[0].kind == "snapshots"]
     if with_files and not snapshots:
         raise InvalidInputError.of("folders", "there are no snapshots of files in it: leave the folders out")
@@ -98,11 +99,6 @@ def may_be_a_log(path: Path) -> bool:
     return not start.strip() or any(isinstance(record.get("role"), str) for record in _objects(start))
 
 
-def nothing_of(form: str) -> InvalidInputError:
-    """The error for a file that is not damaged, but of another form."""
-    return refused(f"holds no record of the form {form}")
-
-
 def _beginning(path: Path) -> bytes:
     """The first lines of a file: one at least, however long it is, up to what a line may have."""
     file = opened(path)
@@ -126,16 +122,6 @@ def _objects(start: bytes) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def opened(path: Path) -> OpenFile:
-    """A file to be imported: an ordinary one, no link, FIFO or device.
-
-    Raises:
-        StorageFailureError: It is none, or cannot be opened.
-    """
-    with storage_errors(f"read {path.name}", path):
-        return OpenFile(path)
-
-
 def _form_of(record: dict[str, Any]) -> str | None:
     kind, role = str(record.get("type", "")), record.get("role")
     if kind in _OF_CODEX and "payload" in record:
@@ -151,18 +137,6 @@ def _form_of(record: dict[str, Any]) -> str | None:
     ):
         return "codex"
     return "kimi" if isinstance(role, str) and not kind else None
-
-
-def _reader(name: str) -> Callable[[Path, Path], Work]:
-    if name not in IMPORTED:
-        raise unsupported(name, IMPORTED)
-    if name == "native":
-        return _from_archive
-    if name == "kimi":
-        return _original
-    module = import_module(f"timeleap.features.transfer.{name.replace('-', '_')}")
-    reader: Callable[[Path, Path], Work] = module.read_session
-    return reader
 
 
 def _from_archive(path: Path, directory: Path) -> Work:
@@ -218,3 +192,11 @@ def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int,
             target.sync()
         sync_directory(directory)
     return lines
+
+
+_READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
+    "native": _from_archive,
+    "kimi": _original,
+    "claude-code": read_claude_code,
+    "codex": read_codex,
+}

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from timeleap.features.transfer.exhibit import Exhibit, Said
-from timeleap.features.transfer.formats import ExportLoss, LossTally
+from timeleap.mirrors.formats.conversion import ExportLoss, LossTally
 from timeleap.sessions.shapes import Checkpoint
 from timeleap.summaries.plain_text import growth, happened
 

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from timeleap.errors import TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit, Strand
-from timeleap.features.transfer.formats import ExportLoss
+from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions.logs import state_after_lines
 from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState

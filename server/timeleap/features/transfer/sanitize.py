@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from timeleap import clock
-from timeleap.features.transfer.formats import ExportLoss
+from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions import files, past
 from timeleap.sessions.creation import Traits, write_meta
 from timeleap.sessions.meta import REASONS, Meta, decode

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from timeleap.features.transfer.formats import ExportLoss
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
+from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions.creation import Traits
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import TimelineFacts

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.features.transfer.arrivals import Json, arrived
 
 from timeleap.errors import CorruptedError, TooLargeError
-from timeleap.features.transfer import conversion
+from timeleap.features.transfer import agent_sessions
+from timeleap.mirrors.formats import conversion
 
 META = {"id": "019a", "timestamp": "2025-10-29T00:59:38.308Z", "cwd": "/home/ada/shop", "cli_version": "0.46.0"}
 
@@ -121,7 +122,7 @@ def test_turns_that_were_rolled_back_become_a_timeline(tmp_path: Path) -> None:
 
 
 def test_a_small_file_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "MAX_TIMELINE_BYTES", 1_500)
+    monkeypatch.setattr(agent_sessions, "MAX_TIMELINE_BYTES", 1_500)
     back = [line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}), said_by("user", "Q")]
     came = arrived(tmp_path, meta(), said_by("user", "x" * 1000), said_by("user", "Q"), *back * 9)
     assert len(came.timelines) == 2

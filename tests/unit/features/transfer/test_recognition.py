@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.features.transfer import conversion
-from timeleap.features.transfer.conversion import JsonLines, time_of, workspace_of
-from timeleap.features.transfer.formats import MOST, LossTally
 from timeleap.features.transfer.importing import FIRST_LOOK, may_be_a_log, recognised
+from timeleap.mirrors.formats import conversion
+from timeleap.mirrors.formats.conversion import MOST, JsonLines, LossTally, time_of, workspace_of
 from timeleap.storage.durable import OpenFile
 
 

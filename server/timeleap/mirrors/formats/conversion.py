@@ -1,11 +1,12 @@
-"""What the readers of other programs' files have in common: reading JSON lines, however long they are, and writing the
-logs of the new session. The earliest files of some programs are a single JSON document each."""
+"""What the readers of other programs' files have in common: JSON lines, however long they are, times, folders and parts
+of messages, and a count of what is lost. The earliest files of some programs are a single JSON document each."""
 
 from __future__ import annotations
 
 import json
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -16,12 +17,10 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TooLargeError
-from timeleap.features.transfer.formats import LossTally
 from timeleap.sessions.past import first_words
-from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import set_members
-from timeleap.storage.durable import OpenFile, create_exclusive
-from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
+from timeleap.storage.durable import OpenFile, storage_errors
+from timeleap.storage.engine import NewRecord
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
 
 BLOCK: Final = 1 << 18
@@ -30,16 +29,36 @@ MAX_FILE: Final = 4 << 30
 MAX_LINES: Final = 1_000_000
 """Notes about each line stay in memory."""
 
-WRITTEN_AT_ONCE: Final = 1 << 18
 MAX_RECORD: Final = 32 << 20
-MAX_TIMELINES: Final = 50
-MAX_TIMELINE_BYTES: Final = 2 << 30
-"""Of all together: each repeats what it has in common with the live log, so that a small file could fill a disk."""
+MOST: Final = 100
+"""Different losses that are told apart; there may be as many as lines in a file."""
 
 Json = dict[str, Any]
 
 _AS_KEPT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
+
+
+class ExportLoss(Struct, frozen=True):
+    """Something that is not carried over: in one word for programs, and for people what is missing and how much."""
+
+    kind: str
+    message: str
+
+
+class LossTally:
+    """Counts losses by kind and message."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, kind: str, message: str, number: int = 1) -> None:
+        """Note `number` more of a kind; `message` says what, in words that stand behind a number."""
+        known = (kind, message) in self._counts or len(self._counts) < MOST
+        self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
+
+    def losses(self) -> list[ExportLoss]:
+        return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
 
 
 class JsonLine(Struct, frozen=True):
@@ -48,6 +67,16 @@ class JsonLine(Struct, frozen=True):
     offset: int
     length: int
     record: Json | None
+
+
+def opened(path: Path) -> OpenFile:
+    """A file to be imported: an ordinary one, no link, FIFO or device.
+
+    Raises:
+        StorageFailureError: It is none, or cannot be opened.
+    """
+    with storage_errors(f"read {path.name}", path):
+        return OpenFile(path)
 
 
 class JsonLines:
@@ -168,15 +197,6 @@ def _object(text: bytes) -> Json | None:
     return found if isinstance(found, dict) else None
 
 
-class Mark(Struct, frozen=True):
-    """A place in a log to come back to."""
-
-    bytes: int
-    lines: int
-    messages: int
-    checkpoints: int
-
-
 class RecordWriter(ABC):
     """Makes records. What cannot be written is noted in `left_out`."""
 
@@ -220,78 +240,6 @@ class RecordWriter(ABC):
 
     @abstractmethod
     def _add(self, record: NewRecord) -> None: ...
-
-
-class LogWriter(RecordWriter):
-    """One log on its way to the disk, where there must be none."""
-
-    def __init__(self, path: Path, left_out: LossTally) -> None:
-        super().__init__(left_out)
-        self._file = create_exclusive(path)
-        self._buffer = bytearray()
-        self._written = 0
-
-    def mark(self) -> Mark:
-        return Mark(self._written + len(self._buffer), self.lines, self.messages, self._checkpoints)
-
-    def copy_to(self, path: Path) -> None:
-        """Make a log of what there is so far."""
-        self._flush()
-        copy = create_exclusive(path)
-        self._file.copy_to(copy, 0, self._written)
-        copy.sync()
-
-    def cut(self, mark: Mark) -> None:
-        """Take away what came after a mark."""
-        self._flush()
-        self._file.truncate(mark.bytes)
-        self._written, self.lines, self.messages = mark.bytes, mark.lines, mark.messages
-        self._checkpoints = mark.checkpoints
-
-    def finish(self) -> None:
-        """Returns when all of it is on the disk."""
-        self._flush()
-        self._file.sync()
-        self._file.close()
-
-    def _add(self, record: NewRecord) -> None:
-        self._buffer += record.body + b"\n"
-        self.lines += 1
-        if len(self._buffer) >= WRITTEN_AT_ONCE:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._buffer:
-            self._file.pwrite(self._buffer, self._written)
-            self._written += len(self._buffer)
-            self._buffer = bytearray()
-
-
-class Drafts:
-    """The logs of a new session: the live one and, numbered as they come, timelines; their facts by id."""
-
-    def __init__(self, directory: Path, left_out: LossTally) -> None:
-        self._directory = directory
-        self._left_out = left_out
-        self.timelines: dict[str, TimelineFacts] = {}
-
-    def live(self) -> LogWriter:
-        return LogWriter(self._directory / LOG_NAME, self._left_out)
-
-    def timeline(self, reason: TimelineReason, time: str | None) -> Path | None:
-        """The name of one more timeline; None where there is as much as a session keeps. Noted as a loss then."""
-        if len(self.timelines) >= MAX_TIMELINES:
-            self._left_out.add("timelines", f"earlier states or branches beyond the first {MAX_TIMELINES}")
-            return None
-        if sum(self._path(timeline_id).stat().st_size for timeline_id in self.timelines) >= MAX_TIMELINE_BYTES:
-            self._left_out.add("timelines", f"earlier states or branches beyond {MAX_TIMELINE_BYTES >> 20} MiB")
-            return None
-        name = f"{Path(LOG_NAME).stem}_{len(self.timelines) + 1}"
-        self.timelines[name] = TimelineFacts(reason, time or clock.now_iso())
-        return self._path(name)
-
-    def _path(self, timeline_id: str) -> Path:
-        return self._directory / f"{timeline_id}.jsonl"
 
 
 def sound(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading a session file of Codex (`rollout-*.jsonl`) as it is at its end: what it compacted or rolled back becomes timelines.
+"""A session file of Codex (`rollout-*.jsonl`) as it is at its end: what it compacted or rolled back becomes timelines.
 
 Lines are `{timestamp, type, payload}`; of `response_item`s the conversation is made, `compacted` puts another one in
 its place, of events only token counts and rollbacks matter. Older files have the items themselves on their lines,
@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from timeleap.features.transfer.conversion import (
-    Drafts,
+from timeleap.mirrors.formats.conversion import (
     Json,
-    JsonLines,
-    LogWriter,
-    Mark,
+    LossTally,
     RecordWriter,
     content_of,
-    document,
     image_part,
     sound,
     text_part,
@@ -32,11 +27,6 @@ from timeleap.features.transfer.conversion import (
     tool_call,
     workspace_of,
 )
-from timeleap.features.transfer.formats import LossTally
-from timeleap.features.transfer.importing import nothing_of, opened
-from timeleap.features.transfer.sanitize import Arrival, Origin
-from timeleap.sessions.creation import Traits
-from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import TimelineReason
 from timeleap.summaries.plain_text import NOT_SAID_BY_THE_USER
 
@@ -45,46 +35,6 @@ SUMMARY: Final = "summary"
 
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
-
-
-def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    left_out = LossTally()
-    file = opened(path)
-    try:
-        lines = JsonLines(file, left_out)
-        drafts = Drafts(directory, left_out)
-        rollout = _RolloutCopy(drafts, left_out)
-        for at, record in _records(file, lines, left_out):
-            if record is not None:
-                rollout.take(record)
-            yield at, lines.size
-    finally:
-        file.close()
-    live, facts = rollout.finished(), rollout.facts
-    if live.lines == 0 and facts.session_id is None:
-        raise nothing_of("codex")
-    return Arrival(
-        traits=Traits(workspace=facts.workspace),
-        created_at=facts.created_at,
-        timelines=drafts.timelines,
-        lines=live.lines,
-        origin=Origin("codex", facts.session_id, losses=tuple(left_out.losses())),
-    )
-
-
-def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, Json | None]]:
-    """The record of each line with its offset; of a document, the records that a newer file would have on its lines."""
-    whole = document(file)
-    if whole is None:
-        yield from ((line.offset, line.record) for line in lines)
-        return
-    items = whole.get("items")
-    every = [whole["session"], *(items if isinstance(items, list) else [])]
-    for number, item in enumerate(every):
-        if not isinstance(item, dict):
-            left_out.add("items", "items are no JSON objects")
-        else:
-            yield lines.size * number // len(every), item
 
 
 Point = TypeVar("Point")
@@ -238,45 +188,6 @@ class Rollout(ABC, Generic[Point]):
     @abstractmethod
     def _go_back(self, reason: TimelineReason, point: Point | None) -> None:
         """None: to where nothing is said."""
-
-
-class _RolloutCopy(Rollout[Mark]):
-    """Writes it into logs."""
-
-    def __init__(self, drafts: Drafts, left_out: LossTally) -> None:
-        super().__init__(left_out)
-        self._drafts = drafts
-        self._live = drafts.live()
-        self._items = ItemWriter(self._live, left_out)
-
-    def finished(self) -> LogWriter:
-        """The live log, written to its end."""
-        self._items.flush()
-        self._live.finish()
-        return self._live
-
-    def _here(self) -> Mark:
-        self._items.flush()
-        return self._live.mark()
-
-    def _add_prompt(self, prompt: str | None) -> None:
-        if prompt is not None:
-            self._live.system_prompt(prompt)
-
-    def _add_item(self, item: Json) -> None:
-        self._items.take(item, self._time)
-
-    def _add_tokens(self, tokens: object) -> None:
-        self._items.flush()
-        self._live.usage(tokens)
-
-    def _go_back(self, reason: TimelineReason, point: Mark | None) -> None:
-        """What it was becomes a timeline."""
-        self._items.flush()
-        path = self._drafts.timeline(reason, self._time)
-        if path is not None:
-            self._live.copy_to(path)
-        self._live.cut(point or Mark(0, 0, 0, 0))
 
 
 class ItemWriter:

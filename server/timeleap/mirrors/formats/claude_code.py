@@ -1,4 +1,4 @@
-"""Reading a session file of Claude Code (`~/.claude/projects/*/*.jsonl`): its conversation, its branches as timelines.
+"""A session file of Claude Code (`~/.claude/projects/*/*.jsonl`): its conversation, its branches as timelines.
 
 The file is a tree: each record names its parent. The conversation ends at the last record; what was said before "redo
 from here" is a branch. A compaction begins a new root that names what it summed up. Calls of several tools at once make
@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Generator, Iterator, Mapping
-from itertools import islice, pairwise
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.features.transfer.conversion import (
-    MAX_TIMELINES,
-    Drafts,
+from timeleap.mirrors.formats.conversion import (
     Json,
     JsonLine,
-    JsonLines,
-    LogWriter,
+    LossTally,
     RecordWriter,
     content_of,
     image_part,
@@ -34,10 +30,6 @@ from timeleap.features.transfer.conversion import (
     tool_call,
     workspace_of,
 )
-from timeleap.features.transfer.formats import LossTally
-from timeleap.features.transfer.importing import nothing_of, opened
-from timeleap.features.transfer.sanitize import Arrival, Origin
-from timeleap.sessions.creation import Traits
 
 
 class Node(Struct, frozen=True):
@@ -203,46 +195,6 @@ def _ids(blocks: list[Json], kind: str, member: str) -> Iterator[str]:
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    left_out = LossTally()
-    file = opened(path)
-    try:
-        lines = JsonLines(file, left_out)
-        survey = EntrySurvey(left_out)
-        for line in lines:
-            if line.record is not None:
-                survey.take(line.record)
-                if (node := node_of(line, survey.number)) is not None:
-                    survey.nodes.append(node)
-            yield line.offset // 2, lines.size
-        if not survey.nodes and survey.title is None:
-            raise nothing_of("claude-code")
-        tree = Tree(survey.main_nodes())
-        main = tree.main()
-        others: list[tuple[list[Node], bool]] = []
-        for branch in islice(tree.others(), MAX_TIMELINES):
-            others.append(branch)
-            yield lines.size // 2, lines.size  # a tree may have a million branches
-        if left := tree.unused():
-            left_out.add("branches", "older branches of the conversation", left)
-        drafts = Drafts(directory, left_out)
-        for nodes, compacted in sorted(others, key=lambda branch: branch[0][-1].order):
-            aside = drafts.timeline("compact" if compacted else "import", nodes[-1].time)
-            if aside is not None:
-                yield from _write(LogWriter(aside, LossTally()), nodes, lines, LossTally())
-        live = drafts.live()
-        yield from _write(live, main, lines, left_out)
-    finally:
-        file.close()
-    return Arrival(
-        traits=Traits(title=survey.title, workspace=survey.workspace),
-        created_at=survey.created_at,
-        timelines=drafts.timelines,
-        lines=live.lines,
-        origin=Origin("claude-code", survey.session_id, losses=tuple(left_out.losses())),
-    )
-
-
 class EntrySurvey:
     """Facts in the records apart from the conversation."""
 
@@ -284,15 +236,6 @@ class EntrySurvey:
         if aside:
             self._left_out.add("sidechains", "messages of sub-agents stand in sidechains", aside)
         return main
-
-
-def _write(log: LogWriter, nodes: list[Node], lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
-    writer = EntryWriter(log, left_out)
-    for number, node in enumerate(nodes):
-        writer.take(lines.at(node.offset, node.length), node.time)
-        yield (lines.size + lines.size * number // len(nodes)) // 2, lines.size
-    writer.flush()
-    log.finish()
 
 
 class EntryWriter:
