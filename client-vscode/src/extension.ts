@@ -1,4 +1,7 @@
-/** Wires the parts together; nothing is started before a view or a command needs it. */
+/**
+ * Wires the parts together. The server is started when a view or a command needs it, and ahead of that in a window that showed a
+ * session before: its start would be most of the time from the click to the first row.
+ */
 
 import { join } from "node:path";
 import * as vscode from "vscode";
@@ -88,6 +91,9 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     onDidChangeServerSettings(() => void restart(server)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => void trusted(server, sessions)),
   );
+  if (sessions.remembered && vscode.workspace.isTrusted) {
+    void server.started().catch(() => undefined); // the views say why
+  }
   return createApi(sessions);
 }
 

@@ -26,7 +26,7 @@ export interface Passed {
 export class Middleman {
     readonly folder = mkdtempSync(join(tmpdir(), "tl-mid-"));
     /** For the setting that names the server's command. */
-    readonly command = [disguised(this.folder), join(__dirname, "middleman.mjs"), this.folder, TIMELEAP, "serve"];
+    readonly command: [string, ...string[]] = [disguised(this.folder), join(__dirname, "middleman.mjs"), this.folder, TIMELEAP, "serve"];
 
     plan(plan: Plan): void {
         mkdirSync(this.folder, { recursive: true });

@@ -97,9 +97,12 @@ export class Store {
         return text === "" ? undefined : (JSON.parse(text) as Owner).pid;
     }
 
-    /** A shell pipeline on a session: requests go in line by line, and the session stays its own until it is closed. */
-    pipeline(): Pipeline {
-        return new Pipeline(spawn(TIMELEAP, ["serve"], { env: this.variables, stdio: ["pipe", "pipe", "inherit"] }));
+    /**
+     * A shell pipeline on a session: requests go in line by line, and the session stays its own until it is closed.
+     * Default: on the server itself.
+     */
+    pipeline([program, ...args]: readonly [string, ...string[]] = [TIMELEAP, "serve"]): Pipeline {
+        return new Pipeline(spawn(program, args, { env: this.variables, stdio: ["pipe", "pipe", "inherit"] }));
     }
 }
 

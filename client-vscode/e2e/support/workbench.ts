@@ -20,6 +20,8 @@ export interface WorkbenchOptions {
     environment: (scratch: string) => NodeJS.ProcessEnv;
     /** Further arguments of code-server. */
     serverArguments: string[];
+    /** Changes what is installed, in the folder of the extensions, before the workbench is started. */
+    installed: (extensions: string) => void;
     viewport: { width: number; height: number };
 }
 
@@ -30,6 +32,7 @@ export const DEFAULTS: WorkbenchOptions = {
     settings: {},
     environment: () => ({}),
     serverArguments: [],
+    installed: () => undefined,
     viewport: { width: 1520, height: 900 },
 };
 
@@ -107,6 +110,7 @@ export class Workbench {
         const environment = surroundings(scratch, options.environment(scratch));
         const base = prepare(scratch, options);
         await install(options.extensions, base, scratch, environment);
+        options.installed(join(scratch, "extensions"));
         const { server, address } = await serve([...base, ...chosen(options)], environment);
         const context = await playwright.launchPersistentContext(join(scratch, "browser"), {
             executablePath: chromium(),

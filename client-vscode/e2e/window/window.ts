@@ -32,6 +32,11 @@ export class Window {
         return this.page.locator(".part.activitybar").getByRole("tab", { name: "Timeleap" });
     }
 
+    /** The icon of the files' view, which a window begins with. */
+    get explorer(): Locator {
+        return this.page.locator(".part.activitybar").getByRole("tab", { name: /Explorer/ });
+    }
+
     /** Show Timeleap's views, wide enough to read what the rows say. */
     async show(): Promise<void> {
         await patiently(async () => {

@@ -68,6 +68,11 @@ export class Sessions extends Disposables {
     return this.current;
   }
 
+  /** How to open what this window showed last. */
+  get remembered(): SessionOpenParams | undefined {
+    return this.memory.get<SessionOpenParams>(REMEMBERED);
+  }
+
   get problem(): SessionProblem | undefined {
     return this.trouble;
   }
@@ -231,7 +236,7 @@ export class Sessions extends Disposables {
 
   private async findFirst(newest: boolean): Promise<void> {
     const { choices } = this;
-    const remembered = this.memory.get<SessionOpenParams>(REMEMBERED);
+    const { remembered } = this;
     if (remembered !== undefined) {
       await this.openUnlessChosen(remembered, choices);
       return;

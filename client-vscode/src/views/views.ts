@@ -20,6 +20,9 @@ import { serverMessage, viewMessage } from "./viewMessage.js";
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
 const REDRAW = 60_000;
 
+/** Milliseconds that the list of sessions waits for the shown one: its owner may hang. */
+const YIELD = 300;
+
 /** What stands above the rows. VS Code's types do not say that it may be taken away by `undefined`. */
 interface Headed {
   message?: string | undefined;
@@ -41,6 +44,8 @@ export class Views extends Disposables {
   private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
   private filtering: Filter | undefined;
   private comparing = false;
+  /** Of the session that is shown first, with its first page of checkpoints. */
+  private opening: Promise<unknown> = Promise.resolve();
   private readonly keys = new ContextKeys();
   private following: vscode.Disposable | undefined;
   private followed: Session | undefined;
@@ -53,13 +58,11 @@ export class Views extends Disposables {
     private readonly approvals: Approvals,
   ) {
     super();
-    // What is shown is asked for before what could be shown: the server answers in the order of the questions.
-    const server = (): Promise<boolean> => this.hasServer().finally(() => new Promise(setImmediate));
     const session = (): Promise<boolean> => this.firstSession();
     this.trees = {
       checkpoints: this.register(new CheckpointsTree(sessions, session, approvals)),
       timelines: this.register(new TimelinesTree(sessions, session)),
-      sessions: this.register(new SessionsTree(sessions, sidecar, server)),
+      sessions: this.register(new SessionsTree(sessions, sidecar, () => this.serverAtLeisure())),
     };
     this.checkpoints = this.view("timeleap.checkpoints", this.trees.checkpoints);
     this.timelines = this.view("timeleap.timelines", this.trees.timelines);
@@ -143,11 +146,21 @@ export class Views extends Disposables {
     );
   }
 
-  private async firstSession(): Promise<boolean> {
+  private firstSession(): Promise<boolean> {
+    const opening = this.hasServer().then(async (server) => {
+      if (server) {
+        await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
+      }
+      return server;
+    });
+    this.opening = opening.then(() => this.sessions.shown?.log.spans()).catch(() => undefined);
+    return opening;
+  }
+
+  /** As `hasServer`, once what is shown is there: what could be shown would take the server's time from it. */
+  private async serverAtLeisure(): Promise<boolean> {
     const server = await this.hasServer();
-    if (server) {
-      await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
-    }
+    await Promise.race([this.opening, new Promise((resolve) => setTimeout(resolve, YIELD))]);
     return server;
   }
 

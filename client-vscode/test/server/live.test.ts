@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { TimeleapClient } from "timeleap-client";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
-import { commands, Uri, user, workspace } from "../support/vscode.js";
+import { commands, Uri, user, window, workspace } from "../support/vscode.js";
 import { agent, labels, open, press } from "./support.js";
 
 let running: Running;
@@ -136,6 +136,23 @@ test("the session that was shown is shown again in the next window", async () =>
   const next = start(running.memory, running.home);
   expect(labels(await next.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
   running = next;
+});
+
+test.each([true, false])("in the next window the server is there before anybody looks, where the workspace is trusted: %s", async (trusted) => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  await running.close();
+  user.reset();
+  workspace.isTrusted = trusted;
+  const log = vi.spyOn(window, "createOutputChannel");
+  running = start(running.memory, running.home);
+  await new Promise(setImmediate); // with a setting that names the server nothing has to be waited for
+  const said = (log.mock.results.at(-1)!.value as { lines: string[] }).lines.join("\n");
+  expect(said.includes("starting")).toBe(trusted);
+  if (trusted) {
+    await vi.waitFor(() => expect(user.context.get("timeleap.ready")).toBe(true), WAIT);
+  }
+  expect(running.api.shownSession).toBeUndefined();
 });
 
 test("the newest session of the workspace is shown when nothing is remembered", async () => {

@@ -38,12 +38,12 @@ test("every declared command is registered, and every registered one is declared
   await running.stop();
 });
 
-test("activation starts nothing", async () => {
+test("activation starts nothing where nothing was shown before", async () => {
   const running = start();
   expect(running.memory.size).toBe(0);
   expect(user.context.get("timeleap.ready")).toBe(false);
   await running.stop();
-  expect(manifest.activationEvents).toEqual([]);
+  expect(manifest.activationEvents).toEqual(["onStartupFinished"]); // which costs little, and lets the server be there before the click
 });
 
 test("the views are created with the ids of the manifest", async () => {
