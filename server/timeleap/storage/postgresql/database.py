@@ -19,6 +19,7 @@ from psycopg import Connection, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.storage.postgresql.servers import SILENT_SECONDS, WORKING_SECONDS, Servers, WatchedConnection
 
 Reason = Literal["unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost"]
 """Why a store cannot be used, as `data.reason` has it."""
@@ -27,10 +28,12 @@ CHANNEL: Final = "timeleap"
 MIGRATION_LOCK: Final = 7_164_838_221
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
+LISTENING_SECONDS: Final = 2.0
+"""Silence after which the server that tells of changes is asked if it is there."""
 MAX_IDLE: Final = 4
 """Connections that are kept for the next use."""
 DEFAULTS: Final[dict[str, Any]] = {
-    "connect_timeout": 5,
+    "connect_timeout": 3,
     "target_session_attrs": "read-write",
     "application_name": "timeleap",
     "tcp_user_timeout": 10_000,
@@ -121,21 +124,22 @@ class Database:
         ports = str(given.get("port") or "").split(",")
         named = [f"{host}:{ports[min(at, len(ports) - 1)]}" if ports[0] else host for at, host in enumerate(hosts)]
         self.label = f"postgresql://{','.join(named)}/{given.get('dbname') or ''}"
-        self._idle: list[Connection[Any]] = []
+        self._servers = Servers(self._options)
+        self._idle: list[WatchedConnection] = []
         self._lock = threading.Lock()
         self._checked = False
 
-    def connect(self) -> Connection[Any]:
+    def connect(self) -> WatchedConnection:
         """A connection of one's own, each statement of which is a transaction unless one is begun. Raises
         StorageFailureError."""
         try:
-            return psycopg.connect(**self._options, autocommit=True)
+            return self._servers.connect()
         except psycopg.Error as error:
             text = str(error)
             found: list[Reason] = [reason for part, reason in _CONNECTING.items() if part in text]
-            raise self.failure(
-                found[0] if found else "unreachable", f"cannot connect to {self.label}: {_first_line(text)}"
-            ) from None
+            # Of several servers one is promoted soon.
+            reason = "unreachable" if not found or (found[0] == "readOnly" and self._servers.several) else found[0]
+            raise self.failure(reason, f"cannot connect to {self.label}: {_first_line(text)}") from None
 
     def failure(self, reason: Reason, message: str, **data: Any) -> StorageFailureError:
         """The error that says why the store cannot be used."""
@@ -155,7 +159,7 @@ class Database:
         )
 
     @contextmanager
-    def connection(self, *, prepared: bool = True) -> Iterator[Connection[Any]]:
+    def connection(self, *, prepared: bool = True) -> Iterator[WatchedConnection]:
         """A connection for the time of a block, which leaves no transaction open; `prepared`: to a store of this
         release. Raises StorageFailureError for what goes wrong in it."""
         connection = self.take() if prepared else self.connect()
@@ -166,7 +170,7 @@ class Database:
         finally:
             self.give_back(connection)
 
-    def take(self) -> Connection[Any]:
+    def take(self) -> WatchedConnection:
         """A connection that is given back by `give_back`. Raises StorageFailureError where there is none, or the
         database is no store of this release."""
         while True:
@@ -175,7 +179,7 @@ class Database:
             if connection is None:
                 connection = self.connect()
                 break
-            if not connection.closed and _alive(connection):
+            if not connection.closed and not self.is_outdated(connection) and _alive(connection):
                 break
             connection.close()
         if not self._checked:
@@ -187,8 +191,20 @@ class Database:
             self._checked = True
         return connection
 
-    def give_back(self, connection: Connection[Any]) -> None:
+    def doubt(self) -> None:
+        """A connection was lost: others to the same server are as good as lost, and it may not take writes any more."""
+        self._servers.doubt()
+        self.close()
+
+    def is_outdated(self, connection: WatchedConnection) -> bool:
+        """True of a connection to a server that another one has taken over from."""
+        return self._servers.is_outdated(connection)
+
+    def give_back(self, connection: WatchedConnection) -> None:
         """Keep a connection for the next use, with nothing left open on it."""
+        connection.patience = SILENT_SECONDS
+        if connection.broken:
+            self.doubt()
         with suppress(psycopg.Error):
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
@@ -214,7 +230,7 @@ class Database:
         found = connection.execute("SELECT version FROM timeleap_schema").fetchone()
         return 0 if found is None else int(found[0])
 
-    def prepare(self, connection: Connection[Any]) -> int:
+    def prepare(self, connection: WatchedConnection) -> int:
         """Bring the schema up to this release's, if the role may; returns the version it had.
 
         Raises:
@@ -223,6 +239,7 @@ class Database:
         try:
             before = self.version(connection)
             if before < VERSION:
+                connection.patience = WORKING_SECONDS
                 with connection.transaction():
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
                     self._migrate(connection, self.version(connection))
@@ -251,6 +268,7 @@ class Database:
             StorageFailureError: It cannot be used: it has no tables, or those of another release.
         """
         with self.connection(prepared=False) as connection:
+            connection.patience = WORKING_SECONDS
             version = self.version(connection)
             if version == 0:
                 raise self.failure("rights", f"{self.label} is no store yet: run `timeleap store init`")
@@ -288,6 +306,8 @@ class Database:
         while True:
             try:
                 with self.connection() as connection, connection.transaction():
+                    connection.patience = OUTCOME_SECONDS / 2
+                    connection.execute("SET LOCAL lock_timeout = '2s'")
                     connection.execute("SELECT FROM timeleap_session WHERE id = %s FOR UPDATE", [session_id])
                     made = connection.execute("SELECT FROM timeleap_change WHERE token = %s", [token]).fetchone()
                     return made is not None
@@ -330,12 +350,17 @@ class Announcements:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
                     self._ready.set()
                     self._heard(None, 0)
-                    pause = 0.1
-                    while not self._closed.is_set():
+                    pause, heard = 0.1, time.monotonic()
+                    while not self._closed.is_set() and not self._database.is_outdated(connection):
                         for notification in connection.notifies(timeout=0.5, stop_after=1):
                             self._tell(notification.payload)
+                            heard = time.monotonic()
+                        if time.monotonic() - heard > LISTENING_SECONDS:
+                            connection.execute("SELECT 1")  # a server that hangs is silent, too
+                            heard = time.monotonic()
             except (psycopg.Error, StorageFailureError) as error:
                 _logger.debug("no notifications for now: %s", type(error).__name__)
+                self._database.doubt()
                 self._closed.wait(pause)
                 pause = min(2.0, 2 * pause)
 

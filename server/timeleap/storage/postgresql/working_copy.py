@@ -28,6 +28,7 @@ from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
 from timeleap.storage.postgresql.database import CHANNEL, Database
+from timeleap.storage.postgresql.servers import WatchedConnection
 
 LIVE: Final = "context.jsonl"
 PIECE_BYTES: Final = 4 << 20
@@ -62,7 +63,7 @@ class WorkingCopy:
         self.doubtful = False
         self.heard: list[bytes] | None = None
         self._database = database
-        self._connection: Connection[Any] | None = None
+        self._connection: WatchedConnection | None = None
         self._documents: dict[str, FileStatus] = {}  # as they were when both sides agreed
         self._files: dict[int, FileStatus] = {}  # the same of the logs that are here
         self._logs: dict[int, _Log] = {}

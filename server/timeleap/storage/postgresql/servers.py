@@ -1,0 +1,246 @@
+"""The servers of a URL: which of them takes writes, and that one which has stopped answering is noticed.
+
+libpq knows neither: it takes the first host that takes writes, which after a failover may be the old primary, and on a
+connection whose server hangs it waits for ever (the kernel goes on acknowledging packets, so no timeout of TCP helps).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import Connection, errors
+
+T = TypeVar("T")
+Options = dict[str, Any]
+"""Parameters of libpq, by name."""
+
+PROBED_SECONDS: Final = 1.0
+"""Silence after which a server is asked, over another connection, if it still answers."""
+_PROBE: Final[Options] = {"connect_timeout": 2}  # the least that libpq takes
+ASKED_AGAIN_SECONDS: Final = 0.2
+"""Pause before a server that takes no writes yet is asked again, while others are waited for."""
+SILENT_SECONDS: Final = 15.0
+"""Silence after which a connection is given up, whatever its server says: a lock is waited for less long, and a COMMIT
+that takes longer waits for a standby that is not there."""
+WORKING_SECONDS: Final = 130.0
+"""The same for statements that read or make whole tables: a little more than the server's own `statement_timeout`."""
+_TIMELINE: Final = (
+    "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
+)
+
+
+class WatchedConnection(Connection[Any]):
+    """A connection whose statements fail where its server has stopped answering.
+
+    Attributes:
+        options: Of the one server it is to.
+        others: Those of the other servers.
+        timeline: Of the server, which grows with each promotion; empty where there is one server only.
+        patience: Seconds of silence after which it is given up.
+    """
+
+    options: Options
+    others: Sequence[Options] = ()
+    timeline: str = ""
+    patience: float = SILENT_SECONDS
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        return super().wait(self._watched(gen), *args, **options)
+
+    def _watched(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        silent = probed = 0.0
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if ready:
+                    silent = 0.0
+                elif not silent:
+                    silent = probed = time.monotonic()
+                elif (now := time.monotonic()) - probed > PROBED_SECONDS:
+                    if now - silent > self.patience or not self._in_charge():
+                        self.pgconn.finish()
+                        raise errors.OperationalError(f"the server has not answered for {now - silent:.0f} s")
+                    probed = time.monotonic()
+                wanted = steps.send(ready)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
+
+    def _in_charge(self) -> bool:
+        """True if the server answers, and none of the others has taken over: then a COMMIT waits for ever, because its
+        standby is gone."""
+        return _answers(self.options) and not any(_took_over(other, self.timeline) for other in self.others)
+
+
+class Servers:
+    """The servers that a URL names, tried at once where the one that was used last does not do.
+
+    After a promotion the old primary may come back and still take itself for one. Its timeline is lower, so it is not
+    used by a process that has seen, or can reach, the new one.
+    """
+
+    def __init__(self, options: Options) -> None:
+        """`options`: parameters of libpq; `host`, `hostaddr` and `port` may be lists."""
+        self._each = _split(options)
+        self._lock = threading.Lock()
+        self._preferred: Options | None = None
+        self._timeline = ""
+
+    @property
+    def several(self) -> bool:
+        """True if there is more than one."""
+        return len(self._each) > 1
+
+    def doubt(self) -> None:
+        """A connection was lost: the next one is made to the newest primary among all servers."""
+        self._preferred = None
+
+    def is_outdated(self, connection: Connection[Any]) -> bool:
+        """True of a connection to a server that was replaced by another one meanwhile."""
+        return isinstance(connection, WatchedConnection) and connection.timeline < self._timeline
+
+    def connect(self) -> WatchedConnection:
+        """A connection to the server that takes writes. Raises psycopg.Error, with the first server's reason."""
+        if not self.several:
+            return _open(self._each[0])
+        first = self._preferred
+        connection = self._to_preferred()
+        if connection is None:
+            with self._lock:
+                if self._preferred is not first:  # found meanwhile
+                    connection = self._to_preferred()
+                connection = connection or self._newest()
+        return connection
+
+    def _to_preferred(self) -> WatchedConnection | None:
+        """A connection to the server that was found last; None where it does not do any more."""
+        if self._preferred is None:
+            return None
+        try:
+            connection = _open(self._preferred, timeline=True)
+        except psycopg.Error:
+            self.doubt()
+            return None
+        if self.is_outdated(connection):
+            connection.close()
+            self.doubt()
+            return None
+        return self._watching(connection)
+
+    def _watching(self, connection: WatchedConnection) -> WatchedConnection:
+        connection.others = [other for other in self._each if other is not connection.options]
+        return connection
+
+    def _newest(self) -> WatchedConnection:
+        """Of the servers that take writes, that of the highest timeline. A promotion ends the wait for a server that does
+        not answer, and a standby is asked until then."""
+        arrived: _Arrivals = SimpleQueue()
+        enough = threading.Event()
+        for options in self._each:
+            threading.Thread(target=_try, args=(options, arrived, enough), daemon=True).start()
+        best: WatchedConnection | None = None
+        tried: dict[str, psycopg.Error | None] = {}
+        while len(tried) < len(self._each) and not (best is not None and self._timeline and self.is_newer(best)):
+            server, found = arrived.get()
+            if isinstance(found, psycopg.Error):
+                tried[server] = found
+                continue
+            tried[server] = None
+            if best is None or found.timeline > best.timeline:
+                best, found = found, best
+            if found is not None:
+                found.close()
+        enough.set()
+        _close_all(arrived)
+        if best is None:
+            raise _worst([error for error in tried.values() if error is not None])
+        if self.is_outdated(best):
+            best.close()
+            raise errors.OperationalError("only a server answers that another one has taken over from")
+        self._preferred, self._timeline = best.options, best.timeline
+        return self._watching(best)
+
+    def is_newer(self, connection: WatchedConnection) -> bool:
+        """True of a connection to a server that has taken over since the last one was found."""
+        return connection.timeline > self._timeline
+
+
+_Arrivals = SimpleQueue[tuple[str, WatchedConnection | psycopg.Error]]
+
+
+def _open(options: Options, *, timeline: bool = False) -> WatchedConnection:
+    connection = WatchedConnection.connect(**options, autocommit=True)
+    connection.options = options
+    if timeline:
+        try:
+            row = connection.execute(_TIMELINE).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        connection.timeline = "" if row is None else str(row[0])
+    return connection
+
+
+def _try(options: Options, arrived: _Arrivals, enough: threading.Event) -> None:
+    """Connect to a server, and to one that refuses again until it is enough."""
+    server, refused = repr(options), True
+    while refused and not enough.is_set():
+        try:
+            arrived.put((server, _open(options, timeline=True)))
+            refused = False
+        except psycopg.Error as error:
+            arrived.put((server, error))
+            enough.wait(ASKED_AGAIN_SECONDS)
+    if enough.is_set():
+        _close_all(arrived)  # nobody waits for it any more
+
+
+def _close_all(arrived: _Arrivals) -> None:
+    with suppress(Empty):
+        while True:
+            if isinstance(late := arrived.get_nowait()[1], WatchedConnection):
+                late.close()
+
+
+def _answers(options: Options) -> bool:
+    """True if a server answers a new connection, if only to refuse it."""
+    try:
+        probe: Options = {**options, **_PROBE, "target_session_attrs": "any"}
+        psycopg.connect(**probe).close()
+    except errors.ConnectionTimeout:
+        return False
+    except psycopg.Error:
+        return True
+    return True
+
+
+def _took_over(options: Options, timeline: str) -> bool:
+    """True if a server takes writes and was promoted after that of a timeline."""
+    try:
+        with _open(options | _PROBE, timeline=True) as connection:
+            return connection.timeline > timeline
+    except psycopg.Error:
+        return False
+
+
+def _split(options: Options) -> list[Options]:
+    """The options of each server. What a service file or the environment names stays with libpq."""
+    lists = {name: str(options[name]).split(",") for name in ("host", "hostaddr", "port") if options.get(name)}
+    count = max((len(values) for name, values in lists.items() if name != "port"), default=1)
+    if count == 1:
+        return [options]
+    return [
+        {**options, **{name: values[at] if len(values) > 1 else values[0] for name, values in lists.items()}}
+        for at in range(count)
+    ]
+
+
+def _worst(problems: list[psycopg.Error]) -> psycopg.Error:
+    """Why no server can be used: that one refuses the password says more than that another is away."""
+    return min(problems, key=lambda error: "FATAL" not in str(error))

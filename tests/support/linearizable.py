@@ -1,0 +1,204 @@
+"""Says whether what several processes were answered could have come from one session that does one operation at a time.
+
+The search of Wing and Gong with the memory of Lowe: an order of the operations in which each lies between its call and
+its return, and in which a model gives each the result that it had.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+S = TypeVar("S")
+UNKNOWN = object()
+"""The result of an operation of which nobody heard the outcome: it may be done at any time after its call, or never."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call and what came of it.
+
+    Attributes:
+        process: Who called.
+        name: Of the operation, with its `argument`.
+        called, returned: By one clock; `returned` is infinite where no answer came.
+        result: What was answered, or UNKNOWN.
+    """
+
+    process: str
+    name: str
+    argument: Any
+    called: float
+    returned: float = math.inf
+    result: Any = UNKNOWN
+
+
+Step = Callable[[S, Operation], "S | None"]
+"""The state after an operation; None where it cannot have had its result in that state."""
+
+
+class _Event:
+    """A call or a return, in a list by time; `returning` is that of a call."""
+
+    __slots__ = ("after", "before", "number", "operation", "returning")
+
+    def __init__(self, number: int, operation: Operation, returning: _Event | None) -> None:
+        self.number = number
+        self.operation = operation
+        self.returning = returning
+        self.before: _Event | None = None
+        self.after: _Event | None = None
+
+    def take_out(self) -> None:
+        assert self.before is not None
+        self.before.after = self.after
+        if self.after is not None:
+            self.after.before = self.before
+
+    def put_back(self) -> None:
+        assert self.before is not None
+        self.before.after = self
+        if self.after is not None:
+            self.after.before = self
+
+
+def unexplained(history: Iterable[Operation], initial: S, step: Step[S]) -> str:
+    """Why no order of the operations explains their results: those that the longest one leaves over; empty if one does."""
+    operations = sorted(history, key=lambda operation: operation.called)
+    first = _events(operations)
+    state, done = initial, 0
+    seen: set[tuple[int, S]] = set()
+    chosen: list[tuple[_Event, S]] = []
+    most, left = -1, ""
+    event = first.after
+    while first.after is not None:
+        assert event is not None
+        if event.returning is not None:
+            following = step(state, event.operation)
+            mark = done | 1 << event.number
+            if following is not None and (mark, following) not in seen:
+                seen.add((mark, following))
+                chosen.append((event, state))
+                state, done = following, mark
+                event.take_out()
+                event.returning.take_out()
+                event = first.after
+            else:
+                event = event.after
+            continue
+        if len(chosen) > most:
+            most, left = len(chosen), f"after {len(chosen)} of {len(operations)}: {event.operation}"
+        if not chosen:
+            return left
+        event, state = chosen.pop()
+        done &= ~(1 << event.number)
+        assert event.returning is not None
+        event.returning.put_back()
+        event.put_back()
+        event = event.after
+    return ""
+
+
+def _events(operations: list[Operation]) -> _Event:
+    """A list of calls and returns by time, after a first one that is none."""
+    timed: list[tuple[float, int, int, _Event]] = []
+    for number, operation in enumerate(operations):
+        returning = _Event(number, operation, None)
+        timed.append((operation.called, 0, number, _Event(number, operation, returning)))
+        timed.append((operation.returned, 1, number, returning))
+    first = last = _Event(-1, Operation("", "", None, -math.inf), None)
+    for *_, event in sorted(timed, key=lambda each: each[:3]):
+        last.after, event.before = event, last
+        last = event
+    return first
+
+
+class Entry:
+    """A message or a checkpoint of a log, on those before it; two equal ones are one object, so that states are cheap to
+    make and to compare.
+
+    Attributes:
+        text: Of the message; None of a checkpoint.
+        messages, checkpoints: How many there are up to here.
+    """
+
+    __slots__ = ("before", "checkpoints", "messages", "text")
+    _known: dict[tuple[int, str | None], Entry] = {}  # noqa: RUF012  # of the class: it makes equal ones the same
+
+    def __init__(self, text: str | None, before: Entry | None) -> None:
+        self.text = text
+        self.before = before
+        self.messages: int = (before.messages if before else 0) + (text is not None)
+        self.checkpoints: int = (before.checkpoints if before else 0) + (text is None)
+
+    @classmethod
+    def on(cls, before: Entry | None, text: str | None) -> Entry:
+        return cls._known.setdefault((id(before), text), cls(text, before))
+
+
+class Undo:
+    """A log that `undo` brings back, on those that the next ones bring back."""
+
+    __slots__ = ("below", "log")
+    _known: dict[tuple[int, int], Undo] = {}  # noqa: RUF012
+
+    def __init__(self, log: Entry | None, below: Undo | None) -> None:
+        self.log = log
+        self.below = below
+
+    @classmethod
+    def on(cls, below: Undo | None, log: Entry | None) -> Undo:
+        return cls._known.setdefault((id(below), id(log)), cls(log, below))
+
+
+SessionState = tuple[Entry | None, Undo | None]
+EMPTY: SessionState = (None, None)
+
+
+def session_answer(state: SessionState, name: str, argument: Any) -> tuple[object, SessionState]:
+    """How a session answers, and what it is then.
+
+    `append` of a text: the index it is at. `checkpoint`: its id. `revert` to the checkpoint of an id, and `undo`: how many
+    messages there are then; False where there is none. `read`: the texts.
+    """
+    log, undo = state
+    match name:
+        case "append":
+            return _messages(log), (Entry.on(log, argument), undo)
+        case "checkpoint":
+            return (log.checkpoints if log else 0), (Entry.on(log, None), undo)
+        case "revert":
+            if log is None or argument >= log.checkpoints:
+                return False, state
+            cut: Entry | None = log
+            while cut is not None and cut.checkpoints > argument:
+                cut = cut.before
+            return _messages(cut), (cut, Undo.on(undo, log))
+        case "undo":
+            return (False, state) if undo is None else (_messages(undo.log), (undo.log, undo.below))
+        case _:
+            return texts_of(log), state
+
+
+def session_step(state: SessionState, operation: Operation) -> SessionState | None:
+    """A session's state after an operation; None where it would have answered something else."""
+    result, after = session_answer(state, operation.name, operation.argument)
+    # False is no count of messages, though it equals 0.
+    told = operation.result is UNKNOWN or (operation.result == result and type(operation.result) is type(result))
+    return after if told else None
+
+
+def texts_of(log: Entry | None) -> tuple[str, ...]:
+    """The messages of a log."""
+    texts = []
+    while log is not None:
+        if log.text is not None:
+            texts.append(log.text)
+        log = log.before
+    return tuple(reversed(texts))
+
+
+def _messages(log: Entry | None) -> int:
+    return 0 if log is None else log.messages

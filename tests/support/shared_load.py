@@ -1,0 +1,163 @@
+"""Several server processes that work on one session at once, and a record of what each was asked and what it answered."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.support.linearizable import EMPTY, Operation, session_step, unexplained
+from tests.support.server import PATIENCE, Message, Pending
+from tests.support.session import Session, user
+
+APPENDS = {"append": 1}
+CHANGES = {"append": 6, "checkpoint": 2, "revert": 1, "undo": 1}
+"""Operations and how often they are chosen."""
+
+
+class Load:
+    """Processes at work on one session.
+
+    Attributes:
+        history: All operations that were answered.
+        refused: Errors that were answered by a request that was then repeated.
+        problems: What should not have happened.
+    """
+
+    def __init__(self, sessions: Sequence[Session], seed: int, mix: dict[str, int] = APPENDS) -> None:
+        self.history: list[Operation] = []
+        self.refused: list[Message] = []
+        self.problems: list[str] = []
+        self._changed = threading.Condition()
+        self._ended = threading.Event()
+        self._workers = [_Worker(self, session, f"p{at}", seed, mix) for at, session in enumerate(sessions)]
+        self._threads = [threading.Thread(target=worker.run, daemon=True) for worker in self._workers]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for_more(self, count: int) -> None:
+        """Wait until each process has made `count` more changes."""
+        wanted = [worker.changed + count for worker in self._workers]
+        with self._changed:
+            done = self._changed.wait_for(
+                lambda: (
+                    self.problems
+                    or all(worker.changed >= number for worker, number in zip(self._workers, wanted, strict=True))
+                ),
+                PATIENCE,
+            )
+        assert not self.problems, self.problems
+        assert done, (wanted, [worker.changed for worker in self._workers], self.refused[-3:])
+
+    def stop(self) -> None:
+        """Let each end its operation, and see that nothing went wrong."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+        assert not self.problems, self.problems
+
+    @property
+    def running(self) -> bool:
+        """False once it is being stopped."""
+        return not self._ended.is_set()
+
+    def note(self, operation: Operation) -> None:
+        """Record an operation that has ended."""
+        with self._changed:
+            self.history.append(operation)
+            self._changed.notify_all()
+
+    def complain(self, problem: str) -> None:
+        """Record what should not have happened."""
+        with self._changed:
+            self.problems.append(problem)
+            self._changed.notify_all()
+
+    def appended(self) -> list[str]:
+        """The texts whose appending was acknowledged."""
+        return [each.argument for each in self.history if each.name == "append"]
+
+    def writing_again(self, moment: float) -> float:
+        """Seconds from a moment until each process has made a change."""
+        returned: dict[str, float] = {}
+        for each in self.history:
+            if each.name != "read" and each.returned > moment:
+                returned[each.process] = min(each.returned - moment, returned.get(each.process, each.returned))
+        return max(returned[worker.name] for worker in self._workers)
+
+    def unexplained(self) -> str:
+        """Why no single session can have answered like that; empty if one can."""
+        return unexplained(self.history, EMPTY, session_step)
+
+
+@dataclass
+class _Worker:
+    load: Load
+    session: Session
+    name: str
+    seed: int
+    mix: dict[str, int]
+    changed: int = field(default=0, init=False)
+
+    def run(self) -> None:
+        rng = random.Random(f"{self.seed} {self.name}")
+        names, weights = list(self.mix), list(self.mix.values())
+        number = 0
+        try:
+            while self.load.running:
+                number += 1
+                (name,) = rng.choices(names, weights)
+                argument = {"append": f"{self.name}-{number}", "revert": rng.randrange(4)}.get(name)
+                called = time.monotonic()
+                result = self._ask(name, argument, f"{self.name}-r{number}")
+                self.load.note(Operation(self.name, name, argument, called, time.monotonic(), result))
+                self.changed += name != "read"
+        except BaseException as error:
+            self.load.complain(f"{self.name}: {error!r}")
+
+    def _ask(self, name: str, argument: object, request_id: str) -> object:
+        """The result of an operation, repeated under the same request id until it is done."""
+        began = time.monotonic()
+        while True:
+            reply = self._send(name, argument, request_id).reply()
+            if "result" in reply:
+                return _told(name, reply["result"])
+            error = reply["error"]
+            if error["code"] in (4002, 4018):  # no such checkpoint, nothing to undo
+                return False
+            self.load.refused.append(error)
+            assert error["code"] in (4005, 4012), error
+            assert error["data"]["retryable"] is True, error
+            assert time.monotonic() - began < PATIENCE, error
+            time.sleep(0.02)
+
+    def _send(self, name: str, argument: object, request_id: str) -> Pending:
+        start = self.session.start
+        match name:
+            case "append":
+                return start("context/appendMessage", message=user(str(argument)), requestId=request_id)
+            case "checkpoint":
+                return start("context/checkpoint", requestId=request_id)
+            case "revert":
+                return start("context/revertTo", checkpointId=argument, requestId=request_id)
+            case "undo":
+                return start("context/undo", requestId=request_id)
+            case _:
+                return start("context/getHistory", limit=1000)
+
+
+def _told(name: str, result: Message) -> object:
+    """What a result says, in the words of `session_answer`."""
+    match name:
+        case "append":
+            return result["firstIndex"]
+        case "checkpoint":
+            return result["checkpoint"]["id"]
+        case "read":
+            assert "nextCursor" not in result
+            return tuple(entry["message"]["content"] for entry in result["messages"])
+        case _:
+            return result["context"]["messageCount"]

@@ -1,0 +1,97 @@
+"""The server that takes writes is lost under load and its synchronous standby takes over: nothing acknowledged is lost, and
+nothing is done twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.postgresql import Cluster, replicated_cluster
+from tests.support.server import Launch, Server
+from tests.support.session import Session
+from tests.support.shared_load import APPENDS, CHANGES, Load
+
+Serve = Callable[[str], Server]
+PROCESSES = 4
+WRITING_AGAIN_SECONDS = 5.0
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server on a database, each as if on a machine of its own."""
+    started: list[Server] = []
+
+    def start(store: str) -> Server:
+        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store]))
+        started.append(server)
+        server.initialize(clientInfo={"name": f"client{len(started)}"})
+        return server
+
+    yield start
+    for server in started:
+        server.dispose()
+
+
+def url_of(*clusters: Cluster, database: str) -> str:
+    """The URL of a database on several servers."""
+    hosts = ",".join(f"127.0.0.1:{cluster.port}" for cluster in clusters)
+    return f"postgresql://timeleap@{hosts}/{database}"
+
+
+def fail_over(serve: Serve, how: signal.Signals, seed: int, mix: dict[str, int]) -> tuple[Load, float]:
+    """Take the primary from processes at work; returns the load, and how long each of them could not write after the
+    promotion."""
+    rng = random.Random(seed)
+    with replicated_cluster() as (primary, standby):
+        store = url_of(primary, standby, database=primary.new_database().rpartition("/")[2])
+        sessions = [Session.open(serve(store), "s") for _ in range(PROCESSES)]
+        load = Load(sessions, seed, mix)
+        load.wait_for_more(rng.randint(3, 25))
+        primary.signal(how)
+        time.sleep(rng.uniform(0, 1.5))  # operators, and programs that watch, take their time
+        standby.promote()
+        promoted = time.monotonic()
+        load.wait_for_more(10)
+        if how == signal.SIGSTOP:
+            primary.signal(signal.SIGCONT)  # it takes itself for the primary still
+            load.wait_for_more(10)
+        load.stop()
+        late = Session.open(serve(store), "s")
+        check_all_is_there(load, [*sessions, late], mix)
+        return load, load.writing_again(promoted)
+
+
+def check_all_is_there(load: Load, sessions: list[Session], mix: dict[str, int]) -> None:
+    """All processes show the same, which is what was acknowledged."""
+    for session in sessions:
+        session.append({"role": "user", "content": "see all"}, requestId="last")  # brings the copy up to date
+    texts = [tuple(session.texts()) for session in sessions]
+    assert len(set(texts)) == 1
+    if mix == APPENDS:
+        assert Counter(texts[0][:-1]) == Counter(load.appended())
+    assert sessions[0].call("session/verify")["ok"] is True
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_failover_under_load_loses_nothing_and_doubles_nothing(serve: Serve, how: signal.Signals) -> None:
+    load, _ = fail_over(serve, how, 1, APPENDS)
+    assert not load.unexplained()
+
+
+@pytest.mark.long
+@pytest.mark.alone
+@pytest.mark.parametrize("seed", range(10, 15))
+@pytest.mark.parametrize("mix", [APPENDS, CHANGES], ids=["appends", "changes"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_every_process_writes_soon_after_the_promotion(
+    serve: Serve, how: signal.Signals, mix: dict[str, Any], seed: int
+) -> None:
+    load, again = fail_over(serve, how, seed, mix)
+    assert again < WRITING_AGAIN_SECONDS
+    assert not load.unexplained()
