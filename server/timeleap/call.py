@@ -1,13 +1,14 @@
-"""The calling client as the service sees it: the boundary to the protocol edge."""
+"""The calling client as the service sees it, the boundary to the protocol edge; and work that outlives a cancelled call."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+T = TypeVar("T")
 ReportProgress = Callable[[str | None, int | None], None]
 """Takes a message and a percentage (0 to 100), either of them None where unknown."""
 
@@ -81,3 +82,14 @@ class Call(Struct, frozen=True):
         if report is None:
             return None
         return lambda done, total: report(message, min(100, done * 100 // max(1, total)))
+
+
+async def to_its_end(work: Awaitable[T], cancelled: Callable[[], object] = lambda: None) -> T:
+    """The outcome of `work`, which is not cancelled with its waiter: `cancelled` is called instead, each time."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled()
+    return task.result()

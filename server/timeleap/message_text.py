@@ -1,12 +1,7 @@
-"""A message in its JSON form: what it says, how long that is in tokens, where something stands in it, its tool calls.
+"""A message in its JSON form: what it says and who says it, that on one line, its tokens, its tool calls.
 
 Token counts are estimates: a quarter of the characters of the text parts, rounded down once over the sum. A model
 reports the true count with its next answer; the estimate has to carry until then, and to be the same on every path.
-
-The searched text is what the preview of a checkpoint shows, with what else was said after it: the text parts, one right
-after the other; then, each on a line of its own, the thoughts; then each tool call's name and, on the next line, its
-arguments. So a place within the text parts is the same whether or not there is more. Places are counted in UTF-16
-units, as editors and JavaScript count: a character outside of the basic plane is two.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ _CLOSING_TAG = re.compile(r"<(?=\s*/\s*system\b)", re.IGNORECASE)
 
 def estimate_tokens_with_calls(records: Iterable[Mapping[str, Any]]) -> int:
     """Estimate the tokens of messages in their JSON form, with their tool calls; thoughts and media do not count."""
-    return sum(text_length(record) + sum(map(len, _calls(record))) for record in records) // CHARS_PER_TOKEN
+    return sum(text_length(record) + sum(map(len, call_texts(record))) for record in records) // CHARS_PER_TOKEN
 
 
 def text_length(record: Mapping[str, Any]) -> int:
@@ -76,27 +71,8 @@ def reserve_fits(max_context_size: int, reserved_context_size: int) -> bool:
     return reserved_context_size < max_context_size / 2
 
 
-Span = tuple[int, int]
-
-_CONTINUED: Final = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
-_NOT_LONG: Final = bytes(range(0xF0))  # those that begin none of two UTF-16 units
-
-
-def text_of(record: Mapping[str, Any]) -> str:
-    """The text of a message in its JSON form. Half of a surrogate pair, which no reply can carry, is U+FFFD."""
-    pieces = ["".join(texts(record)), *_thoughts(record), *_calls(record)]
-    text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
-    return text if text.isascii() else without_halves(text)
-
-
-def _thoughts(record: Mapping[str, Any]) -> Iterator[str]:
-    content = record.get("content")
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and part.get("type") == "think" and isinstance(part.get("think"), str):
-            yield part["think"]
-
-
-def _calls(record: Mapping[str, Any]) -> Iterator[str]:
+def call_texts(record: Mapping[str, Any]) -> Iterator[str]:
+    """The name and the arguments of each tool call of a message in its JSON form."""
     calls = record.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
@@ -113,38 +89,125 @@ def without_halves(text: str) -> str:
     return text
 
 
-def utf16_length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
-
-
-def utf16_length_of_bytes(encoded: bytes) -> int:
-    """Number of UTF-16 units that begin in a piece of a text's UTF-8 bytes, wherever it was cut out."""
-    if encoded.isascii():
-        return len(encoded)
-    return len(encoded.translate(None, _CONTINUED)) + len(encoded.translate(None, _NOT_LONG))
-
-
-def excerpt(text: str, span: Span, size: int) -> tuple[int, str]:
-    """About `size` units of a text around a span, no character cut in two: where it begins, in units, and the piece."""
-    raw = text.encode("utf-16-le")
-    start, end = span
-    room = max(0, size - (end - start))
-    begin = max(0, start - room // 3)
-    stop = min(len(raw) // 2, max(begin + size, begin + 1))
-    if begin and _is_second_half(raw, begin):
-        begin += 1 if begin < start else -1
-    if _is_second_half(raw, stop):
-        stop += 1
-    return begin, raw[2 * begin : 2 * stop].decode("utf-16-le")
-
-
-def _is_second_half(raw: bytes, unit: int) -> bool:
-    return 2 * unit < len(raw) and raw[2 * unit + 1] & 0xFC == 0xDC
-
-
 def harmless(text: str) -> str:
     """A text with every closing system tag written so that it closes nothing."""
     return _CLOSING_TAG.sub("&lt;", text)
+
+
+# Text on one line, without marks of Markdown
+
+MOST_CHARACTERS: Final = 200
+"""Of a text, an argument or a path in a summary, counted in UTF-16 units."""
+_MOST_KINDS: Final = 20
+_LOOKED_AT: Final = 1200  # characters of a text; what follows is beyond every cut
+
+SUMMARY_PREFACE: Final = "Previous context has been compacted. Here is the compaction output:"
+"""Stands before every summary of a compaction, in system tags; programs recognise compacted sessions by it."""
+DMAIL: Final = "A D-Mail has arrived"
+NOTE: Final = "A note has arrived from another session"
+NOTE_FOLLOWS: Final = "The note:\n\n"
+"""How a note of a later self, or of another session, begins; and what its own words follow."""
+_SYSTEM_TEXT: Final = re.compile(r"^\s*<system(?:-reminder)?>")
+NOT_SAID_BY_THE_USER: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions",
+    "# AGENTS.md instructions",
+)
+"""What messages begin with that a program put into the user's mouth: no turn begins with them."""
+
+# Format characters that reorder or hide what stands around them, and every control character.
+_CONTROL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
+)
+# Most texts have none: then they are looked at once.
+_ANY_MARK: Final = re.compile(r"[`*_~\[]|^[ \t]*(?:[#>+\-=]|\d{1,3}[.)])", re.MULTILINE)
+_FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
+_BLOCK: Final = re.compile(
+    r"^[ \t]*(?:(?:#{1,6}|>+|[-*+]|\d{1,3}[.)])[ \t]+)+(?:\[[ xX]\][ \t]+)?|^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE
+)
+_LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:[ \t]+\"[^\"\n]*\")?\)")
+_STRONG: Final = re.compile(r"(\*\*|~~)(?=\S)(.+?)(?<=\S)\1")
+_STRONG_BY_LINE: Final = re.compile(r"(?<!\w)__(?=\S)(?!\w+__)(.+?)(?<=\S)__(?!\w)")
+_EMPHASIS: Final = re.compile(r"(?<![\w*/\\])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)\1(?![\w*/\\])")
+
+
+def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> str:
+    """The beginning of a text on one line, at most `most` UTF-16 units, with `…` where it goes on, as `more` says that it
+    does anyway. Nothing in it reorders, hides or breaks the line; half of a surrogate pair is U+FFFD."""
+    begin = _CONTROL.sub(" ", without_halves(text[:_LOOKED_AT]))
+    return cut(" ".join(begin.split()), most, more=more or len(text) > _LOOKED_AT)
+
+
+def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
+    """The same without marks of Markdown."""
+    begin = text[:_LOOKED_AT]
+    if not _ANY_MARK.search(begin):
+        return one_line(text, most)
+    begin = _LINK.sub(r"\1", _BLOCK.sub("", _FENCE.sub("", begin)))
+    begin = _STRONG_BY_LINE.sub(r"\1", _STRONG.sub(r"\2", begin.replace("`", "")))
+    return one_line(_EMPHASIS.sub(r"\2", begin), most, more=len(text) > _LOOKED_AT)
+
+
+def cut(line: str, most: int, *, more: bool = False) -> str:
+    """At most `most` UTF-16 units of a line, cut between words where that costs little; `more`: it goes on anyway."""
+    if len(line) * 2 <= most and not more:
+        return line
+    units = line.encode("utf-16-le", "replace")
+    if len(units) <= 2 * most and not more:
+        return line
+    kept = units[: 2 * (most - 1)].decode("utf-16-le", "ignore")
+    words = kept.rpartition(" ")[0]
+    return (words if len(words) > len(kept) * 2 // 3 else kept).rstrip() + "…"
+
+
+def beginning_of(message: Mapping[str, Any]) -> str:
+    """The beginning of what a message says, marks of Markdown included: its text, else its thoughts, else the kinds of its
+    other parts, such as `[image_url]`; empty where it says nothing."""
+    content = message.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    thoughts = (think for part in parts if isinstance(think := part.get("think"), str))
+    text: str
+    for text in (*texts(message), *thoughts):
+        begin = text[:_LOOKED_AT]
+        if begin.isspace():
+            begin = text.lstrip()[:_LOOKED_AT]
+        if begin:
+            return begin if len(text) <= _LOOKED_AT else begin + "…"
+    kinds = dict.fromkeys(str(part.get("type"))[:MOST_CHARACTERS] for part in parts[:_MOST_KINDS])
+    named = [kind for kind in kinds if kind not in ("text", "think")]
+    return f"[{', '.join(named)}]" if named else ""
+
+
+# Who wrote a user message
+
+
+def is_system_text(text: str) -> bool:
+    """True if a text part was written by the program, not by the user whose message holds it."""
+    return _SYSTEM_TEXT.match(text) is not None
+
+
+def is_summary(message: Mapping[str, Any]) -> bool:
+    """True if a message is the result of an earlier compaction."""
+    if message.get("role") != "user":
+        return False
+    found = texts(message)
+    return bool(found) and found[0].startswith(f"<system>{SUMMARY_PREFACE}")
+
+
+def note_in(message: Mapping[str, Any]) -> str | None:
+    """The note of a later self, or of another session, that a user message delivers; None if it delivers none."""
+    found = texts(message)
+    if message.get("role") != "user" or not found or not found[0].startswith((f"<system>{DMAIL}", f"<system>{NOTE}")):
+        return None
+    return found[0].partition(NOTE_FOLLOWS)[2].removesuffix("</system>")
+
+
+def prompt_in(message: Mapping[str, Any]) -> str:
+    """What a person says in a user message; empty where a program wrote all of it."""
+    said = [text for text in texts(message) if not is_system_text(text)]
+    text = "\n".join(said)
+    return "" if text.lstrip().startswith(NOT_SAID_BY_THE_USER) else text
 
 
 # Tool calls. Models refuse a history with a result whose call is gone, or a call whose result is gone. Ids are matched to the
@@ -165,25 +228,6 @@ def answered(message: Mapping[str, Any]) -> set[str]:
     return {answer} if isinstance(answer, str) else set()
 
 
-def safe_cut(messages: Sequence[Mapping[str, Any]], wanted: int) -> int:
-    """The last place at or before `wanted` where `messages` can be cut: the index of the first message behind it."""
-    cut = min(wanted, _first_of_running_calls(messages, wanted))
-    missing = orphan_results(messages, cut)
-    between: set[str] = set()  # results met on the way back, whose calls stand further up
-    for index in range(cut - 1, -1, -1):
-        if not missing:
-            break
-        between |= answered(messages[index])
-        calls = called(messages[index])
-        if missing & calls:
-            cut = index
-            missing = (missing | between) - calls
-            between = set()
-        else:
-            between -= calls
-    return cut
-
-
 def orphan_results(messages: Sequence[Mapping[str, Any]], start: int = 0) -> set[str]:
     """The ids of the tool calls that `messages` answer, from the index `start` on, and do not make there."""
     known: set[str] = set()
@@ -192,14 +236,3 @@ def orphan_results(messages: Sequence[Mapping[str, Any]], start: int = 0) -> set
         missing |= answered(messages[index]) - known
         known |= called(messages[index])
     return missing
-
-
-def _first_of_running_calls(messages: Sequence[Mapping[str, Any]], start: int) -> int:
-    """Index of the last assistant message if it is before `start` and still waits for results, else `start`."""
-    results: set[str] = set()
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if message.get("role") == "assistant":
-            return index if index < start and called(message) - results else start
-        results |= answered(message)
-    return start

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import FilesConflictError, SnapshotNotFoundError
-from timeleap.failpoints import failpoint
 from timeleap.sessions.working_tree import OnConflict, TreeControl, TreeSnapshot, TreeTarget
+from timeleap.storage.durable import failpoint
 
 Json = dict[str, Any]
 Content = dict[str, bytes]

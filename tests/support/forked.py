@@ -140,9 +140,10 @@ class _Serving:
         os.environ.update(self._environment)
         sys.argv = ["timeleap", *self._arguments]
 
-        from timeleap import __main__, failpoints
+        from timeleap import __main__
+        from timeleap.storage import durable
 
-        failpoints.arm(os.environ.get(failpoints.ENVIRONMENT, ""))
+        durable.arm(os.environ.get(durable.ENVIRONMENT, ""))
         sys.exit(__main__.main())
 
 

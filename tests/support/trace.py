@@ -6,16 +6,16 @@ from pathlib import Path
 
 _TRACER = """
 import os
-from timeleap import failpoints
+from timeleap.storage import durable
 
 _file = os.open(os.environ["TRACE_FILE"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-_original = failpoints.failpoint
+_original = durable.failpoint
 
 def failpoint(name):
     os.write(_file, name.encode() + b"\\n")
     _original(name)
 
-failpoints.failpoint = failpoint
+durable.failpoint = failpoint
 """
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 
 
 async def test_what_has_begun_is_done_to_its_end_whoever_is_cancelled():

@@ -88,7 +88,7 @@ class NotifiedApprovals:
         return self.adds(method, msgspec.json.decode(params))
 
     def adds(self, method: str, values: Any) -> bool:
-        """True if a notification of a request, or of its end, says something that the client does not know; records it."""
+        """True if a notification of a request, or of its end, says something new to the client; records it."""
         approval = values.get("approval") if method == REQUESTED else values
         approval_id = approval.get("approvalId") if isinstance(approval, dict) else None
         if not isinstance(approval_id, str):

@@ -170,6 +170,6 @@ class Watcher:
 
 
 def tell_lost(lost: asyncio.Future[PeerLostError], why: PeerLostError) -> None:
-    """Tell the one that waits for it that the owner is gone, unless it was cancelled meanwhile: its session is closed."""
+    """Tell the one that waits for it that the owner is gone, unless it was cancelled: its session is closed."""
     if not lost.done():
         lost.set_result(why)

@@ -111,7 +111,7 @@ def read(arguments: Sequence[str], commands: Commands, home: Any, machine: Any) 
 
 
 def with_values(words: Iterable[str], taken: Signature) -> list[str]:
-    """The words behind a command's name, with a value put behind each option that means something alone, where it is alone."""
+    """The words behind a command's name, with a value put behind each option that means something alone."""
     filled: list[str] = []
     values = {
         name: (option.alone, get_args(bare(parameter.annotation)))

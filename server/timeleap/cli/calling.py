@@ -111,7 +111,7 @@ def _rows(only: str) -> list[Method]:
 
 
 def _for_programs(name: str, text: str) -> None:
-    """Register a command that programs start: `timeleap.__main__` goes past this to it; only other ways in come here."""
+    """Register a command that programs start: `timeleap.__main__` goes past this to it."""
 
     def run(terminal: Terminal | None, arguments: Sequence[str]) -> None:
         home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []

@@ -245,7 +245,7 @@ def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str
 
 
 def _is_text(given: str) -> bool:
-    return any(character.isspace() for character in given) and not os.path.exists(given)  # noqa: PTH110  (which raises for names that are too long)
+    return any(character.isspace() for character in given) and not os.path.exists(given)  # noqa: PTH110
 
 
 def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> None:

@@ -136,7 +136,7 @@ def _send(terminal: Terminal, opened: OpenSession, batches: Iterable[list[Json]]
 
 
 def _as_they_come() -> Iterator[list[Json]]:
-    """The records of the standard input, as many at a time as there are; what came is written before more is awaited."""
+    """The records of the standard input, as many at a time as there are: what came is written before more."""
     lines: queue.SimpleQueue[tuple[int, str] | None] = queue.SimpleQueue()
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""What the commands that put files back have in common: their options, what they would do and what they did, in words."""
+"""The commands that put files back: their options, what they would do and what they did, in words."""
 
 from __future__ import annotations
 

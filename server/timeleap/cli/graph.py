@@ -1,4 +1,4 @@
-"""The graph of a session: its checkpoints, where each timeline leaves them, and how that is drawn, the newest at the top.
+"""The graph of a session: its checkpoints, where timelines leave them, and how that is drawn, newest at the top.
 
 ●  now                                 41 messages      5,210 tokens  12.3 KB
 │
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.file_changes import mark
 from timeleap.cli.formatting import Json, clock, count, now, one_line, size
-from timeleap.summaries.plain_text import growth, happened
+from timeleap.summaries.calls import growth, happened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -91,7 +91,7 @@ def read_kin(session: OpenSession) -> Kin:
 
 
 def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin | None = None) -> Graph:
-    """Read the shape of a session, with at most so many of its newest checkpoints and timelines; `kin` was read before."""
+    """Read the shape of a session, with so many of its newest checkpoints and timelines; `kin` was read before."""
     state = session.call("session/getState")
     live = session.newest("context/listCheckpoints", "checkpoints", max(checkpoints, _WINDOW))
     summary = state["context"]

@@ -52,7 +52,7 @@ class DirectoryPlace:
         return sorted(self._home.names())
 
     async def read(self, session_id: str, directory: Path) -> None:
-        """While it is copied nobody writes to it. Raises SessionLockedError where somebody has it open to be written to."""
+        """While it is copied nobody writes to it. Raises SessionLockedError where somebody has it open to write."""
         path = self._home.locate(session_id)
         lock = SessionLock(path / LOG_NAME)
         await lock.acquire("hold", wait=0)

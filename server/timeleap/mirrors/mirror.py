@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import mirror_id

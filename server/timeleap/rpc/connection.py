@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request
 from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.rpc.protocol import CANCEL, ClientNotification, EdgeProtocol, Reply, Work
+from timeleap.storage.durable import failpoint
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
@@ -51,7 +51,7 @@ TURNS = 2
 """Of the loop, that a notification waits for a reply: so many it takes from an owner's answer to ours."""
 
 MAX_COLLECTED = 256 * 1024
-"""Bytes of replies that are collected for one write while requests are begun: beyond, a client that does not read shows."""
+"""Bytes of replies collected for one write while requests are begun: beyond, a client that does not read shows."""
 
 MAX_WEIGHT = 64 * 1024 * 1024
 """Bytes that the requests in flight, and the replies expected of them, may hold together before others wait."""

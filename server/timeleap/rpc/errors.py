@@ -81,7 +81,7 @@ def refused_value(loc: Iterable[str | int], msg: str, kind: str) -> dict[str, An
 
 
 def to_wire(error: BaseException, where: str = "") -> WireError:
-    """The wire form of any exception; `where`: the method, for the log. It does not fail: somebody waits for a reply."""
+    """The wire form of any exception; `where`: the method, for the log. Never fails: somebody waits for a reply."""
     try:
         return _to_wire(error, where)
     except Exception as fault:

@@ -9,7 +9,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service.reading import at_its_turn
 from timeleap.service.service import guard

@@ -192,7 +192,7 @@ def _entry(row: Row) -> bytes:
 
 
 def _lines(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bool) -> LogLines:
-    """Lines with the messages `[first, after)`: the first or the last of them, a little more than `max_bytes` at most."""
+    """Lines with the messages `[first, after)`: the first or last of them, a little more than `max_bytes` at most."""
     return _fitted(reader, reader.line_of_message(first), reader.line_of_message(after - 1) + 1, max_bytes, last=last)
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import OverloadedError
 from timeleap.sessions.working_tree import TreeControl
 

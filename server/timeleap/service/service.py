@@ -186,7 +186,7 @@ def tell_recovery(client: Client, session: Session) -> None:
 
 
 def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
-    """Refuse a change of what is open to be read only, or of what another program writes: of that only files go back."""
+    """Refuse a change of what is open read-only, or of what another program writes: of that only files go back."""
     mirrored = session.meta.mirrored and getattr(params, "restore", None) != "files"
     if (mirrored or access == "readOnly") and REQUESTS[call.method].writes(params):
         how = 'open read-only: close it and open it with access "write" to change it'
@@ -534,7 +534,7 @@ class Service:
         return found
 
     def has(self, session: Session) -> bool:
-        """True if a client of our own has the session open, or it is a mirror: while none has, it is being handed over."""
+        """True if a client of our own has the session open, or it is a mirror; else it is being handed over."""
         return session.meta.mirrored or bool(self._clients_of(session, peers=False))
 
     def _clients_of(self, session: Session, *, peers: bool) -> list[Client]:
@@ -577,7 +577,7 @@ class Service:
             await self._close(connection, held, deleted=True)
 
     async def _close(self, connection: _Connection, held: OpenHandle, *, deleted: bool = False) -> None:
-        """Close a session for a connection; after the last one of our own, other processes get it, unless it is gone."""
+        """Close a session for a connection; after the last of our own, other processes get it, unless it is gone."""
         client, session = connection.client, held.session
         if not deleted:
             if not self.drain.under_way(session):

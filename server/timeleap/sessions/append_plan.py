@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.message_text import harmless
+from timeleap.message_text import DMAIL, NOTE, NOTE_FOLLOWS, harmless
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
 from timeleap.sessions.tree_settings import MARK
@@ -23,7 +23,6 @@ from timeleap.storage.record import (
     usage_record,
     with_member,
 )
-from timeleap.summaries.plain_text import DMAIL, NOTE, NOTE_FOLLOWS
 
 Json = dict[str, Any]
 Marks = Mapping[str, str | int]
@@ -166,7 +165,7 @@ def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:
 
 
 def dmail_text(note: str, sender: str | None = None) -> str:
-    """The user message that delivers a note of the later self, or of the session `sender`, in one pair of system tags."""
+    """The user message that delivers a note of the later self, or of the session `sender`, in system tags."""
     # A closing system tag in the note is made harmless: it would end the system's words and let the rest of the note
     # pass for the user's.
     frame = _FRAME if sender is None else _FRAME_FROM.format(sender=sender)

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.sessions import shapes
 from timeleap.sessions.approvals import ApprovalChange, with_action
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
@@ -39,6 +38,7 @@ from timeleap.sessions.shapes import (
     Resolution,
 )
 from timeleap.sessions.transaction import SessionTransactions
+from timeleap.storage.durable import failpoint
 from timeleap.storage.engine import LogState
 
 _log = logging.getLogger(__name__)
@@ -256,7 +256,7 @@ class ApprovalRequests:
             await self._settle_covered(cause)
 
     async def _settle_covered(self, cause: Cause) -> None:
-        """Answer what waits and is covered by the session's approvals now. Where that cannot be noted, it goes on waiting."""
+        """Answer what waits and is covered by the session's approvals now. What cannot be noted goes on waiting."""
         at = clock.now_iso()
         decided = [
             (asked, shapes.decision(*verdict, cause.client, at, automatic=True))
@@ -295,7 +295,7 @@ class ApprovalRequests:
         await self._session.note(lines)
 
     async def stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
-        """Wait no more; the question is given up with the last who waited. If a decision came before, `answer` has it."""
+        """Wait no more; the question is given up with the last who waited. `answer` has a decision that came before."""
         if not answer.done():
             await self._session.engine.run(lambda _: self._stop_waiting(answer, resolution))
 

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta, seal_members
 from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.statefile import StateFile, approval_members
+from timeleap.storage.durable import failpoint
 
 
 class Verdict(Struct, frozen=True):

@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import CancelledError, StorageFailureError, TimeleapError
-from timeleap.failpoints import failpoint
 from timeleap.sessions import past
 from timeleap.sessions.append_plan import AppendPlan, with_files
 from timeleap.sessions.meta import FILES_FOLLOWED
@@ -24,6 +23,7 @@ from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_me
 from timeleap.sessions.transaction import NO_FILES, AppendFiles, SessionTransactions
 from timeleap.sessions.tree_settings import MEMBER, TreeSettings
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot, TreeTarget, WorkingTree
+from timeleap.storage.durable import failpoint
 
 if TYPE_CHECKING:
     from timeleap.sessions.request_table import Transaction
@@ -60,7 +60,7 @@ class FileSnapshots:
     # What the session's state says of them
 
     def wire(self) -> Json | None:
-        """`FilesState` of the contract, as it was at the last `look`; None where this process knows nothing of files."""
+        """`FilesState` of the contract, as of the last `look`; None where this process knows nothing of files."""
         if not self._possible:
             return None
         settings, workspace = self.settings, self._session.meta.workspace
@@ -97,7 +97,9 @@ class FileSnapshots:
         """What the append of messages does for the files."""
         mode = self.settings.mode if self._possible else "off"
         marked = self._session.state.facts.auto_checkpoint != "off" or any("checkpoint" in item for item in messages)
-        ends_turn = mode == "turn" and any(_ends_turn(message) for message in messages)
+        ends_turn = mode == "turn" and any(
+            message.get("role") == "assistant" and not message.get("tool_calls") for message in messages
+        )
         return AppendFiles(
             partial(self._at_append, cause, NO_CONTROL) if marked and mode != "off" else None,
             partial(self._turn_ended, cause) if ends_turn else None,
@@ -128,7 +130,7 @@ class FileSnapshots:
         return partial(self._at_rewrite, files, cause)
 
     async def _at_rewrite(self, files: RestoreRequest, cause: Cause, planned: RewritePlan) -> RewritePlan:
-        """The plan, the checkpoint that it writes with a snapshot: of what is there now, or the one that is gone back to."""
+        """The plan, its checkpoint with a snapshot: of what is there now, or the one that is gone back to."""
         if planned.made is None or self.settings.mode == "off":
             return planned
         if files.restore == "both" and planned.snapshot is not None:
@@ -266,7 +268,7 @@ class FileSnapshots:
             self._shrinking = asyncio.get_running_loop().create_task(self._shrink())
 
     async def _shrink(self) -> None:
-        """Remove the oldest snapshots if there are too many; what is too much now is looked at again after the next one."""
+        """Remove the oldest snapshots if there are too many; it is looked at again after the next one."""
         try:
             if (excess := await asyncio.to_thread(self._tree().over_budget)) is None:
                 return
@@ -322,7 +324,3 @@ def problem_of(error: Exception) -> Json:
         return {"kind": error.kind, "message": error.message, **set_members(reason=error.data.get("reason"))}
     _logger.error("a snapshot of files failed", exc_info=error)
     return {"kind": "internalError", "message": "the snapshot failed by a fault of the server; its log has the details"}
-
-
-def _ends_turn(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "assistant" and not message.get("tool_calls")

@@ -28,11 +28,11 @@ from timeleap.errors import (
     SessionNotFoundError,
     StorageFailureError,
 )
-from timeleap.failpoints import failpoint
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
 from timeleap.sessions.shapes import Event
 from timeleap.storage.durable import (
+    failpoint,
     is_regular,
     list_directory,
     make_directory,

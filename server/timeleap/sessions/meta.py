@@ -144,13 +144,8 @@ MODEL: Final[Mapping[str, Check]] = {
 """What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
 
 
-def _add_version(members: dict[str, Any]) -> dict[str, Any]:
-    """Version 0: a file without a version is one that somebody wrote by hand."""
-    return {"version": 1, **members}
-
-
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_add_version,)
-"""`MIGRATIONS[n]` turns a document of version n into one of version n + 1."""
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (lambda members: {"version": 1, **members},)
+"""`MIGRATIONS[n]` turns a document of version n into one of version n + 1. Version 0 was written by hand."""
 
 
 def decode(document: Mapping[str, Any]) -> Document:
@@ -231,7 +226,7 @@ class Meta:
     # Of `Notes`, which asks for properties.
     @property
     def epoch(self) -> int:
-        """Counts the times the log's meaning changed without its bytes being appended to; begins at the time of birth."""
+        """Counts the times the log changed otherwise than by an append; begins at the time of birth."""
         return int(self.get("epoch") or 0)
 
     @property

@@ -267,7 +267,7 @@ class Openings:
         return entry if entry is not None and entry.session.transactions is transactions else None
 
     def _moved_away(self, transactions: SessionTransactions) -> bool:
-        """Of the store's own sessions: one that somebody moved elsewhere may be on a file system that is gone for now."""
+        """Of the store's own sessions: one moved elsewhere may be on a file system that is gone for now."""
         entry = self._entry_of(transactions)
         if entry is None or transactions.path.parent != self._home.sessions:
             return False

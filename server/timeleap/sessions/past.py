@@ -41,7 +41,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
 )
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
-from timeleap.summaries.log_spans import SpanRead, add_records, read_spans
+from timeleap.summaries.log_spans import NewSpans, SpanRead, add_records, read_spans
 
 SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120
@@ -125,6 +125,17 @@ def _read_with(reader: LogReader, read: SpanRead, messages: int) -> Checkpoint:
 def told(checkpoints: Sequence[Checkpoint], spans: Sequence[Json]) -> list[Checkpoint]:
     """Checkpoints, each with what happened after it."""
     return [replace(checkpoint, summary=span) for checkpoint, span in zip(checkpoints, spans, strict=True)]
+
+
+def changed_span(
+    made: Sequence[Checkpoint], spans: NewSpans | None, uid: str | None, *, asked_for: bool
+) -> tuple[Sequence[Checkpoint], Json | None]:
+    """The checkpoints of an append, and the newest span after it (`ChangedSpan` of the contract), with what happened in
+    them. One that was `asked_for` is told as it is answered: what follows it tells of itself."""
+    if spans is None:
+        return made, None
+    span = {"checkpointUid": uid, "summary": spans.newest} if uid else None
+    return made if asked_for else told(made, spans.made), span
 
 
 def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str | None) -> int:

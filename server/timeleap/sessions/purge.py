@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError, TimeleapError
-from timeleap.failpoints import failpoint
 from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, Trashed, check_session_id
 from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.seal import KeyRing, Register
@@ -30,6 +29,7 @@ from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.sessions.working_tree import FindSnapshots
+from timeleap.storage.durable import failpoint
 from timeleap.storage.lock import SessionLock
 
 

@@ -1,4 +1,4 @@
-"""Which requests of a session are known, which are on their way to the disk, and what the known ones were answered with.
+"""The requests of a session: which are known, what they were answered with, which are on their way to the disk.
 
 `RequestTable` is the one place that says so. What is stored of requests, and where, is in `timeleap.sessions.requests`;
 of the others the records in the log carry the ids, and results are made of these when somebody asks again.
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
-from timeleap.sessions.past import past_of, read_checkpoint, summarize, told, uid_at
+from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.requests import (
     HIGHEST,
     MADE_REMEMBERED,
@@ -39,7 +39,7 @@ from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
-from timeleap.summaries.log_spans import read_spans, with_spans, without_spans
+from timeleap.summaries.log_spans import NewSpans, read_spans, with_spans, without_spans
 
 Json = dict[str, Any]
 
@@ -349,12 +349,11 @@ class RequestTable:
                 said = "systemPromptSet", {}
         spans = read_spans(engine, end.checkpoints - (len(made) or 1), len(made) or 1, end) if end.checkpoints else []
         happened = [read.span.wire() for read in spans]
-        made = told(made, happened) if made and known.method != "checkpoint" else made  # one asked for: as answered
+        newest = NewSpans(happened if made else [], happened[-1]) if spans else None
         uid = uid_at(engine, spans[-1].entry.line) if spans else None
-        span = {"checkpointUid": uid, "summary": happened[-1]} if uid else None
-        return shapes.appended_events(
-            head, made, said, (self._before(first).messages, end.messages), Cause(), span=span
-        )
+        told, span = changed_span(made, newest, uid, asked_for=known.method == "checkpoint")
+        counts = self._before(first).messages, end.messages
+        return shapes.appended_events(head, told, said, counts, Cause(), span=span)
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""

@@ -15,13 +15,12 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import FilesUnavailableError, SnapshotNotFoundError, TimeleapError
-from timeleap.failpoints import failpoint
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import FILES_RESTORED, Event
 from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, TreeTarget, WorkingTree
-from timeleap.storage.durable import status
+from timeleap.storage.durable import failpoint, status
 
 if TYPE_CHECKING:
     from timeleap.sessions.rewrite_plan import RewritePlan

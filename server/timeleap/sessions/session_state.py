@@ -18,7 +18,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.sessions import past
 from timeleap.sessions.approvals import ApprovalChange, Approvals
 from timeleap.sessions.meta import FILES_FOLLOWED, Meta
@@ -27,7 +26,7 @@ from timeleap.sessions.requests import RequestFile, StoredResponse, decode
 from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent, set_members
 from timeleap.sessions.statefile import StateFile
-from timeleap.storage.durable import FileStatus, remove_file, status, storage_errors
+from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
 
 Json = dict[str, Any]

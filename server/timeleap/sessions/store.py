@@ -20,7 +20,6 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
-from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, listing, purge
 from timeleap.sessions.creation import Fork, Traits
 from timeleap.sessions.home import Home, SharedStore, check_session_id, discard, new_session_id, trash_name
@@ -44,6 +43,7 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import FindSnapshots, SnapshotStore, TreeOf, no_tree
+from timeleap.storage.durable import failpoint
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 

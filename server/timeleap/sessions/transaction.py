@@ -19,9 +19,8 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
-from timeleap.failpoints import failpoint
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
@@ -49,7 +48,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.warnings import SMALL, line_problems
 from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
-from timeleap.storage.durable import set_change_time_apart
+from timeleap.storage.durable import failpoint, set_change_time_apart
 from timeleap.storage.engine import Appended, LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
 from timeleap.summaries.log_spans import NewestSpan
 
@@ -562,14 +561,12 @@ def _spans(
         spans = newest.appended(engine, done.before, done.after, planned.records)
         if spans is None:
             return planned.made, None
-        # The checkpoint that was asked for is told as it is answered; what follows it tells of itself.
-        made = past.told(planned.made, spans.made) if planned.result is None else planned.made
         newest.uid = planned.made[-1].uid if planned.made else newest.uid or past.uid_at(engine, newest.line)
+        return past.changed_span(planned.made, spans, newest.uid, asked_for=planned.result is not None)
     except Exception:
         # What is written is written: that it cannot be told in short must not make it look undone.
         _log.exception("no summary of the newest span")
         return planned.made, None
-    return made, {"checkpointUid": newest.uid, "summary": spans.newest} if newest.uid else None
 
 
 def _announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:

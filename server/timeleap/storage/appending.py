@@ -27,9 +27,8 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
-from timeleap.failpoints import failpoint, stalling
 from timeleap.storage import durable
-from timeleap.storage.durable import OpenFile, crc32
+from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
 from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord, Plan
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log

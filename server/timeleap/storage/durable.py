@@ -1,7 +1,8 @@
 """The primitives everything durable is made of. The only module that calls fsync, replace, link and the like.
 
 Every file and every directory that Timeleap's storage changes, it changes through here: so the crash-state tests can
-record all of it in one place, and the platforms' differences stay in one place.
+record all of it in one place, and the platforms' differences stay in one place. Failpoints, at the end, are where such
+tests stop it.
 
 - Files are 0600 and directories 0700 whatever the umask. Links are never followed, and what is no regular file is
   refused without blocking (a FIFO would block a plain open).
@@ -24,6 +25,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
 
@@ -471,3 +474,75 @@ def atomic_write(path: Path, data: Buffer, *, durable: bool = True) -> None:
 def _status(result: os.stat_result) -> FileStatus:
     identity = Identity(result.st_dev, result.st_ino)
     return FileStatus(identity, result.st_size, result.st_mtime_ns, result.st_nlink)
+
+
+# Failpoints: named crash points, inert unless a test switches them on.
+#
+# A call of `failpoint` with a name such as "replace.after_link" stands at each durable step. Tests set `TIMELEAP_FAILPOINTS`
+# in the environment of a child process (`name=action`, several separated by `;`), or call `arm()`. Actions: `kill` (SIGKILL
+# to ourselves), `sleep:SECONDS`, `hold:PATH` (makes that file and waits until somebody removes it), `raise:ERRNO` (an
+# `OSError`, such as `raise:ENOSPC`). `name@3=kill` acts at the third passing only, `name@3+=kill` from the third on. (The
+# idea is that of etcd's gofail and bbolt's failpoints.)
+
+ENVIRONMENT: Final = "TIMELEAP_FAILPOINTS"
+
+
+class _Armed(Struct):
+    action: str
+    first: int = 1
+    onwards: bool = True
+    passed: int = 0
+
+    def due(self) -> bool:
+        self.passed += 1
+        return self.passed >= self.first if self.onwards else self.passed == self.first
+
+
+_armed: dict[str, _Armed] = {}
+
+
+def arm(specification: str) -> None:
+    """Switch failpoints on, `name[@N[+]]=action[;...]`; what was armed before is forgotten."""
+    _armed.clear()
+    for item in filter(None, (part.strip() for part in specification.split(";"))):
+        name, _, action = item.partition("=")
+        name, _, count = name.partition("@")
+        onwards = not count or count.endswith("+")
+        _armed[name] = _Armed(action, int(count.rstrip("+") or 1), onwards)
+
+
+def stalling() -> bool:
+    """True if something is armed that waits: a slow disk, which must hold up nobody but who waits for it."""
+    return any(armed.action.startswith(("sleep", "hold")) for armed in _armed.values())
+
+
+def failpoint(name: str) -> None:
+    """Do what was armed for `name`; nothing (one dictionary look-up) otherwise."""
+    if _armed:
+        _act(name)
+
+
+def _act(name: str) -> None:
+    armed = _armed.get(name)
+    if armed is None or not armed.due():
+        return
+    action, _, argument = armed.action.partition(":")
+    if action == "kill":
+        os.kill(os.getpid(), 9)
+        time.sleep(60)
+    elif action == "sleep":
+        time.sleep(float(argument))
+    elif action == "hold":
+        with open(argument, "xb"):
+            pass
+        while os.path.exists(argument):
+            time.sleep(0.005)
+    elif action == "raise":
+        code = getattr(errno, argument)
+        raise OSError(code, os.strerror(code))
+    else:
+        raise ValueError(f"unknown failpoint action {armed.action!r} for {name!r}")
+
+
+if os.environ.get(ENVIRONMENT):
+    arm(os.environ[ENVIRONMENT])

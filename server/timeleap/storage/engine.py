@@ -292,7 +292,7 @@ DAMAGE_LIMIT: Final = 100
 
 Plan = Callable[[LogState], Sequence[NewRecord]]
 First = Callable[[LogState], Awaitable[None]]
-"""Work that a change of the log needs at its turn before it is planned, such as a snapshot of files; takes its state."""
+"""Work that a change of the log needs at its turn before it is planned, such as a snapshot; takes its state."""
 
 
 class LogReader(ABC):

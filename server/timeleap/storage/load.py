@@ -17,9 +17,8 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.storage import durable, index_cache, scan
-from timeleap.storage.durable import OpenFile
+from timeleap.storage.durable import OpenFile, failpoint
 from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantined, RecordKind, Recovery
 from timeleap.storage.index import (
     EntryStore,
@@ -368,7 +367,7 @@ def _settled(loaded: Loaded, covered: int) -> Loaded:
 
 
 def looked_at(path: Path, progress: Progress | None) -> Loaded:
-    """The log as readers open it: where no index stands beside it, by the one that an earlier look left in the cache."""
+    """The log as readers open it: without an index beside it, by the one that an earlier look left in the cache."""
     there = durable.status(path)
     if there is None or there.size <= SMALL or open_index(path, there.identity.inode, writable=False) is not None:
         return _described(load(path, writable=False, progress=progress))
@@ -503,7 +502,7 @@ def validate(
             progress(done, total)
 
     try:
-        if log.file is None or (parsed and _unchanged(log, log.file, told)):
+        if log.file is None or (parsed and has_bytes_of(log, log.file, told)):
             return None
         index = durable.open_temporary(log.path.parent, log.path.name) if writable else None
         store = EntryStore(index, 0, writable=writable)
@@ -546,7 +545,8 @@ def adopt(found: Validation, log: StoredLog) -> StoredLog:
     return found.log
 
 
-def _unchanged(log: StoredLog, file: OpenFile, progress: Progress) -> bool:
+def has_bytes_of(log: StoredLog, file: OpenFile, progress: Progress | None = None) -> bool:
+    """True if a file has what a log's index says of it."""
     try:
         return first_difference(file, log.store, 0, log.state.lines, progress) is None
     except IndexDamagedError:

@@ -24,10 +24,9 @@ from timeleap.errors import (
     TimeleapError,
     TimelineNotFoundError,
 )
-from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
-from timeleap.storage.durable import FileStatus, Identity, OpenFile, crc32, storage_errors
+from timeleap.storage.durable import FileStatus, Identity, OpenFile, crc32, failpoint, storage_errors
 from timeleap.storage.engine import (
     Damage,
     Edit,
@@ -55,7 +54,7 @@ from timeleap.storage.index import (
     peek,
     save,
 )
-from timeleap.storage.load import Loaded, declare_intent, load, new_log, withdraw_intent
+from timeleap.storage.load import Loaded, declare_intent, has_bytes_of, load, new_log, withdraw_intent
 from timeleap.storage.reader import (
     StoredLog,
     TimelineName,
@@ -402,7 +401,7 @@ def _check(file: OpenFile, log: StoredLog, start: int, stop: int) -> None:
 
 
 def _unmark_cut_batch(draft: Draft, keep: int) -> None:
-    """A batch that was cut through on purpose, at the line `keep`, is no incomplete one: its members lose their marks."""
+    """A batch cut through on purpose, at the line `keep`, is no incomplete one: its members lose their marks."""
     log = draft.log
     if lines := log.read(keep, log.state.lines):
         state = log.store.state(keep)
@@ -472,7 +471,8 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
         log.file.copy_to(draft.file, 0, log.state.length)
         draft.copied = True
         draft.begin_sync()
-        if source.parsed and log.state.lines and log.state.pending_chars >= 0 and _is_intact(draft, log):
+        intact = source.parsed and log.state.lines and log.state.pending_chars >= 0 and not log.state.has_damage
+        if intact and has_bytes_of(log, draft.file):
             _take_entries(draft, log, log.state.lines)
         else:
             store, length = draft.log.store, log.state.length
@@ -485,14 +485,6 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
     damaged = next(iter(new_damage(draft.log, known_damage)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         raise not_restored(log.path, damaged.offset if damaged else log.state.length)
-
-
-def _is_intact(draft: Draft, log: StoredLog) -> bool:
-    """True if no line of a log is known to be damaged, and its copy has the same bytes."""
-    try:
-        return not log.state.has_damage and first_difference(draft.file, log.store, 0, log.state.lines) is None
-    except IndexDamagedError:
-        return False
 
 
 # The step itself

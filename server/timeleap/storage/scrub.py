@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from timeleap.errors import StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.storage import durable
 from timeleap.storage.appending import UnwritableError, check_untouched
-from timeleap.storage.durable import OpenFile, storage_errors
+from timeleap.storage.durable import OpenFile, failpoint, storage_errors
 from timeleap.storage.engine import Edit, Entry
 from timeleap.storage.index import index_path
 from timeleap.storage.load import load

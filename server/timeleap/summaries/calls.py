@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeleap.message_text import texts
-from timeleap.summaries.plain_text import one_line
+from timeleap.message_text import cut, one_line, texts
 
 Json = dict[str, Any]
 
@@ -166,3 +165,56 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
         for value in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
             if isinstance(value, str) and value.strip():
                 yield value
+
+
+# A summary (`SpanSummary` of the contract) in the words of a row; the VS Code extension says it in the same ones
+
+_SHELLS: Final = re.compile(
+    r"(?:local_)?(?:bash|sh|zsh|shell|powershell|terminal|run|exec|execute|command|cmd)"
+    r"(?:_(?:shell|terminal|bash|command|cmd|shell_command))?",
+    re.IGNORECASE,
+)
+"""Tools whose name says nothing beside the command that they are given."""
+_PREAMBLE: Final = re.compile(
+    r"(?:(?:cd|pushd)\s+(?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;)\s*|set\s+-\w+(?:\s+pipefail)?\s*(?:&&|;)\s*"
+    r"|(?:[A-Z_][A-Z0-9_]*=\S+\s+)+)+"
+)
+"""What a command does only to get to its place, or to watch its end."""
+_PATH: Final = re.compile(r"\S*[\\/]([^\\/\s]+)")
+
+
+def happened(summary: Mapping[str, Any] | None, most: int = 60) -> str:
+    """What happened in a span: the call that failed, else the first; else what was said. Empty where nothing was."""
+    if summary is None:
+        return ""
+    calls = summary.get("calls") or [] if summary["kind"] == "calls" else []
+    if calls:
+        return _named(next((call for call in calls if call.get("failed")), calls[0]), most)
+    return cut(f"Compacted: {summary['text']}" if summary["kind"] == "compacted" else summary["text"], most)
+
+
+def _named(call: Mapping[str, Any], most: int) -> str:
+    """`pytest tests` for a shell's command, `edit bill.py` for a file, else the name with what it was given."""
+    name, given = str(call["name"]), str(call.get("argument", ""))
+    if given and _SHELLS.fullmatch(name):
+        return cut(_PREAMBLE.sub("", given, count=1) or given, most)
+    path = _PATH.fullmatch(given)
+    return cut(f"{name} {path[1] if path else given}".rstrip(), most)
+
+
+def growth(summary: Mapping[str, Any] | None) -> str:
+    """What a span took, and what went wrong in it: `+1.4K 1 failed`; messages where no tokens were reported."""
+    if summary is None:
+        return ""
+    tokens, messages, errors = summary.get("tokens"), summary["messages"], summary.get("errors", 0)
+    took = f"{'+' if tokens > 0 else '-'}{_short(abs(tokens))}" if tokens else ""
+    if not took and messages:
+        took = f"+{messages} message{'' if messages == 1 else 's'}"
+    return " ".join(filter(None, (took, f"{errors} failed" if errors else "")))
+
+
+def _short(number: int) -> str:
+    for unit, size in (("M", 1_000_000), ("K", 1000)):
+        if number >= size:
+            return f"{number / size:.1f}".removesuffix(".0") + unit if number < 10 * size else f"{number // size}{unit}"
+    return str(number)

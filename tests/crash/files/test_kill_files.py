@@ -16,11 +16,11 @@ import pytest
 from tests.unit.features.files.test_restore import changed_by_an_agent, lived_in
 from tests.unit.features.files.whole_tree import whole_tree
 
-from timeleap import failpoints
 from timeleap.errors import FilesIncompleteError
 from timeleap.features.files import tree as engine
 from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.tree import FileTree
+from timeleap.storage import durable
 
 POINTS = sorted(
     {
@@ -44,7 +44,7 @@ Tree = dict[str, tuple[object, ...]]
 @pytest.fixture(autouse=True)
 def disarmed():
     yield
-    failpoints.disarm()
+    durable.arm("")
 
 
 class Scene:
@@ -94,7 +94,7 @@ def killed(work: Callable[[], object], armed: str) -> None:
     child = os.fork()
     if child == 0:
         try:
-            failpoints.arm(f"{armed}=kill")
+            durable.arm(f"{armed}=kill")
             work()
         finally:
             os._exit(3)
@@ -183,10 +183,10 @@ FULL = [step for step in STEPS if step not in {"files.published", "files.after_p
 def test_a_full_disk_leaves_everything_as_it_was(scene: Scene, step: str):
     tree = scene.opened()
     plan = tree.plan(scene.target, log_changed_at=time.time_ns() + 10**9)
-    failpoints.arm(f"{step}=raise:ENOSPC" if "@" in step else f"{step}@1=raise:ENOSPC")
+    durable.arm(f"{step}=raise:ENOSPC" if "@" in step else f"{step}@1=raise:ENOSPC")
     with pytest.raises(OSError, match="No space"):
         tree.restore(plan)
-    failpoints.disarm()
+    durable.arm("")
     assert scene.tree == scene.now
     assert scene.settled()
     scene.restore()
@@ -196,9 +196,9 @@ def test_a_full_disk_leaves_everything_as_it_was(scene: Scene, step: str):
 @pytest.mark.parametrize("step", sorted(SNAPSHOT))
 def test_a_snapshot_on_a_full_disk_is_none(scene: Scene, step: str):
     tree = scene.opened()
-    failpoints.arm(f"{step}=raise:ENOSPC")
+    durable.arm(f"{step}=raise:ENOSPC")
     with pytest.raises(OSError, match="No space"):
         tree.snapshot()
-    failpoints.disarm()
+    durable.arm("")
     taken = tree.snapshot()
     assert tree.changes(taken.snapshot_id, None) == []

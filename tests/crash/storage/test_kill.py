@@ -16,10 +16,9 @@ from tests.crash.storage.recorder import Recorder
 from tests.crash.storage.states import State
 from tests.crash.storage.workloads import prepare, run
 
-from timeleap import failpoints
 from timeleap.storage import durable
 
-STORAGE = Path(failpoints.__file__).parent / "storage"
+STORAGE = Path(durable.__file__).parent
 POINTS = sorted(
     {name for file in STORAGE.glob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', file.read_text())}
 )

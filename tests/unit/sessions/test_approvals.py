@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked, heard, kinds, run_child
 
-from timeleap import failpoints
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import seal
 from timeleap.sessions.approvals import judge
 from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Approval, Cause, Mutation
+from timeleap.storage import durable
 
 KEY = b"k" * 32
 ON = Approval(yolo=True, actions=("shell",))
@@ -278,12 +278,12 @@ async def test_a_change_that_fails_leaves_everything_as_it_was(world: World) -> 
     await session.set_auto_approve("read", True)
     told = heard(session)
     for point in ("approvals.after_seal", "approvals.after_state"):
-        failpoints.arm(f"{point}=raise:ENOSPC")
+        durable.arm(f"{point}=raise:ENOSPC")
         try:
             with pytest.raises(OSError, match="space"):
                 await session.set_yolo(True)
         finally:
-            failpoints.disarm()
+            durable.arm("")
         assert not session.facts.approval.yolo
         assert session.facts.approval.actions == ("read",)
     assert told == []
@@ -295,12 +295,12 @@ async def test_a_change_that_fails_leaves_everything_as_it_was(world: World) -> 
 
 async def test_the_seal_of_a_change_that_failed_never_comes_into_force(world: World) -> None:
     session = await world.session()
-    failpoints.arm("approvals.after_seal=raise:ENOSPC")
+    durable.arm("approvals.after_seal=raise:ENOSPC")
     try:
         with pytest.raises(OSError, match="space"):
             await session.set_yolo(True)
     finally:
-        failpoints.disarm()
+        durable.arm("")
     await world.close()
     await attacked(world, world.json("timeleap.json"))
 

@@ -11,7 +11,6 @@ from tests.support.memory_engine import MemoryEngine
 from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
 
-from timeleap import failpoints
 from timeleap.errors import StorageFailureError
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.approvals import Approvals
@@ -22,6 +21,7 @@ from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Retention
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
+from timeleap.storage import durable
 
 
 async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_already(tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ async def test_pruning_that_was_cut_short_is_finished(world: World, crashed: boo
         await session.append([{"role": "user", "content": str(number)}])
         await session.clear()
     wish, guard = PruneRequest(timeline_ids=("context_1", "context_2")), asked("r", "session/prune")
-    failpoints.arm("prune.noted=raise:EIO")
+    durable.arm("prune.noted=raise:EIO")
     try:
         with pytest.raises((StorageFailureError, OSError)):
             await session.prune(wish, guard)
     finally:
-        failpoints.disarm()
+        durable.arm("")
     assert len(session.engine.timelines()) == 3
     if crashed:
         session = await world.reopened()

@@ -134,15 +134,15 @@ async def test_two_of_one_id_under_way_are_done_once(world: World) -> None:
 
 async def test_the_second_of_one_id_is_done_if_the_first_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     session = await world.session()
-    from timeleap import failpoints
+    from timeleap.storage import durable
 
-    failpoints.arm("append.before_write@1=raise:ENOSPC")
+    durable.arm("append.before_write@1=raise:ENOSPC")
     try:
         results = await asyncio.gather(
             session.append([USER], asked("r")), session.append([USER], asked("r")), return_exceptions=True
         )
     finally:
-        failpoints.disarm()
+        durable.arm("")
     assert isinstance(results[0], OSError)
     assert isinstance(results[1], dict)
     assert session.engine.state.messages == 1
@@ -150,13 +150,13 @@ async def test_the_second_of_one_id_is_done_if_the_first_fails(world: World, mon
 
 async def test_ids_of_a_group_whose_write_fails_are_each_tried_alone(world: World) -> None:
     session = await world.session()
-    from timeleap import failpoints
+    from timeleap.storage import durable
 
-    failpoints.arm("append.before_write@1=raise:ENOSPC")
+    durable.arm("append.before_write@1=raise:ENOSPC")
     try:
         results = await asyncio.gather(*(session.append([USER], asked(f"r{n}")) for n in range(3)))
     finally:
-        failpoints.disarm()
+        durable.arm("")
     assert [one.get("duplicate", False) for one in results] == [False, False, False]
     assert session.engine.state.messages == 3
 

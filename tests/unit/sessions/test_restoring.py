@@ -11,7 +11,6 @@ import pytest
 from tests.support.copied_tree import Content, CopiedTree, content
 from tests.unit.sessions.worlds import World, asked, heard, kinds, run_child, texts
 
-from timeleap import failpoints
 from timeleap.errors import (
     FilesConflictError,
     FilesUnavailableError,
@@ -24,6 +23,7 @@ from timeleap.sessions.past import new_checkpoint
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause
 from timeleap.sessions.working_tree import TreeControl
+from timeleap.storage import durable
 
 Json = dict[str, Any]
 FIRST = {"a.txt": b"one", "b.txt": b"two"}
@@ -72,7 +72,7 @@ async def mark(session: Session, files: Json) -> None:
 async def workspace(tmp_path: Path) -> AsyncIterator[Workspace]:
     made = Workspace(tmp_path)
     yield made
-    failpoints.disarm()
+    durable.arm("")
     await made.close()
 
 
@@ -315,20 +315,20 @@ POINTS = ["files.before_log", "session.prepared", "replace.prepared", "replace.l
 @pytest.mark.parametrize("point", POINTS)
 async def test_files_go_back_where_the_log_cannot_follow(workspace: Workspace, point: str) -> None:
     session = await workspace.turn()
-    failpoints.arm(f"{point}=raise:ENOSPC")
+    durable.arm(f"{point}=raise:ENOSPC")
     with pytest.raises((StorageFailureError, OSError)):
         await session.revert(checkpoint_id=0, restore="both")
     assert (texts(session), workspace.files) == (["done"], SECOND)
-    failpoints.disarm()
+    durable.arm("")
     await session.revert(checkpoint_id=0, restore="both")
     assert (texts(session), workspace.files) == ([], FIRST)
 
 
 async def test_an_intent_that_could_not_be_settled_is_settled_by_the_next_restore(workspace: Workspace) -> None:
     session = await workspace.turn()
-    failpoints.arm("files.followed=raise:EIO")
+    durable.arm("files.followed=raise:EIO")
     await session.revert(checkpoint_id=0, restore="both")
-    failpoints.disarm()
+    durable.arm("")
     await session.undo(restore="both")
     assert (texts(session), workspace.files) == (["done"], SECOND)
 

@@ -12,10 +12,10 @@ import platformdirs
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
-from timeleap import failpoints
 from timeleap.sessions import seal
 from timeleap.sessions.seal import KeyRing, Register, Standing
 from timeleap.sessions.session import Session
+from timeleap.storage import durable
 
 FILES = ("state.json", "timeleap.json")
 
@@ -219,12 +219,12 @@ async def test_a_fork_s_parent_and_a_session_by_path_switch_nothing_on(world: Wo
 async def test_a_delete_that_fails_leaves_the_approvals(world: World) -> None:
     await approved(world)
     await world.restart()
-    failpoints.arm("store.before_move=raise:EIO")
+    durable.arm("store.before_move=raise:EIO")
     try:
         with pytest.raises(OSError, match="error"):
             await world.store.delete("s1")
     finally:
-        failpoints.disarm()
+        durable.arm("")
     assert is_on(await world.reopened())
 
 

@@ -190,18 +190,18 @@ async def test_a_session_with_a_damaged_state_opens_says_so_and_keeps_it(world: 
 
 
 async def test_a_state_change_that_fails_is_not_half_believed(world: World) -> None:
-    from timeleap import failpoints
+    from timeleap.storage import durable
 
     session = await world.session()
     await session.set_title("old")
     for point in ("state.after_state", "state.after_meta"):
         told = heard(session)
-        failpoints.arm(f"{point}=raise:EIO")
+        durable.arm(f"{point}=raise:EIO")
         try:
             with pytest.raises(OSError, match="error"):
                 await session.set_title("new")
         finally:
-            failpoints.disarm()
+            durable.arm("")
         assert session.facts.title == world.json("state.json")["custom_title"]
         assert kinds(told) == ["titleChanged"]
         await session.set_title("old")

@@ -16,7 +16,6 @@ from tests.support.holding import Hold
 from tests.support.turns import idle
 from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
-from timeleap import failpoints
 from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflictError, StorageFailureError
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
@@ -41,7 +40,7 @@ async def engine(log: Path) -> AsyncGenerator[JsonlEngine]:
 @pytest.fixture(autouse=True)
 def _disarmed() -> object:
     yield
-    failpoints.disarm()
+    durable.arm("")
 
 
 def line(text: str) -> bytes:
@@ -89,7 +88,7 @@ async def test_appends_that_come_while_a_group_is_written_are_the_next_group(
 ) -> None:
     counter = Counter(monkeypatch)
     hold = Hold("append.after_write", tmp_path)
-    failpoints.arm(hold.failpoints)
+    durable.arm(hold.failpoints)
     first = asyncio.create_task(say(engine, "first"))
     await asyncio.to_thread(hold.wait)
     later = [asyncio.create_task(say(engine, str(i))) for i in range(10)]
@@ -215,9 +214,9 @@ async def test_a_write_that_a_test_holds_up_holds_up_no_other_session(
     engine: JsonlEngine, disk: Disk, action: str
 ) -> None:
     await disk.say(engine, 16)
-    failpoints.arm(f"some.step={action}")
+    durable.arm(f"some.step={action}")
     assert await disk.say(engine, 1) == [False]
-    failpoints.arm("some.step=kill")
+    durable.arm("some.step=kill")
     assert await disk.say(engine, 1) == [True]
 
 

@@ -10,7 +10,6 @@ import pytest
 from tests.unit.storage.engines import ENGINES
 from tests.unit.storage.logs import always, count, keep, mark, restore, said, say, texts
 
-from timeleap import failpoints
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.engine import Edit, LogEngine, RecordKind
@@ -222,12 +221,12 @@ async def test_a_failure_before_the_step_changes_nothing(tmp_path: Path, point: 
     log = tmp_path / "context.jsonl"
     engine = await open_log(log, b"\n".join(SAID) + b"\n")
     before = sorted(path.name for path in tmp_path.iterdir())
-    failpoints.arm(f"{point}=raise:ENOSPC")
+    durable.arm(f"{point}=raise:ENOSPC")
     try:
         with pytest.raises(StorageFailureError):
             await revised(engine, without(b"secret"))
     finally:
-        failpoints.disarm()
+        durable.arm("")
     assert log.read_bytes() == b"\n".join(SAID) + b"\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert await revised(engine, without(b"secret")) == 2
@@ -237,12 +236,12 @@ async def test_a_failure_before_the_step_changes_nothing(tmp_path: Path, point: 
 async def test_a_timeline_whose_rewriting_fails_is_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "context_1.jsonl"
     path.write_bytes(b"\n".join(SAID) + b"\n")
-    failpoints.arm("revise.closed_built=raise:EIO")
+    durable.arm("revise.closed_built=raise:EIO")
     try:
         with pytest.raises(StorageFailureError):
             revise_closed(path, without(b"secret"))
     finally:
-        failpoints.disarm()
+        durable.arm("")
     assert os.listdir(tmp_path) == ["context_1.jsonl"] and path.read_bytes() == b"\n".join(SAID) + b"\n"
 
 

@@ -17,8 +17,8 @@ from timeleap.sessions.shapes import CONTEXT, Event
 from timeleap.sessions.store import SessionStore
 from timeleap.storage.engine import LogReader, LogState, RecordKind
 from timeleap.storage.reader import StoredLog
-from timeleap.summaries import log_spans, span
-from timeleap.summaries.span import SpanTally
+from timeleap.summaries import log_spans
+from timeleap.summaries.log_spans import SpanTally
 
 Json = dict[str, Any]
 
@@ -122,8 +122,8 @@ def test_what_was_told_is_what_a_fresh_look_says(
         await store.aclose()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(span, "READ_BYTES", 2000)  # so that long spans are met
-        patch.setattr(span, "READ_MESSAGES", 6)
+        patch.setattr(log_spans, "READ_BYTES", 2000)  # so that long spans are met
+        patch.setattr(log_spans, "READ_MESSAGES", 6)
         asyncio.run(main(tmp_path_factory.mktemp("home")))
 
 
@@ -206,7 +206,7 @@ async def test_of_a_long_span_only_the_beginning_is_read(tmp_path: Path, monkeyp
     first, second = session.checkpoints(session.engine, 0, 2)
     assert first.summary and (first.summary["text"], first.summary["messages"]) == ("0", 5000)
     assert second.summary and second.summary["text"] == "a prompt"
-    assert reads.lines < 3 * span.READ_MESSAGES
+    assert reads.lines < 3 * log_spans.READ_MESSAGES
     await store.aclose()
 
 

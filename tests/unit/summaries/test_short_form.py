@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.summaries.plain_text import growth, happened
+from timeleap.summaries.calls import growth, happened
 
 
 def of(**members: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import message_text
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import CompactionFailedError, InvalidInputError
 from timeleap.features.compaction import openai_client
 from timeleap.features.compaction.prepare import (

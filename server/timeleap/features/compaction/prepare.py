@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from timeleap import message_text
-from timeleap.message_text import harmless, safe_cut
-from timeleap.summaries.plain_text import SUMMARY_PREFACE
+from timeleap.message_text import SUMMARY_PREFACE, answered, called, harmless, orphan_results
 
 Record = Mapping[str, Any]
 
@@ -175,7 +174,7 @@ _TAG = re.compile(r"</?(?:" + "|".join((*SECTIONS, "file")) + r")\s*>", re.IGNOR
 
 
 def clip(text: str, limit: int, *, head: float = 2 / 3) -> str:
-    """`text` on one line, cut in its middle if it has more than `limit` characters; its beginning gets the part `head`."""
+    """`text` on one line, cut in its middle if it is longer than `limit`; its beginning gets the part `head`."""
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
@@ -240,3 +239,33 @@ def _short(sections: Mapping[str, Sequence[str]], limit: int) -> str:
             framed = f"<{name}>\n{item}\n</{name}>"
             return framed if len(framed) <= limit else item[: max(limit, 1)]
     return "none"[: max(limit, 1)]
+
+
+def safe_cut(messages: Sequence[Mapping[str, Any]], wanted: int) -> int:
+    """The last place at or before `wanted` where `messages` can be cut: the index of the first message behind it."""
+    cut = min(wanted, _first_of_running_calls(messages, wanted))
+    missing = orphan_results(messages, cut)
+    between: set[str] = set()  # results met on the way back, whose calls stand further up
+    for index in range(cut - 1, -1, -1):
+        if not missing:
+            break
+        between |= answered(messages[index])
+        calls = called(messages[index])
+        if missing & calls:
+            cut = index
+            missing = (missing | between) - calls
+            between = set()
+        else:
+            between -= calls
+    return cut
+
+
+def _first_of_running_calls(messages: Sequence[Mapping[str, Any]], start: int) -> int:
+    """Index of the last assistant message if it is before `start` and still waits for results, else `start`."""
+    results: set[str] = set()
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.get("role") == "assistant":
+            return index if index < start and called(message) - results else start
+        results |= answered(message)
+    return start

@@ -14,8 +14,8 @@ from typing import Any, TypedDict
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import call_texts
+from timeleap.message_text import is_summary, is_system_text
 from timeleap.summaries.outcome import is_error
-from timeleap.summaries.plain_text import is_summary, is_system_text
 
 Record = Mapping[str, Any]
 

@@ -116,7 +116,7 @@ _SMALLEST_WINDOW = 1_000  # tokens; what is too long for less than this will not
 
 
 class Answer(Struct, frozen=True):
-    """A summary as a summariser gave it, not empty, and its tokens as the model counted them; None if that is not known."""
+    """A summary as a summariser gave it, not empty, and its tokens as the model counted them; None: not known."""
 
     text: str
     tokens: int | None = None

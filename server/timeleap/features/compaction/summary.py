@@ -22,8 +22,8 @@ from timeleap.features.compaction.prepare import (
     fill,
     quoted,
 )
+from timeleap.message_text import is_summary, is_system_text
 from timeleap.summaries.outcome import MAX_LINE, is_error, is_success, is_terminal_prompt
-from timeleap.summaries.plain_text import is_summary, is_system_text
 
 Record = Mapping[str, Any]
 

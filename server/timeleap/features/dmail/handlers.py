@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
-from timeleap.failpoints import failpoint
 from timeleap.rpc.codec import plain
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.home import check_session_id
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
+from timeleap.storage.durable import failpoint
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import REQUESTS
 from timeleap_protocol.structs.context import SendDMailParams

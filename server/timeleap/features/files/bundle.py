@@ -25,7 +25,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, InvalidInputError, TooLargeError
-from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import StoredObject, TreeJudge, UnfitError, stored_objects
 from timeleap.features.files.git import GitError
 from timeleap.features.files.records import BUDGET, Control, FilesConfig
@@ -35,7 +34,15 @@ from timeleap.features.files.seed import own_everything
 from timeleap.sessions import tree_settings
 from timeleap.sessions.files import BAD, Problems, items, model, number, text, whole
 from timeleap.sessions.tree_settings import folder_of
-from timeleap.storage.durable import OpenFile, atomic_write, is_regular, remove_file, replace_file, storage_errors
+from timeleap.storage.durable import (
+    OpenFile,
+    atomic_write,
+    failpoint,
+    is_regular,
+    remove_file,
+    replace_file,
+    storage_errors,
+)
 
 Json = dict[str, Any]
 

@@ -17,7 +17,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from timeleap.errors import CancelledError, FilesIncompleteError, StorageFailureError
-from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
 from timeleap.features.files.git import GitError
@@ -25,7 +24,7 @@ from timeleap.features.files.records import Control, Recovered, changed_by_other
 from timeleap.features.files.repository import INTENT, Commit, Repository
 from timeleap.features.files.restore_plan import Work
 from timeleap.features.files.scanner import TEMPORARY, folders_of
-from timeleap.storage.durable import remove_file, storage_errors, sync_directory
+from timeleap.storage.durable import failpoint, remove_file, storage_errors, sync_directory
 
 _SYNCED_ALONE: Final = 200
 """Up to so many files are synced one by one; for more it takes less to sync all there is."""

@@ -22,7 +22,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, InvalidInputError
-from timeleap.failpoints import failpoint
 from timeleap.features.files.compare import TreeState, differences
 from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import GitError, joined, split
@@ -49,6 +48,7 @@ from timeleap.features.files.seed import (
     seed_index,
     unborrow_failed,
 )
+from timeleap.storage.durable import failpoint
 
 _ATTEMPTS: Final = 3
 _REFUSALS: Final = 20

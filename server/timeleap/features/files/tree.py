@@ -15,7 +15,6 @@ from typing import Any
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, FilesIncompleteError, InvalidInputError
-from timeleap.failpoints import failpoint
 from timeleap.features.files import bundle, stored
 from timeleap.features.files.compare import TreeState, described, differences, within
 from timeleap.features.files.git import GitError, check_version, split
@@ -49,7 +48,7 @@ from timeleap.features.files.restore_plan import Planner, RestoreGoal, Work
 from timeleap.features.files.roots import find_root
 from timeleap.features.files.seed import UnseededError, pack_in_background
 from timeleap.features.files.snapshot import Present, Snapshots
-from timeleap.storage.durable import storage_errors
+from timeleap.storage.durable import failpoint, storage_errors
 
 
 class RestorePlan(Struct, frozen=True):

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.search.pattern import Pattern, pattern
-from timeleap.message_text import Span
+from timeleap.features.search.pattern import Pattern, Span, pattern
 
 if TYPE_CHECKING:
     from kingfisher_sdk import Scanner

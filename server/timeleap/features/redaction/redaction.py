@@ -25,7 +25,6 @@ from timeleap.errors import (
     SessionLockedError,
     StorageFailureError,
 )
-from timeleap.failpoints import failpoint
 from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rules, secrets_in
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
@@ -42,7 +41,7 @@ from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import HeldSnapshot, SnapshotStore
-from timeleap.storage.durable import storage_errors
+from timeleap.storage.durable import failpoint, storage_errors
 from timeleap.storage.engine import Progress
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
@@ -300,7 +299,7 @@ async def redact_in_trash(
 ) -> Json:
     """Take something out of a session in the trash.
 
-    The request is noted last, and only its id: who was cut short before asks again, finds what is left, and finishes it.
+    The request is noted last, and only its id: who was cut short before asks again, and finishes what is left.
 
     Args:
         directory: The session's directory there.

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from timeleap.errors import InvalidInputError
-from timeleap.message_text import Span, utf16_length, utf16_length_of_bytes
 from timeleap.storage.record import encode_json
 
 MAX_MEMORY: Final = 8 << 20  # bytes of one compiled expression, its caches included
@@ -19,8 +18,14 @@ SMALL_PROGRAM: Final = 100  # instructions of an expression that is matched with
 MAX_STEPS: Final = 500_000_000  # instructions times characters: seconds, where RE2 has to try all of them
 _PATIENCE: Final = 512  # empty matches in a row
 _SEVERAL_TEXTS: Final = 4
-"""How often `"text"` stands in a record with two text parts, whose texts words may cross: as type and as name of each."""
+"""How often `"text"` stands in a record with two text parts: as type and as name of each."""
 _MANY: Final = 64  # characters of words whose escapes are not told from others any more
+
+
+Span = tuple[int, int]
+
+_CONTINUED: Final = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+_NOT_LONG: Final = bytes(range(0xF0))  # those that begin none of two UTF-16 units
 
 
 class Pattern(ABC):
@@ -177,3 +182,14 @@ def _explained(error: Exception, expression: str) -> str:
 def _refused(message: str, kind: str) -> InvalidInputError:
     problem = {"loc": ["query"], "msg": message, "type": kind}
     return InvalidInputError(f"query: {message}", errors=[problem])
+
+
+def utf16_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def utf16_length_of_bytes(encoded: bytes) -> int:
+    """Number of UTF-16 units that begin in a piece of a text's UTF-8 bytes, wherever it was cut out."""
+    if encoded.isascii():
+        return len(encoded)
+    return len(encoded.translate(None, _CONTINUED)) + len(encoded.translate(None, _NOT_LONG))

@@ -2,19 +2,24 @@
 
 The work is a generator that pauses after every few hundred messages, so that its caller can do something else in
 between, or stop; it holds one page of a log at a time.
+
+The searched text is what the preview of a checkpoint shows, with what else was said after it: the text parts, one right
+after the other; then, each on a line of its own, the thoughts; then each tool call's name and, on the next line, its
+arguments. So a place within the text parts is the same whether or not there is more. Places are counted in UTF-16
+units, as editors and JavaScript count: a character outside of the basic plane is two.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
-from typing import Final
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
-from timeleap.features.search.pattern import Pattern
-from timeleap.message_text import Span, excerpt, text_of
+from timeleap.features.search.pattern import Pattern, Span
+from timeleap.message_text import call_texts, texts, without_halves
 from timeleap.sessions.logs import Logs, blocks, line_of_message, shared_lines, state_after_lines
 from timeleap.storage.engine import LogReader, RecordKind, Row
 from timeleap.storage.record import decode_json
@@ -209,3 +214,35 @@ def _look(
         return None
     shown = excerpt(text, ranges[0], EXCERPT_UNITS) if query.excerpts else None
     return Hit(name, row.messages_before, tuple(ranges), more, shown)
+
+
+def text_of(record: Mapping[str, Any]) -> str:
+    """The text of a message in its JSON form. Half of a surrogate pair, which no reply can carry, is U+FFFD."""
+    pieces = ["".join(texts(record)), *_thoughts(record), *call_texts(record)]
+    text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
+    return text if text.isascii() else without_halves(text)
+
+
+def _thoughts(record: Mapping[str, Any]) -> Iterator[str]:
+    content = record.get("content")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "think" and isinstance(part.get("think"), str):
+            yield part["think"]
+
+
+def excerpt(text: str, span: Span, size: int) -> tuple[int, str]:
+    """About `size` units of a text around a span, no character cut in two: where it begins, in units, and the piece."""
+    raw = text.encode("utf-16-le")
+    start, end = span
+    room = max(0, size - (end - start))
+    begin = max(0, start - room // 3)
+    stop = min(len(raw) // 2, max(begin + size, begin + 1))
+    if begin and _is_second_half(raw, begin):
+        begin += 1 if begin < start else -1
+    if _is_second_half(raw, stop):
+        stop += 1
+    return begin, raw[2 * begin : 2 * stop].decode("utf-16-le")
+
+
+def _is_second_half(raw: bytes, unit: int) -> bool:
+    return 2 * unit < len(raw) and raw[2 * unit + 1] & 0xFC == 0xDC

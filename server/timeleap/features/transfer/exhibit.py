@@ -230,7 +230,7 @@ CARRIED: Final = (
     *("createdAt", "workspace", "parent", "autoCheckpoint", "subagents", "pendingDMail", "pins"),
     *("timelines", "rotation", "importedFrom"),
 )
-"""Members of `timeleap.json` that mean something in another store. Seals, request ids and the parts of the head do not."""
+"""Members of `timeleap.json` that mean something in another store. Seals, request ids, parts of the head do not."""
 
 
 async def exhibit_of(session: Session) -> Exhibit:

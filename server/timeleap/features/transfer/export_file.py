@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import aiofiles
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
 from timeleap.sessions.home import Home, is_session
 from timeleap.storage import durable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from msgspec.structs import asdict
 
-from timeleap.cancellation import to_its_end
+from timeleap.call import to_its_end
 from timeleap.errors import FilesUnavailableError, InvalidInputError
 from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
@@ -81,7 +81,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
 
 
 def _heed_cancellation() -> None:
-    """Stop if that was asked for during a step that puts a cancellation aside: the session's turn, work on its files."""
+    """Stop if that was asked for during a step that puts a cancellation aside: a turn, work on files."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -18,7 +18,7 @@ from typing import Any, Final
 from timeleap.features.transfer.exhibit import Exhibit, Said
 from timeleap.mirrors.formats.conversion import ExportLoss, LossTally
 from timeleap.sessions.shapes import Checkpoint
-from timeleap.summaries.plain_text import growth, happened
+from timeleap.summaries.calls import growth, happened
 
 _FENCES: Final = re.compile("`{3,}")
 _LINE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n|$)")

@@ -34,7 +34,7 @@ from timeleap.sessions.logs import state_after_lines
 from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import encode_quickly
-from timeleap.summaries.plain_text import happened
+from timeleap.summaries.calls import happened
 
 MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages

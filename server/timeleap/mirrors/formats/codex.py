@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from timeleap.message_text import NOT_SAID_BY_THE_USER
 from timeleap.mirrors.formats.conversion import (
     Json,
     LossTally,
@@ -28,7 +29,6 @@ from timeleap.mirrors.formats.conversion import (
     workspace_of,
 )
 from timeleap.storage.engine import TimelineReason
-from timeleap.summaries.plain_text import NOT_SAID_BY_THE_USER
 
 SUMMARY: Final = "summary"
 """The type of an item that is no item of the program's: what a compaction of the older form says."""

@@ -15,8 +15,7 @@ from timeleap.features.compaction.prepare import (
     prompt_message,
     summary_message,
 )
-from timeleap.message_text import reserve_fits, should_compact
-from timeleap.summaries.plain_text import is_summary
+from timeleap.message_text import is_summary, reserve_fits, should_compact
 
 Record = dict[str, Any]
 LIMITS: dict[str, Any] = {"trigger_ratio": 0.85, "reserved_context_size": 50_000}

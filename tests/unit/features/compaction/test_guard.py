@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeleap.message_text import answered, called, safe_cut
+from timeleap.features.compaction.prepare import safe_cut
+from timeleap.message_text import answered, called
 
 Record = dict[str, Any]
 

@@ -10,7 +10,6 @@ from tests.unit.features.files.conftest import put
 from tests.unit.features.files.test_stored import SECRET, only, stored
 from tests.unit.sessions.worlds import World, asked
 
-from timeleap import failpoints
 from timeleap.errors import FilesUnavailableError, StorageFailureError
 from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.stored import SnapshotsOfStore, snapshots_in
@@ -19,13 +18,14 @@ from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.session import Session
+from timeleap.storage import durable
 
 
 @pytest.fixture
 async def world(tmp_path: Path, root: Path) -> AsyncIterator[World]:
     made = World(tmp_path, snapshots=lambda: SnapshotsOfStore(tmp_path / "home"))
     yield made
-    failpoints.disarm()
+    durable.arm("")
     await made.close()
 
 
@@ -54,10 +54,10 @@ async def test_deleting_keeps_the_snapshots_and_purging_removes_them(world: Worl
 async def test_a_purge_that_stops_before_the_snapshots_is_finished_by_the_next(world: World, root: Path) -> None:
     await with_snapshot(world, root)
     await world.store.delete("s1")
-    failpoints.arm("purge.noted=raise:EIO")
+    durable.arm("purge.noted=raise:EIO")
     with pytest.raises(OSError, match="Input/output"):
         await world.store.purge(PurgeRequest("s1"))
-    failpoints.disarm()
+    durable.arm("")
     await world.store.finish_purges()
     assert snapshots_in(only(world.home)) == []
 

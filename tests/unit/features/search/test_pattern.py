@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.unit.features.search.test_wording import CHARACTERS, TEXTS, units
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.search.pattern import pattern
-from timeleap.message_text import text_of, utf16_length
+from timeleap.features.search.pattern import pattern, utf16_length
+from timeleap.features.search.search import text_of
 from timeleap.storage.record import decode_json
 
 QUERIES = st.text(CHARACTERS, min_size=1, max_size=3)

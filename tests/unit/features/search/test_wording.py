@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeleap.message_text import excerpt, text_of, utf16_length, utf16_length_of_bytes
+from timeleap.features.search.pattern import utf16_length, utf16_length_of_bytes
+from timeleap.features.search.search import excerpt, text_of
 
 # What is hard to count: one unit, two units, marks that join others, and what looks like the beginning of something.
 CHARACTERS = st.sampled_from('aé\u0301\u200d中😀👩🏽\U0010ffff\uffff\u2028 \n\x00"\\/')
