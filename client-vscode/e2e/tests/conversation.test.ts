@@ -144,6 +144,19 @@ test("with the keyboard alone: message by message, the menu, away again", async 
     await expect(page.frame.getByRole("menu")).toHaveCount(0);
 });
 
+test("after a reload of the window the page is there again, at the same message", async ({ window }) => {
+    await window.checkpoints.row("python -c", 1).locator(".monaco-icon-label").click();
+    await expect(page.row(18)).toBeInViewport();
+    await window.page.evaluate(() => Object.assign(globalThis, { old: true }));
+    await window.quick.command("Developer: Reload Window");
+    await window.page.waitForFunction(() => !("old" in globalThis));
+    await page.shows("Shares that add up");
+    await expect(page.row(18)).toBeInViewport();
+    await expect(page.row(31)).toHaveCount(0);
+    await expect(page.frame.locator(".here")).toContainText("Checkpoint 5");
+    await page.choose(18, "Copy as Markdown");
+});
+
 test("what another program redacts leaves the page; a deleted session, too", async () => {
     await agent.call("context/appendMessage", { sessionId: "live", message: { role: "user", content: "the key is hunter2-hunter2-hunter2" } });
     await page.feed.press("End");

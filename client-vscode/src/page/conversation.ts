@@ -13,6 +13,7 @@ import { whyReadOnly } from "../views/viewMessage.js";
 import { checkpointName } from "../text/happened.js";
 import { timelineName } from "../views/timelinesTree.js";
 import { act, actAtCheckpoint, restoreShown, step } from "./actions.js";
+import type { MakeHtml } from "./html.js";
 import { errorsOf, shownMessage } from "./shown.js";
 import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ShownTimeline, ToPage } from "./wire.js";
 
@@ -25,6 +26,10 @@ const TIMELINES = 20;
 const COMPARED = 40;
 /** Matches that are looked for at once. */
 const HITS = 200;
+/** Milliseconds that the page waits for its first messages, to come with them: its frame is not made sooner on a fast machine. */
+export const FIRST_WAIT = 150;
+/** Characters of those; more would be parsed with the page, and comes by itself. */
+const FIRST_MOST = 1 << 20;
 
 /** Where to begin. */
 export interface Place {
@@ -44,6 +49,8 @@ export class Conversation extends Disposables {
   private ready = false;
   /** Read while the page is being made, so that it can be painted at once. */
   private early: Promise<ToPage | undefined> = Promise.resolve(undefined);
+  /** What the page came with, until it has said that it is there. */
+  private first: { readonly place: Place; readonly epoch: number } | undefined;
   private following: vscode.Disposable | undefined;
   private current: Session;
   /** By uid, to act on; what the page was told. */
@@ -55,7 +62,7 @@ export class Conversation extends Disposables {
     private readonly bench: Workbench,
     session: Session,
     place: Place,
-    html: string,
+    private readonly html: MakeHtml,
   ) {
     super();
     this.current = session;
@@ -63,8 +70,37 @@ export class Conversation extends Disposables {
     this.register(bench.sidecar.onDidChangeState(() => this.tellTrouble()));
     this.register(bench.sessions.onDidChangeList(() => this.lookForSession()));
     this.register(new vscode.Disposable(() => void this.following?.dispose()));
-    this.show(session, place);
-    panel.webview.html = html;
+    this.register(panel.onDidChangeViewState(() => this.hidden()));
+    this.follow(session);
+    this.loaded = this.load(place);
+  }
+
+  /** When the panel has something to show. */
+  readonly loaded: Promise<void>;
+
+  /**
+   * The workbench takes its time to make the frame: what is read meanwhile stands in the page, which so needs no further way there
+   * and back before it shows something.
+   */
+  private async load(place: Place): Promise<void> {
+    await this.begin(place, false).catch((error: unknown) => this.fail(error));
+    const early = await Promise.race([this.early, new Promise<undefined>((resolve) => setTimeout(resolve, FIRST_WAIT, undefined))]);
+    if (this.disposed) {
+      return;
+    }
+    const known = early && JSON.stringify(early).length <= FIRST_MOST ? [early] : [];
+    this.first = known.length > 0 ? { place: this.place, epoch: this.epoch } : undefined;
+    this.panel.webview.html = this.html(known.length > 0 ? [this.facts(0), ...known, this.go()] : []);
+  }
+
+  /** A page that is shown again is made anew from what it was made of: not from messages that may be others by then, or redacted. */
+  private hidden(): void {
+    if (!this.panel.visible && this.panel.webview.html !== "") {
+      this.first = undefined;
+      this.ready = false;
+      this.early = Promise.resolve(undefined);
+      this.panel.webview.html = this.html([]);
+    }
   }
 
   get session(): Session {
@@ -73,15 +109,19 @@ export class Conversation extends Disposables {
 
   /** Shows another session, or another place of this one. */
   show(session: Session, place: Place): void {
-    const same = session === this.current && this.following !== undefined && !this.lost;
+    const same = session === this.current && !this.lost;
+    if (!same) {
+      this.follow(session);
+    }
+    void this.begin(place, same).catch((error: unknown) => this.fail(error));
+  }
+
+  private follow(session: Session): void {
     this.current = session;
     this.lost = false;
     this.panel.title = oneLine(session.name, 60);
-    if (!same) {
-      this.following?.dispose();
-      this.following = session.onDidChange((event) => this.changed(event));
-    }
-    void this.begin(place, same).catch((error: unknown) => this.fail(error));
+    this.following?.dispose();
+    this.following = session.onDidChange((event) => this.changed(event));
   }
 
   private async begin(place: Place, same: boolean): Promise<void> {
@@ -100,17 +140,27 @@ export class Conversation extends Disposables {
 
   /** What can be seen first goes first. */
   private async paint(same: boolean): Promise<void> {
-    this.tellFacts(same ? this.total : 0);
-    const early = await this.early;
+    const { first } = this;
+    this.first = undefined;
+    const there = first?.place === this.place && first.epoch === this.epoch;
+    const go = this.go(); // the page says where it stands as soon as it knows of messages: that is not where it shall go
+    this.tellFacts(same || there ? this.total : 0);
+    const early = there ? undefined : await this.early;
     if (early) {
       this.post(early);
     }
-    const { index, query } = this.place;
-    this.post({ kind: "go", index: index ?? this.total, ...(query === undefined ? {} : { query }) });
+    if (!there) {
+      this.post(go);
+    }
     this.tellTrouble();
     if (!same) {
       await Promise.all([this.tellCheckpoints(), this.tellUsage(), this.tellTimelines()]);
     }
+  }
+
+  private go(): ToPage {
+    const { index, query } = this.place;
+    return { kind: "go", index: index ?? this.total, ...(query === undefined ? {} : { query }) };
   }
 
   private get total(): number {
@@ -230,8 +280,14 @@ export class Conversation extends Disposables {
   }
 
   private tellFacts(keep: number): void {
+    this.post(this.facts(keep));
+  }
+
+  private facts(keep: number): ToPage {
     const { context } = this.current.state;
+    const { path } = this.current.how;
     const facts: Facts = {
+      session: { sessionId: this.current.id, ...(path === undefined ? {} : { path }) },
       title: this.timeline ? timelineName(this.timeline) : this.current.name,
       epoch: this.epoch,
       keep,
@@ -243,7 +299,7 @@ export class Conversation extends Disposables {
       canRedo: context.canRedo ?? 0,
       ...(this.timeline ? { timeline: this.timeline.timelineId } : {}),
     };
-    this.post({ kind: "facts", facts });
+    return { kind: "facts", facts };
   }
 
   private async messagesAround(index: number | undefined): Promise<ToPage> {
@@ -388,6 +444,12 @@ export class Conversation extends Disposables {
     }
     const shown = (entries: typeof added): ShownMessage[] => entries.slice(0, COMPARED).map(shownMessage);
     this.post({ kind: "comparison", common, removed: shown(difference.removed), added: shown(added), removedCount, addedCount, tokens: [tokens.from, tokens.to] });
+  }
+
+  /** What is under way for the page is not gone on with. */
+  override dispose(): void {
+    this.epoch += 1;
+    super.dispose();
   }
 
   private fail(error: unknown): void {

@@ -8,23 +8,27 @@ import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal } from "../commands/report.js";
 import { shownSession } from "../commands/targets.js";
 import { Disposables } from "../lifecycle.js";
+import { messageOf } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import { BeginningNode, CheckpointNode } from "../views/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../views/messageNodes.js";
 import { SessionNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { Conversation, type Place } from "./conversation.js";
-import { pageHtml, type Resources } from "./html.js";
+import { noticeHtml, pageHtml, type Resources } from "./html.js";
+import type { Kept } from "./wire.js";
 import { words } from "./words.js";
 
 export const VIEW_TYPE = "timeleap.conversation";
+
+const OPTIONS: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: [] };
 
 /** A message of a session, from outside. */
 export interface Target extends Place {
   readonly sessionId: string;
 }
 
-export class ConversationPages extends Disposables {
+export class ConversationPages extends Disposables implements vscode.WebviewPanelSerializer {
   private page: Conversation | undefined;
   private resources: Promise<Resources> | undefined;
 
@@ -34,6 +38,7 @@ export class ConversationPages extends Disposables {
     private readonly folder: string,
   ) {
     super();
+    this.register(vscode.window.registerWebviewPanelSerializer(VIEW_TYPE, this));
   }
 
   handlers(): Handlers {
@@ -56,15 +61,15 @@ export class ConversationPages extends Disposables {
       page.show(session, place);
       return;
     }
-    const { script, style } = await (this.resources ??= this.read());
-    const panel = vscode.window.createWebviewPanel(
-      VIEW_TYPE,
-      session.name,
-      { viewColumn: vscode.ViewColumn.Active, preserveFocus: true },
-      { enableScripts: true, localResourceRoots: [], enableFindWidget: false },
-    );
-    const html = pageHtml({ script, style }, words(), vscode.env.language, randomBytes(16).toString("hex"));
-    const opened = new Conversation(panel, this.bench, session, place, html);
+    const resources = await (this.resources ??= this.read());
+    const where = { viewColumn: vscode.ViewColumn.Active, preserveFocus: true };
+    await this.fill(vscode.window.createWebviewPanel(VIEW_TYPE, session.name, where, { ...OPTIONS, enableFindWidget: false }), resources, session, place);
+  }
+
+  /** Puts a conversation into a panel. */
+  private async fill(panel: vscode.WebviewPanel, resources: Resources, session: Session, place: Place): Promise<void> {
+    const nonce = randomBytes(16).toString("hex");
+    const opened = new Conversation(panel, this.bench, session, place, (first) => pageHtml(resources, words(), vscode.env.language, nonce, first));
     this.page = opened;
     panel.onDidDispose(() => {
       opened.dispose();
@@ -72,6 +77,24 @@ export class ConversationPages extends Disposables {
         this.page = undefined;
       }
     });
+    await opened.loaded;
+  }
+
+  /** The page of a window that was reloaded: the same conversation, at the same message. */
+  async deserializeWebviewPanel(panel: vscode.WebviewPanel, state: unknown): Promise<void> {
+    panel.webview.options = OPTIONS;
+    if (this.page || !isKept(state)) {
+      panel.dispose();
+      return;
+    }
+    const { sessionId, path, index, timeline } = state;
+    try {
+      const resources = await (this.resources ??= this.read());
+      const session = await this.bench.sessions.attach(path === undefined ? { sessionId, create: false } : { path });
+      await this.fill(panel, resources, session, { ...(index === undefined ? {} : { index }), ...(timeline === undefined ? {} : { timeline }) });
+    } catch (error) {
+      panel.webview.html = noticeHtml(vscode.l10n.t("This conversation cannot be shown again: {0}", messageOf(error)), vscode.env.language);
+    }
   }
 
   override dispose(): void {
@@ -115,6 +138,13 @@ export class ConversationPages extends Disposables {
 
 function at({ session, log }: CheckpointNode["place"], index: number): { readonly session: Session; readonly place: Place } {
   return { session, place: { index, ...(log.timelineId === undefined ? {} : { timeline: log.timelineId }) } };
+}
+
+/** What the workbench kept was written by the page, and may be of another version of it. */
+function isKept(state: unknown): state is Kept {
+  const { sessionId, path, timeline, index } = (state ?? {}) as Partial<Record<keyof Kept, unknown>>;
+  const text = (value: unknown): boolean => value === undefined || typeof value === "string";
+  return typeof sessionId === "string" && text(path) && text(timeline) && (index === undefined || Number.isSafeInteger(index));
 }
 
 function isTarget(node: unknown): node is Target {

@@ -53,8 +53,23 @@ export interface ShownTimeline {
   readonly common?: number;
 }
 
+/** How the session is opened again, with the window. */
+export interface Reopening {
+  readonly sessionId: string;
+  /** Of a folder outside the store. */
+  readonly path?: string;
+}
+
+/** What VS Code keeps of a page and gives back after the window was reloaded. */
+export interface Kept extends Reopening {
+  readonly timeline?: string;
+  /** The message at the top; absent: the newest. */
+  readonly index?: number;
+}
+
 /** Facts about the session, and which of its logs is shown. */
 export interface Facts {
+  readonly session: Reopening;
   readonly title: string;
   /** Counts rewrites of what is shown: what was sent before the last is no longer true. */
   readonly epoch: number;

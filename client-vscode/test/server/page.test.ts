@@ -2,10 +2,11 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { TimeleapClient } from "timeleap-client";
+import { FIRST_WAIT } from "../../src/page/conversation.js";
 import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ToPage } from "../../src/page/wire.js";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
-import { commands, user } from "../support/vscode.js";
+import { commands, user, WebviewPanel } from "../support/vscode.js";
 import { agent, open, press } from "./support.js";
 
 let running: Running;
@@ -21,6 +22,7 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   await other?.shutdown();
   other = undefined;
   await running.stop();
@@ -31,13 +33,20 @@ const WAIT = { timeout: 20_000, interval: 20 };
 /** The page of the test: what the extension tells it, and what it says. */
 class FakePage {
   private at = 0;
+  /** What stands in the page. */
+  private readonly first: readonly ToPage[];
+
+  constructor(private readonly panel = user.panels[0]!) {
+    const [, first = "[]"] = /id="first">([^<]*)</.exec(panel.webview.html) ?? [];
+    this.first = JSON.parse(first) as ToPage[];
+  }
 
   say(message: FromPage): void {
-    user.panels[0]!.say(message);
+    this.panel.say(message);
   }
 
   get told(): ToPage[] {
-    return user.panels[0]!.told as unknown as ToPage[];
+    return [...this.first, ...(this.panel.told as unknown as ToPage[])];
   }
 
   /** What comes is told from now on only. */
@@ -86,6 +95,88 @@ test("a page begins at the newest message, with its facts and all checkpoints", 
   expect(more).toBe(false);
   expect(checkpoints.at(-1)).toMatchObject({ id: 59, at: 118, name: "question 59" } satisfies Partial<ShownCheckpoint>);
   expect(await page.next("go")).toMatchObject({ index: 120 });
+});
+
+/** As if the server were quick, however busy the machine is. */
+function quickServer(): void {
+  const later = globalThis.setTimeout;
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(((run: () => void, wait: number, ...given: []) => later(run, wait === FIRST_WAIT ? 60_000 : wait, ...given)) as typeof setTimeout);
+}
+
+test("the messages at the place come with the page, and are not sent again", async () => {
+  quickServer();
+  seed(running.home, "chat", turns(60));
+  const page = await pageOf("chat");
+  const kinds = (user.panels[0]!.told as unknown as ToPage[]).map(({ kind }) => kind);
+  expect(kinds).toContain("checkpoints");
+  expect(kinds).not.toContain("messages");
+  expect(kinds).not.toContain("go");
+  expect(page.told.slice(0, 3).map(({ kind }) => kind)).toEqual(["facts", "messages", "go"]);
+});
+
+test("where the page stands before its messages have come is not where it goes", async () => {
+  seed(running.home, "chat", turns(60));
+  await open("chat");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openConversation", rows[15]!.node);
+  const panel = user.panels[0]!;
+  panel.turn(false);
+  panel.turn(true);
+  const page = new FakePage();
+  page.forget();
+  page.say({ kind: "ready" });
+  page.say({ kind: "top", index: 0 });
+  expect(await page.next("go")).toMatchObject({ index: 88 });
+});
+
+test("a page that is shown again is made without what was read before, and reads it anew", async () => {
+  quickServer();
+  other = await agent(running);
+  seed(running.home, "chat", [...turns(2), { role: "user", content: "the secret is hunter2-hunter2" }]);
+  const page = await pageOf("chat");
+  const panel = user.panels[0]!;
+  expect(panel.webview.html).toContain("hunter2");
+  panel.turn(false);
+  expect(panel.webview.html).not.toContain("hunter2");
+  await other.request("session/open", { sessionId: "chat" });
+  await other.request("session/redact", { sessionId: "chat", value: "hunter2-hunter2" });
+  panel.turn(true);
+  page.forget();
+  page.say({ kind: "ready" });
+  await page.next("go");
+  expect(texts(await page.read(0, 5)).at(-1)).toMatch(/^the secret is/);
+  expect(JSON.stringify(page.told.slice(4))).not.toContain("hunter2");
+});
+
+const revive = (panel: WebviewPanel, state: unknown): Promise<void> =>
+  (user.serializers.get("timeleap.conversation") as { deserializeWebviewPanel(panel: WebviewPanel, state: unknown): Promise<void> }).deserializeWebviewPanel(panel, state);
+const restoredPanel = (): WebviewPanel => new WebviewPanel("timeleap.conversation", "before", {});
+
+test("a page of a reloaded window is the same conversation at the same message, also in a timeline", async () => {
+  seed(running.home, "chat", turns(40));
+  const panel = restoredPanel();
+  await revive(panel, { sessionId: "chat", index: 6 });
+  const page = new FakePage(panel);
+  expect(page.facts).toMatchObject({ title: "chat", messages: 80, session: { sessionId: "chat" } });
+  expect(await page.next("go")).toMatchObject({ index: 6 });
+  expect(panel.webview.options).toMatchObject({ enableScripts: true, localResourceRoots: [] });
+});
+
+test.each([undefined, null, 5, {}, { sessionId: 5 }, { sessionId: "chat", index: "<" }, { sessionId: "chat", timeline: {} }])("a page that kept %j is closed", async (state) => {
+  seed(running.home, "chat", turns(1));
+  const panel = restoredPanel();
+  let closed = false;
+  panel.onDidDispose(() => (closed = true));
+  await revive(panel, state);
+  expect([closed, panel.webview.html]).toEqual([true, ""]);
+});
+
+test("a page whose session is gone says so, and runs nothing", async () => {
+  const panel = restoredPanel();
+  await revive(panel, { sessionId: "<img src=x>" });
+  expect(panel.webview.html).toContain("cannot be shown again");
+  expect(panel.webview.html).toContain("default-src 'none'");
+  expect(panel.webview.html).not.toMatch(/<script|<img/);
 });
 
 test("the page holds its script and nothing that could fetch", async () => {

@@ -44,6 +44,8 @@ export const user = {
   statusBar: [] as StatusBarItem[],
   /** Pages that were opened. */
   panels: [] as WebviewPanel[],
+  /** Of panels, by their type. */
+  serializers: new Map<string, unknown>(),
   trees: new Map<string, { options: { treeDataProvider: unknown }; message?: string; description?: string; selection: unknown[] }>(),
 
   reset(): void {
@@ -145,8 +147,12 @@ export class WebviewPanel {
   readonly onDidDispose = this.disposed.event;
   /** What the page was told. */
   readonly told: { readonly kind: string; readonly [member: string]: unknown }[] = [];
+  private readonly viewState = new EventEmitter<undefined>();
+  readonly onDidChangeViewState = this.viewState.event;
+  visible = true;
   readonly webview = {
     html: "",
+    options: undefined as unknown,
     onDidReceiveMessage: this.received.event,
     postMessage: (message: { kind: string }) => Promise.resolve(this.told.push(message) > 0),
   };
@@ -159,6 +165,12 @@ export class WebviewPanel {
 
   reveal(): void {
     // It is in front.
+  }
+
+  /** Another tab comes in front of it, or it comes back. */
+  turn(visible: boolean): void {
+    this.visible = visible;
+    this.viewState.fire(undefined);
   }
 
   /** What the page says. */
@@ -285,6 +297,10 @@ export const window = {
     const panel = new WebviewPanel(viewType, title, options);
     user.panels.push(panel);
     return panel;
+  },
+  registerWebviewPanelSerializer(viewType: string, serializer: unknown): Disposable {
+    user.serializers.set(viewType, serializer);
+    return new Disposable(() => user.serializers.delete(viewType));
   },
   setStatusBarMessage: () => new Disposable(() => undefined),
   withProgress(options: { title: string }, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>): Promise<unknown> {

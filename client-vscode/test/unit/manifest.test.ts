@@ -43,7 +43,8 @@ test("activation starts nothing where nothing was shown before", async () => {
   expect(running.memory.size).toBe(0);
   expect(user.context.get("timeleap.ready")).toBe(false);
   await running.stop();
-  expect(manifest.activationEvents).toEqual(["onStartupFinished"]); // which costs little, and lets the server be there before the click
+  // What costs little, and lets the server be there before the click; a page that a reload of the window brings back.
+  expect(manifest.activationEvents).toEqual(["onStartupFinished", "onWebviewPanel:timeleap.conversation"]);
 });
 
 test("the views are created with the ids of the manifest", async () => {

@@ -1,6 +1,6 @@
 /** The page: what the extension host tells is shown, what a person does is told. */
 
-import type { Action, Facts, FromPage, ShownCall, ShownCheckpoint, ShownMessage, ToPage } from "../../src/page/wire.js";
+import type { Action, Facts, FromPage, Kept, ShownCall, ShownCheckpoint, ShownMessage, ToPage } from "../../src/page/wire.js";
 import { button, icon, ICONS, make } from "./dom.js";
 import { showMenu, type Entry } from "./menu.js";
 import { body, roleName, type MessageContext } from "./message.js";
@@ -12,6 +12,7 @@ import { exact, say, short, timeOf } from "./words.js";
 
 interface Host {
   postMessage(message: FromPage): void;
+  setState(state: Kept): void;
 }
 declare function acquireVsCodeApi(): Host;
 
@@ -84,6 +85,16 @@ export class Page {
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("message", (event: MessageEvent<ToPage>) => this.take(event.data));
     this.tell({ kind: "ready" });
+    this.takeFirst();
+  }
+
+  /** What the page came with. It stays nowhere else: what is redacted shall be gone. */
+  private takeFirst(): void {
+    const first = document.getElementById("first");
+    first?.remove();
+    for (const message of JSON.parse(first?.textContent ?? "[]") as ToPage[]) {
+      this.take(message);
+    }
   }
 
   private tell(message: FromPage): void {
@@ -225,7 +236,15 @@ export class Page {
     if (top !== this.reported && this.facts) {
       this.reported = top;
       this.tell({ kind: "top", index: this.scroller.follows ? this.facts.messages : top });
+      this.keep(top);
       this.highlight();
+    }
+  }
+
+  private keep(top: number): void {
+    if (this.facts) {
+      const { session, timeline } = this.facts;
+      this.host.setState({ ...session, ...(timeline === undefined ? {} : { timeline }), ...(this.scroller.follows ? {} : { index: top }) });
     }
   }
 
