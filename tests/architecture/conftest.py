@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.support.fixtures import home, start, start_at
+from tests.support.fixtures import engine, home, start, start_at
 
-__all__ = ["home", "start", "start_at"]
+__all__ = ["engine", "home", "start", "start_at"]

@@ -6,17 +6,31 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.support.approvals import Windows
 from tests.support.framing import FRAMINGS, Framing
 from tests.support.scene import Scene, Two, scene_at
-from tests.support.server import Launch, Server
+from tests.support.server import DATABASES, Launch, Server
 from tests.support.session import Session
 
-__all__ = ["framing", "home", "scene", "server", "servers", "session", "shared", "start", "start_at", "two", "windows"]
+__all__ = [
+    "engine",
+    "framing",
+    "home",
+    "scene",
+    "server",
+    "servers",
+    "session",
+    "shared",
+    "start",
+    "start_at",
+    "two",
+    "windows",
+]
 
+Engine = Literal["jsonl", "postgresql"]
 StartServer = Callable[..., Server]
 
 
@@ -25,6 +39,22 @@ def framing(request: pytest.FixtureRequest) -> Framing:
     """Each of the two framings in turn."""
     chosen: Framing = request.param
     return chosen
+
+
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Where the sessions of a test's servers are; `tests/wire/conftest.py` says which tests run with each."""
+    chosen: Engine = getattr(request, "param", "jsonl")
+    return chosen
+
+
+def _with_store(home: Path, engine: Engine) -> Path:
+    """A home whose sessions are there, or in a new database."""
+    if engine == "postgresql":
+        from tests.support.postgresql import shared_cluster
+
+        DATABASES[home] = shared_cluster().new_database()
+    return home
 
 
 @contextmanager
@@ -38,16 +68,16 @@ def _running(home: Path, framing: Framing) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def server(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(engine: Engine, framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One initialized server for all tests of a module; they keep apart by their sessions."""
-    with _running(tmp_path_factory.mktemp("server") / "home", framing) as running:
+    with _running(_with_store(tmp_path_factory.mktemp("server") / "home", engine), framing) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def shared(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The same where the framing makes no difference."""
-    with _running(tmp_path_factory.mktemp("shared") / "home", "lsp") as running:
+    with _running(_with_store(tmp_path_factory.mktemp("shared") / "home", engine), "lsp") as running:
         yield running
 
 
@@ -58,9 +88,9 @@ def session(server: Server) -> Session:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(engine: Engine, tmp_path: Path) -> Path:
     """A store of the test's own, not created yet."""
-    return tmp_path / "home"
+    return _with_store(tmp_path / "home", engine)
 
 
 @pytest.fixture

@@ -27,6 +27,9 @@ from tests.support import forked, schema
 from tests.support.forked import Running
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
 
+DATABASES: dict[Path, str] = {}
+"""By home: the database in which servers on it have their sessions, where that is not the home itself."""
+
 PATIENCE = 120.0
 """Seconds after which a missing answer is a failure (generous: the machine may be busy)."""
 
@@ -126,6 +129,8 @@ class Launch:
     def environment(self) -> dict[str, str]:
         """The environment: ours, with nothing of the user's own Timeleap in it."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIMELEAP_")}
+        if self.home in DATABASES:
+            inherited["TIMELEAP_STORE"] = DATABASES[self.home]
         return {
             **inherited,
             "HOME": str(self.user),

@@ -13,6 +13,7 @@ from timeleap.service import paging
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
+from timeleap.sessions.files import Lines
 from timeleap.sessions.home import Trashed
 from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
@@ -128,11 +129,13 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
     """Entries of a session's audit, newest first."""
     if held := service.opened(call).get(params.session_id):
         await held.session.catch_its_turn()
-        directory = held.session.path
-    else:
-        directory = service.store.locate(params.session_id)
     stop = paging.decode_cursor(params.cursor, call.method, _Before).stop if params.cursor is not None else None
-    found = await asyncio.to_thread(Audit(directory).read)
+
+    def read() -> Lines:
+        with service.store.files(params.session_id, held.session.path if held else None) as directory:
+            return Audit(directory).read()
+
+    found = await asyncio.to_thread(read)
     stop = len(found.documents) if stop is None else min(stop, len(found.documents))
     start = max(0, stop - (params.limit or DEFAULT_PAGE))
     return {

@@ -13,7 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -132,6 +132,9 @@ class SharedEvents(Protocol):
     def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]]) -> None:
         """Say what the step under way tells, by the head after it and the states around it."""
 
+    def forget(self) -> None:
+        """Keep nothing of what was announced before the step under way."""
+
     def heard(self) -> list[bytes] | None:
         """What others announced of the changes taken over since the last call, as JSON; None: not all is known."""
 
@@ -159,6 +162,8 @@ class SharedStore(Protocol):
     def fetch(self, session_id: str) -> None: ...
     def fetch_all(self) -> None: ...
     def counts(self, session_id: str) -> LogState: ...
+    def files(self, session_id: str) -> AbstractContextManager[Path]: ...
+    def sizes(self) -> dict[str, list[tuple[str, int]]]: ...
     def publish(self, directory: Path, session_id: str) -> None: ...
     def close(self) -> None: ...
 

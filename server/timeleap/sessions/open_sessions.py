@@ -89,7 +89,7 @@ class Openings:
         self._around = SessionServices(
             shapes=shapes,
             retention=retention,
-            fork_points=lambda session_id: listing.fork_points(home, session_id),
+            fork_points=self._fork_points,
             release=self._release,
             moved_away=self._moved_away,
             tree_of=tree_of,
@@ -256,6 +256,11 @@ class Openings:
             in_trash=lambda uid: any(Meta(trash, "readOnly").uid == uid for _, _, trash in self._home.trashed()),
         )
         return lease, Files(lease.engine, meta, approvals, None if shared is None else shared.events(session_id))
+
+    def _fork_points(self, session_id: str) -> set[str]:
+        if self._shared is not None:
+            self._shared.fetch_all()
+        return listing.fork_points(self._home, session_id)
 
     def _problem(self) -> str | None:
         """Why other processes cannot reach this one, if it was meant to be reached."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from timeleap.errors import TimelineNotFoundError
 from timeleap.sessions import past
 from timeleap.sessions.session_files import quarantine_files
+from timeleap.sessions.session_state import changes
 from timeleap.sessions.shapes import CONTEXT, WARNING, Cause, Event, Mutation, Retention
 from timeleap.storage.engine import Timeline
 
@@ -142,24 +143,27 @@ async def scrub(
         await asyncio.to_thread(work.look)
         transactions.requests.forget_fingerprints()
         transaction.begin()
+        if transactions.shared is not None:
+            transactions.shared.forget()
         before, head = transactions.state.facts, transactions.head
-        kind, members = "external", dict[str, Any]()
+
+        def told(kind: str, members: Json) -> list[Event]:
+            moved = [Event(kind, transactions.head, members, CONTEXT)] if transactions.head != head else []
+            return moved + changes(before, transactions.state.facts, transactions.head)
+
         try:
             await work.carry_out(transactions.state, request.cause)
             reread()
             result, members = work.done()
-            kind = "redacted"
         except BaseException:
             reread()
+            transactions.tell(told("external", {}), request.cause)  # also of what was done before it failed
             raise
-        finally:
-            if transactions.head != head:  # also of what was done before it failed
-                transactions.emit(Event(kind, transactions.head, members, CONTEXT, request.cause))
-            transactions.tell_changes(before, request.cause)
         if request.request_id is not None:
             transactions.requests.load()  # else this is not among what is known
         transaction.before = ""  # nothing may be left in which a guess could be tried
         transaction.record(result, None)
+        transaction.events += told("redacted", members)
 
     return await transactions.at_its_turn(guard, on_turn)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from timeleap.errors import (
 from timeleap.sessions import creation, listing, purge
 from timeleap.sessions.creation import Fork, Traits
 from timeleap.sessions.home import Home, SharedStore, check_session_id, discard, new_session_id, trash_name
-from timeleap.sessions.listing import ListRequest
+from timeleap.sessions.listing import Glance, ListRequest
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
@@ -245,6 +245,24 @@ class SessionStore:
         await asyncio.to_thread(shared.fetch_all)
         page = await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request, shared.counts)
         return replace(page, sessions=tuple(replace(s, path=shared.location(s.session_id)) for s in page.sessions))
+
+    async def glances(self, others: Mapping[str, Path]) -> Sequence[Glance]:
+        """All sessions, newest change first; `others` as of `list`. Their files are to be had from `files`."""
+        if self._shared is not None:
+            await asyncio.to_thread(self._shared.fetch_all)
+        return await asyncio.to_thread(listing.glances, self.home, self.elsewhere(others))
+
+    def files(self, session_id: str, directory: Path | None = None) -> contextlib.AbstractContextManager[Path]:
+        """The directory of a session, at `directory` if that is known, for the time of a block. Entering it blocks,
+        and brings the files of a shared store here. Raises as `locate`, StorageFailureError."""
+        path = self.home.sessions / check_session_id(session_id) if self._shared is not None else None
+        if self._shared is None or directory not in (None, path):
+            return contextlib.nullcontext(directory or self.locate(session_id))
+        return self._shared.files(session_id)
+
+    def sizes(self) -> Mapping[str, Sequence[tuple[str, int]]] | None:
+        """By id: the names of what is stored of the sessions of a shared store, with their bytes. Blocking."""
+        return None if self._shared is None else self._shared.sizes()
 
     def elsewhere(self, others: Mapping[str, Path]) -> dict[str, Path]:
         """By id: directories of sessions outside of the store, those of `others` and those that are open here."""

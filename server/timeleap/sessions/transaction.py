@@ -116,6 +116,7 @@ class SessionTransactions:
         notices: Warnings that it came to while it was open.
         closed: Nothing is begun any more.
         deleted: It is only read here, and another process has deleted it.
+        shared: Where others hear of its changes, if they write to it, too.
     """
 
     def __init__(self, session_id: str, path: Path, files: Files, services: SessionServices) -> None:
@@ -137,7 +138,7 @@ class SessionTransactions:
     def adopt(self, files: Files) -> None:
         """Begin with the opened files; or go on with others, when a follower becomes the owner."""
         self._stop_watching()
-        engine, meta, self._shared = files.engine, files.meta, files.shared
+        engine, meta, self.shared = files.engine, files.meta, files.shared
         self.engine, self.meta = engine, meta
         self.state = StateManager(self.path, engine, meta, files.approvals)
         self.requests = RequestTable(engine, meta, self.state, self.shapes)
@@ -199,7 +200,7 @@ class SessionTransactions:
                     transaction.admit(self.engine.head_at(state) if guard.expected_head is not None else "")
                     planned = work_out(state, transaction.marks())
                     transaction.begin()
-                _announce(self._shared, planned, guard.cause)
+                _announce(self.shared, planned, guard.cause)
                 return planned.records
 
             async def with_snapshot(state: LogState) -> None:
@@ -268,7 +269,7 @@ class SessionTransactions:
                 planned = ready if ready is not None else plan(state)
                 step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
                 transaction.begin()
-                _announce(self._shared, transaction)
+                _announce(self.shared, transaction)
                 return self._prepared(transaction, planned, step)
 
             try:
@@ -327,7 +328,7 @@ class SessionTransactions:
 
         async def attempt(transaction: Transaction) -> None:
             async def on_turn(_: LogState) -> None:
-                _announce(self._shared, transaction)
+                _announce(self.shared, transaction)
                 await work(transaction)
                 transaction.finish()
 
@@ -517,7 +518,7 @@ class SessionTransactions:
             self.emit(Event("deleted", self.head))
         if self.deleted:
             return
-        told = None if self._shared is None else told_elsewhere(self._shared.heard())
+        told = None if self.shared is None else told_elsewhere(self.shared.heard())
         if log_changed:
             self.requests.forget()
             if told is None:

@@ -18,6 +18,8 @@ from timeleap.sessions.session_files import SessionFile
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
@@ -64,6 +66,22 @@ def measure_store(home: Home) -> list[Space]:
     return sorted(found, key=lambda space: (-space.bytes, space.session_id, space.deleted_at or ""))
 
 
+def measure_shared(sizes: Mapping[str, Sequence[tuple[str, int]]], session_id: str | None = None) -> list[Space]:
+    """The same of a store that is not on this disk, or of one session of it (see `SessionStore.sizes`)."""
+    spaces = [
+        Space(name, tuple(sorted((_stored(*each) for each in stored), key=lambda file: (-file.bytes, file.name))))
+        for name, stored in sizes.items()
+        if session_id in (None, name)
+    ]
+    return sorted(spaces, key=lambda space: (-space.bytes, space.session_id))
+
+
+def _stored(name: str, size: int) -> SessionFile:
+    # What only other logs of the session begin with was a timeline, or is to be one.
+    rule = session_files.classify(name or "context_0.jsonl")[0]
+    return SessionFile(name or "(beginning of other timelines)", rule, size, 0.0)
+
+
 def snapshot_bytes(home: Home) -> int:
     """What the snapshots of files take, of all sessions. What vanishes meanwhile does not count."""
     found = 0
@@ -83,9 +101,9 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
     if params.session_id is not None:
         if held := service.opened(call).get(params.session_id):
             await held.session.catch_its_turn()
-        space = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
+        space = await asyncio.to_thread(_space_of, service, params.session_id)
         return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}
-    every = await asyncio.to_thread(measure_store, service.store.home)
+    every = await asyncio.to_thread(_spaces, service)
     snapshots = await asyncio.to_thread(snapshot_bytes, service.store.home)
     start = paging.cursor_offset(params.cursor, call.method)
     stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
@@ -96,6 +114,16 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
         "sessions": [_space(space) for space in every[start:stop]],
         **shapes.set_members(nextCursor=paging.cursor_after(stop, len(every), call.method)),
     }
+
+
+def _space_of(service: Service, session_id: str) -> Space:
+    directory, sizes = service.store.locate(session_id), service.store.sizes()
+    return measure(session_id, directory) if sizes is None else measure_shared(sizes, session_id)[0]
+
+
+def _spaces(service: Service) -> list[Space]:
+    sizes = service.store.sizes()
+    return measure_store(service.store.home) if sizes is None else measure_shared(sizes)
 
 
 def _space(space: Space, *, files: bool = False) -> Json:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.errors import InvalidInputError, SessionNotFoundError, StorageFailureError
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.features.redaction.redact_files import FileMatches, is_in
 from timeleap.features.redaction.redaction import (
@@ -65,7 +65,8 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
     async def elsewhere(*skipped: Path) -> Json:
         if not params.store or not used:
             return {}
-        return {"alsoIn": await asyncio.to_thread(_holders, service, used[0], skipped)}
+        places = [(each.session_id, each.path) for each in await service.store.glances({})]
+        return {"alsoIn": await asyncio.to_thread(_holders, service, used[0], places, skipped)}
 
     if params.deleted_at is not None:
         order = replace(order, progress=call.byte_progress("looking through it"))
@@ -128,17 +129,23 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
     return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
 
 
-def _holders(service: Service, redactor: Redactor, skipped: Collection[Path]) -> list[str]:
-    """The ids of the store's other sessions that hold it, too; what cannot be looked at counts, since it may."""
-    home = service.store.home
-    places = [(name, home.sessions / name) for name in home.names()]
-    places += [(name, path) for name, _, path in home.trashed()]
+def _holders(
+    service: Service, redactor: Redactor, places: Sequence[tuple[str, Path]], skipped: Collection[Path]
+) -> list[str]:
+    """The ids of the store's other sessions that hold it, too, of `places` and of the trash; what cannot be looked at
+    counts, since it may."""
+    store = service.store
+    own = [(name, path) for name, path in places if store.contains(path)]
+    own += [(name, path) for name, _, path in store.home.trashed()]
     found: list[str] = []
-    for name, path in places:
+    for name, path in own:
         if path in skipped or path.is_symlink() or not path.is_dir():
             continue
         try:
-            holds = is_in(path, redactor)
+            with store.files(name, path) as directory:
+                holds = is_in(directory, redactor)
+        except SessionNotFoundError:
+            continue  # it was deleted meanwhile
         except StorageFailureError:
             holds = True
         if holds and name not in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap.service import paging
 from timeleap.sessions import shapes
-from timeleap.sessions.listing import Glance, glances
+from timeleap.sessions.listing import Glance
 from timeleap.sessions.logs import OpenLogs
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.log_files import StoredLogs
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
+    from timeleap.sessions.store import SessionStore
     from timeleap_protocol.structs.past import SearchParams, SessionSearchParams
 
 
@@ -83,9 +83,8 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
         if begin.query != asked or begin.index < 0:
             raise paging.unknown_cursor()
     places = [attachment.place for attachment in service.attached(call).values()]
-    elsewhere = service.store.elsewhere({place.session_id: place.path for place in places if place.path is not None})
-    sessions = await asyncio.to_thread(glances, service.store.home, elsewhere)
-    rest = list(sessions)
+    elsewhere = {place.session_id: place.path for place in places if place.path is not None}
+    rest = list(await service.store.glances(elsewhere))
     if begin is not None:
         left_at = (begin.changed, begin.session_id)
         rest = [
@@ -95,7 +94,7 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
         ]
         # It may have changed, and moved up, since.
         rest.sort(key=lambda session: session.session_id != begin.session_id)
-    work = _search_sessions(rest, query, begin, asked)
+    work = _search_sessions(service.store, rest, query, begin, asked)
     report = call.byte_progress("searching")
     told = None if report is None else (lambda done, each: report(done, each * len(rest)))
     matches, unread, left = await service.slices.run(work, told)
@@ -104,7 +103,7 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
 
 
 def _search_sessions(
-    sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str
+    store: SessionStore, sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str
 ) -> Work[tuple[list[Json], list[Json], StoreLeft | None]]:
     matches: list[Json] = []
     unread: list[Json] = []
@@ -115,7 +114,8 @@ def _search_sessions(
             place = SearchPosition(begin.timeline_id, begin.index)
         try:
             room = replace(query, limit=query.limit - len(matches))
-            found = yield from _passing_on(search(StoredLogs(session.path / LOG_NAME), room, place), number)
+            with store.files(session.session_id, session.path) as directory:
+                found = yield from _passing_on(search(StoredLogs(directory / LOG_NAME), room, place), number)
         except TimelineNotFoundError:
             continue  # where the search was to go on in it is gone
         except (StorageFailureError, CorruptedError, SessionNotFoundError) as error:

@@ -11,12 +11,13 @@ import logging
 import os
 import shutil
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.errors import TimeleapError
+from timeleap.errors import SessionNotFoundError, TimeleapError
 from timeleap.storage import durable
 from timeleap.storage.engine import Access, Durability, LogState, Notes, Progress
 from timeleap.storage.lock import Endpoint, FileLock, LockMode
@@ -27,6 +28,10 @@ from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
 """Of working copies, in the home."""
+_SIZES: Final = (
+    "SELECT session, coalesce(name, ''), length - shared FROM timeleap_log"
+    " UNION ALL SELECT session, name, length(body) FROM timeleap_document"
+)
 _logger = logging.getLogger(__name__)
 
 
@@ -127,6 +132,35 @@ class PostgresStore:
     def counts(self, session_id: str) -> LogState:
         """Messages and tokens of a session, as of the last `fetch_all`."""
         return self._counts.get(session_id, LogState())
+
+    @contextmanager
+    def files(self, session_id: str) -> Iterator[Path]:
+        """A directory with the files of a session, for the time of a block; of one that is not open they are brought
+        here, and go again at its end. Blocking.
+
+        Raises:
+            SessionNotFoundError: There is none of that id.
+            StorageFailureError, CorruptedError: Its files are not here.
+        """
+        if session_id in self._open:
+            yield self.path / "sessions" / session_id
+            return
+        directory = self.path / "read" / f"{session_id}.{clock.new_uid(8)}"
+        try:
+            if not WorkingCopy(self._database, session_id, directory).fetch():
+                raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def sizes(self) -> dict[str, list[tuple[str, int]]]:
+        """By id: the names of what is stored of each session, and its bytes; a log's are those that it does not share
+        with another one, and those that only others begin with have no name. Raises StorageFailureError."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        with self._database.connection() as connection:
+            for session_id, name, size in connection.execute(_SIZES):
+                found.setdefault(session_id, []).append((name, int(size)))
+        return found
 
     def publish(self, directory: Path, session_id: str) -> None:
         """Make a session in the database of a directory, which then is moved to its place. Blocking.

@@ -39,6 +39,7 @@ class SharedLog(LockedLog):
         self._announced: list[Told] = []
         self._taken_over = taken_over
         self._origin: str | None = None
+        self.forgets = False  # the step under way leaves nothing of what was announced before it
 
     def immediate(self) -> bool:
         return False
@@ -108,7 +109,7 @@ class SharedLog(LockedLog):
         """Do `work` alone at its turn; when this returns, what it did to the session is committed."""
 
         async def whole() -> T:
-            self._origin, before = None, self._shown.log.state
+            self._origin, self.forgets, before = None, False, self._shown.log.state
             self._announced.clear()
             try:
                 result = await work()
@@ -124,7 +125,7 @@ class SharedLog(LockedLog):
         return await super().run(whole)
 
     def _commit_all(self, events: bytes | None) -> None:
-        self.copy.commit(self._shown.log.state, events, origin=self._origin)
+        self.copy.commit(self._shown.log.state, events, origin=self._origin, forget=self.forgets)
 
     async def _put_back(self) -> None:
         """Make the working copy again: something was done to it that does not count. If the database does not answer, it
@@ -149,6 +150,10 @@ class PostgresEngine(JsonlEngine):
     def announce(self, told: Told) -> None:
         """Say what the others are told of the step under way."""
         self._shared.announce(told)
+
+    def forget(self) -> None:
+        """Keep nothing of what was announced before the step under way."""
+        self._shared.forgets = True
 
     def heard(self) -> list[bytes] | None:
         """What was announced of the changes that were taken over since this was asked last; None: not all is known."""

@@ -148,9 +148,11 @@ class WorkingCopy:
         else:
             self._files[self._live] = there
 
-    def commit(self, state: LogState, events: bytes | None = None, *, origin: str | None = None) -> None:
+    def commit(
+        self, state: LogState, events: bytes | None = None, *, origin: str | None = None, forget: bool = False
+    ) -> None:
         """Commit what the directory has and the database has not, and what is announced of it. `origin`: the timeline
-        that the live log was made of.
+        that the live log was made of; `forget`: nothing of what was announced before is kept.
 
         Raises:
             StorageFailureError: As of `commit_append`.
@@ -159,6 +161,8 @@ class WorkingCopy:
         try:
             if not self._store(connection, origin):
                 return
+            if forget:
+                connection.execute("UPDATE timeleap_change SET events = NULL WHERE session = %s", [self.session_id])
             with connection.pipeline():
                 self._commit(connection, state, events)
         except psycopg.Error as error:
@@ -340,10 +344,22 @@ class WorkingCopy:
             needed = {log.parent for log in self._logs.values()}
             going = [log for log, facts in self._logs.items() if facts.name is None and log not in needed]
             if not going:
-                return
+                break
             connection.execute("DELETE FROM timeleap_log WHERE id = ANY(%s)", [going])
             for log in going:
                 del self._logs[log]
+        # Of what is left without a name only what others begin with is kept: it may have been redacted.
+        for log, facts in self._logs.items():
+            used = max((other.shared for other in self._logs.values() if other.parent == log), default=0)
+            if facts.name is None and used < facts.length:
+                connection.execute("DELETE FROM timeleap_piece WHERE log = %s AND start >= %s", [log, used])
+                connection.execute(
+                    "UPDATE timeleap_piece SET body = substr(body, 1, (%(end)s - start)::int)"
+                    " WHERE log = %(log)s AND start + length(body) > %(end)s",
+                    {"log": log, "end": used},
+                )
+                connection.execute("UPDATE timeleap_log SET length = %s WHERE id = %s", [used, log])
+                self._logs[log] = facts._replace(length=used)
 
     # From the database to the directory
 

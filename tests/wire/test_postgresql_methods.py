@@ -1,0 +1,187 @@
+"""Methods on a store in a database, asked of one process about what another one has made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.support.postgresql import shared_cluster
+from tests.support.server import Launch, Message, Server
+from tests.support.session import Session, assistant, user
+
+Serve = Callable[..., Server]
+SECRET = "Tr0ub4dor-and-3"
+
+
+@pytest.fixture
+def url() -> str:
+    """A new, empty database."""
+    return shared_cluster().new_database()
+
+
+@pytest.fixture
+def serve(tmp_path: Path, url: str) -> Iterator[Serve]:
+    """Starts a server on the database, each as if on a machine of its own."""
+    started: list[Server] = []
+
+    def start(**options: Any) -> Server:
+        home = tmp_path / f"machine{len(started)}" / "home"
+        server = Server(Launch(home, "lsp", args=["--store", url], **options))
+        started.append(server)
+        server.initialize(clientInfo={"name": f"client{len(started)}"})
+        return server
+
+    yield start
+    for server in started:
+        server.dispose()
+
+
+def rows(url: str) -> dict[str, bytes]:
+    """By table: all that the store's tables hold."""
+    found = {}
+    with psycopg.connect(url) as connection:
+        names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        for (name,) in names:
+            with connection.cursor().copy(f"COPY (SELECT t.*::text FROM {name} t) TO STDOUT") as copied:
+                found[name] = b"".join(bytes(each) for each in copied)
+    return found
+
+
+def holding(url: str, text: str) -> list[str]:
+    """The tables that hold a text; columns of bytes are shown as hexadecimal digits."""
+    forms = (text.encode(), text.encode().hex().encode())
+    return [name for name, data in rows(url).items() if any(form in data for form in forms)]
+
+
+def test_a_session_of_another_process_is_exported_and_imported(serve: Serve, tmp_path: Path) -> None:
+    session = Session.open(serve(), "s", title="T")
+    session.append(user("one"), assistant("two"))
+    other = serve()
+    exported = other.call("session/export", sessionId="s", format="native", path=str(tmp_path / "s.zip"))
+    assert Path(exported["path"]).stat().st_size == exported["bytes"]
+    made = other.call("session/import", path=str(tmp_path / "s.zip"), sessionId="again")
+    assert made["sessionId"] == "again"
+    again = Session.open(session.server, "again")
+    assert again.texts() == ["one", "two"]
+    assert session.refuse("session/import", path=str(tmp_path / "s.zip"))["code"] == 4016
+
+
+def test_all_sessions_are_searched_and_nothing_of_them_stays_here(serve: Serve) -> None:
+    writer, reader = serve(), serve()
+    for name in ("a", "b"):
+        session = Session.open(writer, name)
+        session.say(f"the needle of {name}", "hay")
+        session.call("session/close")
+    found = reader.call("session/search", query="needle", excerpts=True)
+    assert {(match["sessionId"], match["index"]) for match in found["matches"]} == {("a", 0), ("b", 0)}
+    (store,) = [path for path in (reader.home / "copies").iterdir() if path.is_dir()]
+    assert not list(store.rglob("context.jsonl"))
+    Session.open(writer, "a").say("another needle")
+    assert len(reader.call("session/search", query="needle")["matches"]) == 3
+
+
+def test_what_is_stored_is_measured_once(serve: Serve, url: str) -> None:
+    session = Session.open(serve(), "s")
+    session.say("kept " * 10_000)
+    session.checkpoint()
+    session.say("gone " * 10_000)
+    other = serve()
+    before = other.call("session/storage")
+    session.call("context/revertTo", checkpointId=0)
+    after = other.call("session/storage")
+    (space,) = after["sessions"]
+    assert (space["sessionId"], space["timelineCount"]) == ("s", 1)
+    assert after["totalBytes"] - before["totalBytes"] < 4096
+    one = other.call("session/storage", sessionId="s")["sessions"][0]
+    assert one["bytes"] == space["bytes"] == sum(file["bytes"] for file in one["files"])
+    assert other.refuse("session/storage", sessionId="none")["code"] == 4001
+
+
+def test_a_timeline_that_a_fork_elsewhere_came_from_is_not_pruned(serve: Serve) -> None:
+    session, other = Session.open(serve(), "s"), serve()
+    session.say("one")
+    session.checkpoint()
+    later = session.checkpoint()
+    timeline = session.call("context/revertTo", checkpointId=0)["timelineId"]
+    other.call("session/fork", sessionId="s", timelineId=timeline, checkpointUid=later["uid"], newSessionId="f")
+    pruned = session.call("session/prune", timelineIds=[timeline])
+    assert (pruned["removed"], pruned["kept"]) == ([], [{"timelineId": timeline, "reason": "fork"}])
+
+
+def test_the_audit_of_a_session_that_is_not_open_here(serve: Serve) -> None:
+    session = Session.open(serve(), "s")
+    session.say(SECRET)
+    session.call("session/redact", value=SECRET)
+    entries = serve().call("session/listAudit", sessionId="s")["entries"]
+    assert [entry["field"] for entry in entries] == ["redaction"]
+
+
+def test_repair_and_reload(serve: Serve) -> None:
+    session = Session.open(serve(), "s")
+    session.say("one")
+    assert session.call("session/repair")["removedLines"] == 0
+    assert session.call("session/reload")["context"]["messageCount"] == 1
+    session.say("two")
+    assert Session.open(serve(), "s").texts() == ["one", "two"]
+
+
+def test_nothing_of_a_redacted_text_is_left_in_the_database(serve: Serve, url: str) -> None:
+    session = Session.open(serve(), "s", title=f"about {SECRET}")
+    other = session.reopen(serve())
+    session.say("before")
+    session.checkpoint()
+    session.append(user(f"it is {SECRET}"), requestId=f"r {SECRET}")
+    session.checkpoint(label=SECRET)
+    session.say("after")
+    session.call("context/revertTo", checkpointId=0)  # the timeline has it, and shares its beginning with the log
+    session.say("on")
+    session.call("context/checkpoint")
+    session.say(f"again {SECRET}")
+    session.call("context/revertTo", checkpointId=0, requestId="back")
+    session.call("context/undo")
+    assert holding(url, SECRET)
+    done = session.call("session/redact", value=SECRET, requestId="redact")
+    assert done["redacted"] is True
+    assert holding(url, SECRET) == []
+
+    def redacted(message: Message) -> bool:
+        return bool(message.get("params", {}).get("kind") == "redacted")
+
+    told = other.server.wait_for(redacted)["params"]
+    assert (told["head"], told["cause"]) == (done["head"], {"requestId": "redact", "client": "client1"})
+    assert other.texts() == session.texts() == ["before", "on", "again [redacted]"]
+    assert other.get_state()["title"] == "about [redacted]"
+    copies = [path for server in (session.server, other.server) for path in (server.home / "copies").rglob("*")]
+    assert copies
+    assert not [path for path in copies if path.is_file() and SECRET.encode() in path.read_bytes()]
+    for timeline in other.timelines():
+        assert SECRET not in str(other.texts(timelineId=timeline["timelineId"]))
+    assert other.call("session/verify")["ok"] is True
+
+
+def test_what_only_other_logs_begin_with_is_cut_where_they_part(serve: Serve, url: str) -> None:
+    """A timeline may share its beginning with a log that holds the text behind it."""
+    session = Session.open(serve(), "s")
+    session.say("shared " * 100)
+    session.checkpoint()
+    session.say("the timeline's own")
+    session.call("context/revertTo", checkpointId=0)
+    session.say(f"the log's own: {SECRET}")
+    session.call("session/redact", value=SECRET)
+    assert holding(url, SECRET) == []
+    (timeline,) = session.timelines()
+    other = session.reopen(serve())
+    assert other.texts(timelineId=timeline["timelineId"])[-1] == "the timeline's own"
+    assert other.call("session/verify")["ok"] is True
+
+
+def test_other_sessions_that_hold_a_redacted_text_are_named(serve: Serve) -> None:
+    a, b = serve(), serve()
+    for name in ("s", "t", "u"):
+        session = Session.open(a, name)
+        session.say(SECRET if name != "u" else "nothing")
+        session.call("session/close")
+    assert b.call("session/redact", sessionId="s", value=SECRET, store=True)["alsoIn"] == ["t"]
