@@ -3,12 +3,13 @@
 import type * as vscode from "vscode";
 import type { ApprovalDecision, Checkpoint, ContextDidChange, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
 import type { ApprovalQuestion, Reverted, TimeleapApi, TimeleapChange, TimeleapContextChange, TimeleapSession, TimeleapWillRevert } from "./apiTypes.js";
+import type { Prompts } from "./sessions/prompts.js";
 import type { Session } from "./sessions/session.js";
 import type { Sessions } from "./sessions/sessions.js";
 
 const PAGE = 500;
 
-export function createApi(sessions: Sessions): TimeleapApi {
+export function createApi(sessions: Sessions, prompts: Prompts): TimeleapApi {
   const handles = new WeakMap<Session, TimeleapSession>();
   const handleOf = (session: Session): TimeleapSession => {
     const handle = handles.get(session) ?? new Handle(session, sessions);
@@ -31,6 +32,7 @@ export function createApi(sessions: Sessions): TimeleapApi {
       const session = await (show ? sessions.open(how) : sessions.attach(how));
       return handleOf(session);
     },
+    registerPromptHandler: (handler) => prompts.handle(({ session, ...prompt }) => handler({ session: handleOf(session), ...prompt })),
   };
 }
 

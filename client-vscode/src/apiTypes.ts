@@ -7,6 +7,7 @@
  *     await session.append({ role: "user", content: "..." }, { role: "assistant", content: "..." });
  *     session.onDidChange((change) => change === "reverted" && reload(session));
  *     session.onWillRevert(({ waitUntil }) => waitUntil(stopTurn()));
+ *     timeleap.registerPromptHandler(({ session, text }) => session.id === mine && showInInput(text));
  *     await session.revert(uid);
  *
  * Every change is on disk when its promise resolves, and takes effect once, also where the server dies in between. Requests of
@@ -40,6 +41,23 @@ export interface TimeleapApi {
   /** The session that the views show. */
   readonly shownSession: TimeleapSession | undefined;
   readonly onDidChangeShownSession: vscode.Event<TimeleapSession | undefined>;
+  /**
+   * Takes the prompts that a person wants to change and send again, into the agent's input. The conversation has gone back to before
+   * the prompt by then. Handlers are asked in the order of their registration, until one says `true` or resolves with it; each gets
+   * five seconds, so say it when the text is taken, not when it is sent. A prompt that nobody takes goes to the clipboard.
+   */
+  registerPromptHandler(handler: (prompt: TimeleapPrompt) => boolean | Thenable<boolean>): vscode.Disposable;
+}
+
+export interface TimeleapPrompt {
+  readonly session: TimeleapSession;
+  readonly text: string;
+  /** The whole message, where it is more than a text. */
+  readonly message: Message;
+  /** Where it stood, and the conversation ends now. */
+  readonly messageIndex: number;
+  /** The last checkpoint that the conversation has now. */
+  readonly checkpointUid?: string;
 }
 
 export interface OpenOptions extends Pick<SessionOpenParams, "sessionId" | "path" | "title" | "systemPrompt" | "workspace" | "autoCheckpoint" | "files"> {

@@ -36,6 +36,7 @@ import { run } from "./server/programs.js";
 import { Sidecar } from "./server/sidecar.js";
 import { environment } from "./server/environment.js";
 import { Approvals } from "./sessions/approvals.js";
+import { Prompts } from "./sessions/prompts.js";
 import { Sessions } from "./sessions/sessions.js";
 import { onDidChangeServerSettings, readSettings, type Settings } from "./settings.js";
 import { News } from "./views/notifications.js";
@@ -68,7 +69,8 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
   const approvals = new Approvals(server, sessions);
   const views = new Views(server, sessions, approvals);
   const documents = new Documents(sessions);
-  const bench: Workbench = { sidecar: server, sessions, views, documents, approvals, log };
+  const prompts = new Prompts(log);
+  const bench: Workbench = { sidecar: server, sessions, views, documents, approvals, prompts, log };
   const pages = new ConversationPages(bench, join(context.extensionUri.fsPath, "dist", "webview"));
   context.subscriptions.push(
     log,
@@ -94,7 +96,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
   if (sessions.remembered && vscode.workspace.isTrusted) {
     void server.started().catch(() => undefined); // the views say why
   }
-  return createApi(sessions);
+  return createApi(sessions, prompts);
 }
 
 /** The server finishes what it has accepted. */

@@ -1,3 +1,4 @@
+import { ConversationPage } from "../window/conversation";
 import { WITH_OTHERS, expect, test } from "../support/test";
 
 test.use({ setup: WITH_OTHERS });
@@ -21,4 +22,15 @@ test("an agent of a few lines keeps its conversation here, and goes on from the 
     await ask("Who built it?");
     const said = (): unknown => store.messages("sample-agent").at(-1)?.content;
     await expect.poll(said).toBe("That was question 2; you said: Who built it?"); // it does not know of the other one
+
+    // A prompt that goes again is in the agent's input, not in the clipboard.
+    await window.run("openConversation");
+    const page = new ConversationPage(window.page);
+    await page.shows("Sample agent");
+    await page.choose(2, "Edit and Go Again…");
+    await window.dialog.press(/Go Back/);
+    await expect(window.quick.saying(QUESTION)).toBeVisible();
+    await expect(window.quick.input).toHaveValue("Who built it?");
+    await window.quick.answer(QUESTION, "Who built it, and why?");
+    await expect(page.row(3)).toContainText("That was question 2; you said: Who built it, and why?");
 });

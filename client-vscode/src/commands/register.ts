@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Sidecar } from "../server/sidecar.js";
 import type { Approvals } from "../sessions/approvals.js";
+import type { Prompts } from "../sessions/prompts.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Documents } from "../documents/documents.js";
 import type { Views } from "../views/views.js";
@@ -15,6 +16,7 @@ export interface Workbench {
   readonly views: Views;
   readonly documents: Documents;
   readonly approvals: Approvals;
+  readonly prompts: Prompts;
   readonly log: vscode.LogOutputChannel;
 }
 

@@ -74,11 +74,16 @@ async function goBack(bench: Workbench, shown: Shown, index: number, action: Act
   const session = writable(present(shown));
   const { message } = await messageAt(shown, index);
   const name = oneLine(gistOf(message), PREVIEW) || roleName(message.role);
-  const prompt = textOf(message);
   if (!(await revertToIndex(bench, session, index, name)) || action !== "again") {
     return;
   }
-  await vscode.env.clipboard.writeText(prompt);
+  const text = textOf(message);
+  const checkpointUid = session.state.context.checkpoints.at(-1)?.uid;
+  const prompt = { session, text, message, messageIndex: index, ...(checkpointUid === undefined ? {} : { checkpointUid }) };
+  if (await bench.prompts.offer(prompt)) {
+    return; // the agent shows it
+  }
+  await vscode.env.clipboard.writeText(text);
   void sayInformation(vscode.l10n.t("The prompt is in the clipboard: paste it to the agent, change it, and go again."));
 }
 

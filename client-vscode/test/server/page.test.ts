@@ -271,6 +271,23 @@ test("edit and go again: back to before the prompt, which is in the clipboard", 
   await vi.waitFor(() => expect(user.clipboard).toBe("question 2"), WAIT);
 });
 
+test("edit and go again: an agent that takes the prompt gets it, and the clipboard stays", async () => {
+  seed(running.home, "chat", turns(5));
+  const page = await pageOf("chat");
+  const taken: object[] = [];
+  const handler = running.api.registerPromptHandler(({ session, ...prompt }) => taken.push({ ...prompt, of: session === running.api.shownSession, messages: session.state.context.messageCount }) > 0);
+  user.clipboard = "mine";
+  press("Go Back");
+  page.say({ kind: "act", action: "again", index: 4 });
+  await vi.waitFor(() => expect(taken).toHaveLength(1), WAIT);
+  const checkpointUid = running.api.shownSession!.state.context.checkpoints.at(-1)!.uid;
+  expect(taken).toMatchObject([{ text: "question 2", message: { role: "user" }, messageIndex: 4, checkpointUid, of: true, messages: 4 }]);
+  handler.dispose();
+  page.say({ kind: "act", action: "again", index: 2 });
+  await vi.waitFor(() => expect(user.clipboard).toBe("question 1"), WAIT);
+  expect(taken).toHaveLength(1);
+});
+
 test("without a yes nothing goes back, and the clipboard stays", async () => {
   seed(running.home, "chat", turns(3));
   const page = await pageOf("chat");

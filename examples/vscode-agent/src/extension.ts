@@ -4,34 +4,48 @@ import * as vscode from "vscode";
 // In an extension of your own: copy that file, and install `timeleap-client` for the types it names.
 import type { Message, TimeleapApi, TimeleapSession } from "../../../client-vscode/src/apiTypes.js";
 
+const SESSION = "sample-agent";
+
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const timeleap = await vscode.extensions.getExtension<TimeleapApi>("timeleap.timeleap")?.activate();
   if (!timeleap) {
     return;
   }
+  const ask = async (value = ""): Promise<void> => {
+    // The same id is the same conversation, also after a restart. Each turn begins with a checkpoint.
+    const session = await timeleap.openSession({ sessionId: SESSION, title: "Sample agent", autoCheckpoint: "turn" });
+    const question = await vscode.window.showInputBox({ prompt: "What do you want to know?", value });
+    if (question !== undefined) {
+      await turn(session, question);
+    }
+  };
   context.subscriptions.push(
-    vscode.commands.registerCommand("sampleAgent.ask", async () => {
-      // The same id is the same conversation, also after a restart. Each turn begins with a checkpoint.
-      const session = await timeleap.openSession({ sessionId: "sample-agent", title: "Sample agent", autoCheckpoint: "turn" });
-      const question = await vscode.window.showInputBox({ prompt: "What do you want to know?" });
-      if (question === undefined) {
-        return;
+    vscode.commands.registerCommand("sampleAgent.ask", () => ask()),
+    // "Edit and Go Again" on a prompt of this conversation: it is taken at once, and sent when the person has changed it.
+    timeleap.registerPromptHandler(({ session, text }) => {
+      if (session.id !== SESSION) {
+        return false;
       }
-      await session.append({ role: "user", content: question });
-      for (;;) {
-        const conversation: Message[] = [];
-        for await (const { message } of session.history()) {
-          conversation.push(message);
-        }
-        const reply = await think(conversation);
-        await session.append(reply);
-        if (!reply.tool_calls) {
-          return;
-        }
-        await session.append(...(await Promise.all(reply.tool_calls.map((call) => act(session, call)))));
-      }
+      void ask(text);
+      return true;
     }),
   );
+}
+
+async function turn(session: TimeleapSession, question: string): Promise<void> {
+  await session.append({ role: "user", content: question });
+  for (;;) {
+    const conversation: Message[] = [];
+    for await (const { message } of session.history()) {
+      conversation.push(message);
+    }
+    const reply = await think(conversation);
+    await session.append(reply);
+    if (!reply.tool_calls) {
+      return;
+    }
+    await session.append(...(await Promise.all(reply.tool_calls.map((call) => act(session, call)))));
+  }
 }
 
 type ToolCall = NonNullable<Message["tool_calls"]>[number];
