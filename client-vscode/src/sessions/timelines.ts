@@ -1,7 +1,7 @@
 /** The timelines of a session: what was set aside, newest first, and what of it the present has not. */
 
 import type { Message, Timeline } from "timeleap-client";
-import { Log, PAGE, type Read } from "./log.js";
+import { Log, type Read } from "./log.js";
 import { Pages } from "./pages.js";
 
 /** What a timeline has after the messages that the present begins with, too. */
@@ -17,8 +17,8 @@ function sameCounts(one: Timeline, other: Timeline): boolean {
   return one.messageCount === other.messageCount && one.checkpointCount === other.checkpointCount;
 }
 
-/** How many of the newest are compared with the present: so many fit on a screen. */
-const COMPARED = 30;
+/** Timelines of a page: each is compared with the present, and so many fit on a screen. */
+export const TIMELINES_PAGE = 30;
 
 export class Timelines extends Pages<Timeline> {
   private readonly logs = new Map<string, Log>();
@@ -28,7 +28,7 @@ export class Timelines extends Pages<Timeline> {
 
   constructor(private readonly read: Read) {
     super(async (cursor) => {
-      const { timelines, nextCursor } = await read("context/listTimelines", { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+      const { timelines, nextCursor } = await read("context/listTimelines", { limit: TIMELINES_PAGE, ...(cursor === undefined ? {} : { cursor }) });
       return { entries: timelines, nextCursor };
     });
   }
@@ -44,7 +44,7 @@ export class Timelines extends Pages<Timeline> {
   /** Those that are loaded and differ in their messages, the newest of each; with what each has that the present has not. */
   async distinct(): Promise<{ readonly timeline: Timeline; readonly branch: Branch | undefined }[]> {
     const all = await this.list();
-    const branches = await Promise.all(all.map((timeline, index) => (index < COMPARED ? this.branch(timeline) : Promise.resolve(undefined))));
+    const branches = await Promise.all(all.map((timeline) => this.branch(timeline)));
     const kept: { readonly timeline: Timeline; readonly branch: Branch | undefined }[] = [];
     for (const [index, timeline] of all.entries()) {
       const branch = branches[index];
