@@ -1,6 +1,3 @@
-import { MOMENT, patiently } from "../window/patience";
-import type { Window } from "../window/window";
-import type { Locator } from "@playwright/test";
 import { THROUGH_MIDDLEMAN, expect, picture, test } from "../support/test";
 
 const PAGE = 100;
@@ -31,9 +28,9 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
 
     const more = window.checkpoints.row("Show older checkpoints");
     for (let page = 1; page <= 3; page += 1) {
-        await toTheEnd(window, more);
+        await window.checkpoints.toTheEnd(more);
         await more.locator(".monaco-icon-label").click();
-        await toTheEnd(window, window.checkpoints.row(`Step ${String(MANY - PAGE * (page + 1))}:`));
+        await window.checkpoints.toTheEnd(window.checkpoints.row(`Step ${String(MANY - PAGE * (page + 1))}:`));
     }
     await picture(window, "long-session");
 
@@ -46,11 +43,3 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
     expect(pages.length).toBeLessThanOrEqual(8);
     expect(largest).toBeLessThan(256 * 1024);
 });
-
-/** Press End, as often as it takes until the last row is that one. */
-async function toTheEnd(window: Window, row: Locator): Promise<void> {
-    await patiently(async () => {
-        await window.checkpoints.root.press("End", { timeout: MOMENT });
-        await expect(row).toBeVisible({ timeout: MOMENT });
-    });
-}

@@ -86,6 +86,29 @@ export class Tree {
         });
     }
 
+    /** Press End, as often as it takes until the last row is that one. */
+    async toTheEnd(row: Locator): Promise<void> {
+        await patiently(async () => {
+            await this.root.press("End", { timeout: MOMENT });
+            await expect(row).toBeVisible({ timeout: MOMENT });
+        });
+    }
+
+    /** The moment (of `Date.now()`) at which a row with that text is first painted; to be called before it is written. */
+    async painted(text: string): Promise<{ at: Promise<number> }> {
+        const name = `painted ${text}`;
+        await this.root.evaluate((root, [row, key]) => {
+            (window as unknown as Record<string, Promise<number>>)[key] = new Promise((resolve) => {
+                const look = (): void => {
+                    if (root.textContent.replaceAll("\u00a0", " ").includes(row)) resolve(Date.now());
+                    else requestAnimationFrame(look);
+                };
+                look();
+            });
+        }, [text, name] as const);
+        return { at: this.page.evaluate((key) => (window as unknown as Record<string, Promise<number>>)[key], name) as Promise<number> };
+    }
+
     // A refresh may draw the row anew between the look and the click.
     private async turn(row: Locator, expanded: "true" | "false"): Promise<void> {
         await patiently(async () => {

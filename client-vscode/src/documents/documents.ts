@@ -31,17 +31,13 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   private readonly texts = new Map<string, string>();
   /** What open documents say, by URI: a conversation that goes back takes nothing away that somebody reads. */
   private readonly readable = new Map<string, string>();
-  private following: vscode.Disposable | undefined;
   private settling: NodeJS.Timeout | undefined;
 
   constructor(private readonly sessions: Sessions) {
     super();
     this.register(vscode.workspace.registerTextDocumentContentProvider(SCHEME, this));
     this.register(
-      sessions.onDidChangeShown((session) => {
-        this.following?.dispose();
-        this.following = session?.onDidChange((event) => event !== "state" && this.follow(session.id, event === "redacted"));
-      }),
+      sessions.followShown((session) => session?.onDidChange((event) => event !== "state" && this.follow(session.id, event === "redacted"))),
     );
     this.register(vscode.workspace.onDidCloseTextDocument(({ uri }) => this.readable.delete(uri.toString())));
   }
@@ -108,7 +104,6 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   }
 
   override dispose(): void {
-    this.following?.dispose();
     clearTimeout(this.settling);
     super.dispose();
   }

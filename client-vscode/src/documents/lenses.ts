@@ -24,23 +24,16 @@ const HEADING = /^## (\d+) · /u;
 export class Lenses extends Disposables implements vscode.CodeLensProvider {
   private readonly changed = this.register(new vscode.EventEmitter<void>());
   readonly onDidChangeCodeLenses = this.changed.event;
-  private following: vscode.Disposable | undefined;
 
   constructor(private readonly sessions: Sessions) {
     super();
     this.register(vscode.languages.registerCodeLensProvider({ scheme: SCHEME, language: "markdown" }, this));
     this.register(
-      sessions.onDidChangeShown((session) => {
-        this.following?.dispose();
-        this.following = session?.onDidChange((event) => event === "checkpointCreated" && this.changed.fire());
+      sessions.followShown((session) => {
         this.changed.fire();
+        return session?.onDidChange((event) => event === "checkpointCreated" && this.changed.fire());
       }),
     );
-  }
-
-  override dispose(): void {
-    this.following?.dispose();
-    super.dispose();
   }
 
   async provideCodeLenses(document: vscode.TextDocument): Promise<vscode.CodeLens[]> {

@@ -14,23 +14,12 @@ interface OpenTab {
 }
 
 export class SetAside extends Disposables {
-  private following: vscode.Disposable | undefined;
   /** One change after the other: each finds the tabs as the one before has left them. */
   private working = Promise.resolve();
 
   constructor(sessions: Sessions) {
     super();
-    this.register(
-      sessions.onDidChangeShown((session) => {
-        this.following?.dispose();
-        this.following = session?.onDidChangeContext((change) => this.take(session, change));
-      }),
-    );
-  }
-
-  override dispose(): void {
-    this.following?.dispose();
-    super.dispose();
+    this.register(sessions.followShown((session) => session?.onDidChangeContext((change) => this.take(session, change))));
   }
 
   private take(session: Session, change: ContextDidChange): void {

@@ -77,6 +77,23 @@ export class Sessions extends Disposables {
     return this.trouble;
   }
 
+  /**
+   * Follows what is shown.
+   *
+   * @param begin gets each session that is shown from now on, and undefined when none is; what it returns ends with the next one
+   */
+  followShown(begin: (session: Session | undefined) => vscode.Disposable | undefined): vscode.Disposable {
+    let following: vscode.Disposable | undefined;
+    const shown = this.onDidChangeShown((session) => {
+      following?.dispose();
+      following = begin(session);
+    });
+    return new vscode.Disposable(() => {
+      shown.dispose();
+      following?.dispose();
+    });
+  }
+
   get all(): Session[] {
     return [...this.open_.values()];
   }

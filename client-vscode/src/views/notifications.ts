@@ -19,7 +19,6 @@ const GATHER = 300;
 export class News extends Disposables {
   private watcher: vscode.Disposable | undefined;
   private watched = "";
-  private following: vscode.Disposable | undefined;
   private gathering: NodeJS.Timeout | undefined;
 
   constructor(
@@ -50,19 +49,17 @@ export class News extends Disposables {
         }
       }),
     );
-    this.register(sessions.onDidChangeShown((session) => {
-      this.following?.dispose();
-      this.following = session?.onDidChangeContext((change) => this.tellOfOthers(session, change));
+    this.register(sessions.followShown((session) => {
       if (session && (session.followed || session.obstacle)) {
         this.offerReload(session);
       }
+      return session?.onDidChangeContext((change) => this.tellOfOthers(session, change));
     }));
     this.register(sessions.onDidFindStore((folder) => this.watch(folder)));
   }
 
   override dispose(): void {
     this.watcher?.dispose();
-    this.following?.dispose();
     clearTimeout(this.gathering);
     super.dispose();
   }

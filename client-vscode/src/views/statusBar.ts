@@ -14,7 +14,6 @@ const NEARLY_FULL = 0.95;
 export class StatusBar extends Disposables {
   private readonly tokens = this.register(vscode.window.createStatusBarItem("timeleap.tokens", vscode.StatusBarAlignment.Right, 90));
   private readonly approvals = this.register(vscode.window.createStatusBarItem("timeleap.approvals", vscode.StatusBarAlignment.Left, 1_000));
-  private following: vscode.Disposable | undefined;
 
   constructor(
     sessions: Sessions,
@@ -25,24 +24,18 @@ export class StatusBar extends Disposables {
     this.tokens.command = "timeleap.compact";
     this.approvals.name = vscode.l10n.t("Timeleap: Approvals");
     this.approvals.command = "timeleap.manageApprovals";
-    this.register(sessions.onDidChangeShown((session) => this.follow(session)));
+    this.register(sessions.followShown((session) => this.follow(session)));
     this.register(pending.onDidChange(() => sessions.shown && this.show(sessions.shown)));
   }
 
-  override dispose(): void {
-    this.following?.dispose();
-    super.dispose();
-  }
-
-  private follow(session: Session | undefined): void {
-    this.following?.dispose();
-    this.following = session?.onDidChange(() => this.show(session));
+  private follow(session: Session | undefined): vscode.Disposable | undefined {
     if (session) {
       this.show(session);
     } else {
       this.tokens.hide();
       this.approvals.hide();
     }
+    return session?.onDidChange(() => this.show(session));
   }
 
   private show(session: Session): void {

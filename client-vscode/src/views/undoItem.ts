@@ -11,7 +11,6 @@ type Direction = "context/undo" | "context/redo";
 
 export class UndoItem extends Disposables {
   private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.undo", vscode.StatusBarAlignment.Right, 91));
-  private following: vscode.Disposable | undefined;
   /** What the text and the tooltip are about: they are asked for again where it is another one. */
   private shown = "";
 
@@ -19,23 +18,17 @@ export class UndoItem extends Disposables {
     super();
     this.item.name = vscode.l10n.t("Timeleap: Undo and Redo");
     this.item.command = "timeleap.undo";
-    this.register(sessions.onDidChangeShown((session) => this.follow(session)));
+    this.register(sessions.followShown((session) => this.follow(session)));
   }
 
-  override dispose(): void {
-    this.following?.dispose();
-    super.dispose();
-  }
-
-  private follow(session: Session | undefined): void {
-    this.following?.dispose();
-    this.following = session?.onDidChange(() => this.show(session));
+  private follow(session: Session | undefined): vscode.Disposable | undefined {
     this.shown = "";
     if (session) {
       this.show(session);
     } else {
       this.item.hide();
     }
+    return session?.onDidChange(() => this.show(session));
   }
 
   private show(session: Session): void {

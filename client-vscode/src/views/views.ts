@@ -30,6 +30,15 @@ interface Headed {
   badge?: vscode.ViewBadge | undefined;
 }
 
+/** Sets what is another one: a message counts as a change of the rows, and the editor waits 200 ms after each for more of them. */
+function head(view: Headed, wanted: Headed): void {
+  for (const name of Object.keys(wanted) as (keyof Headed)[]) {
+    if (JSON.stringify(view[name]) !== JSON.stringify(wanted[name])) {
+      (view as Record<string, unknown>)[name] = wanted[name];
+    }
+  }
+}
+
 /** Words that are looked for, and the messages of the session in which they stand. */
 export interface Filter {
   readonly session: Session;
@@ -47,7 +56,6 @@ export class Views extends Disposables {
   /** Of the session that is shown first, with its first page of checkpoints. */
   private opening: Promise<unknown> = Promise.resolve();
   private readonly keys = new ContextKeys();
-  private following: vscode.Disposable | undefined;
   private followed: Session | undefined;
   /** When the server was last started again; that is news for a while. */
   private recovered: Date | undefined;
@@ -77,7 +85,6 @@ export class Views extends Disposables {
       }
     }, REDRAW);
     this.register(new vscode.Disposable(() => clearInterval(redraw)));
-    this.register(new vscode.Disposable(() => void this.following?.dispose()));
     this.describe();
   }
 
@@ -174,7 +181,7 @@ export class Views extends Disposables {
         this.redraw();
       }),
     );
-    this.register(this.sessions.onDidChangeShown((session) => this.follow(session)));
+    this.register(this.sessions.followShown((session) => this.follow(session)));
     this.register(this.approvals.onDidChange(() => this.redraw()));
     this.register(
       this.sessions.onDidChangeList(() => {
@@ -215,9 +222,7 @@ export class Views extends Disposables {
     }
   }
 
-  private follow(session: Session | undefined): void {
-    this.following?.dispose();
-    this.following = session?.onDidChange(() => this.redraw());
+  private follow(session: Session | undefined): vscode.Disposable | undefined {
     if (session === this.followed) {
       this.redraw();
     } else {
@@ -227,6 +232,7 @@ export class Views extends Disposables {
       this.describe();
     }
     this.trees.sessions.refresh();
+    return session?.onDidChange(() => this.redraw());
   }
 
   private redraw(): void {
@@ -247,12 +253,12 @@ export class Views extends Disposables {
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
     const failed = this.sidecar.state.kind === "failed";
     const welcomed = failed || this.sessions.problem !== undefined;
-    const checkpoints: Headed = this.checkpoints;
-    checkpoints.message = welcomed ? undefined : said;
-    checkpoints.description = welcomed ? said : shown?.name;
     const waiting = this.approvals.pending().length;
-    checkpoints.badge = waiting === 0 ? undefined : { value: waiting, tooltip: vscode.l10n.t("Waiting for your decision: {0}", exact(waiting)) };
-    const list: Headed = this.sessionList;
-    list.message = failed ? undefined : serverMessage(situation);
+    head(this.checkpoints, {
+      message: welcomed ? undefined : said,
+      description: welcomed ? said : shown?.name,
+      badge: waiting === 0 ? undefined : { value: waiting, tooltip: vscode.l10n.t("Waiting for your decision: {0}", exact(waiting)) },
+    });
+    head(this.sessionList, { message: failed ? undefined : serverMessage(situation) });
   }
 }

@@ -80,6 +80,19 @@ test("the state follows: tokens, approvals", async () => {
   await vi.waitFor(() => expect(approvals!.text).toContain("Approvals: 1"), WAIT);
 });
 
+test("what stands above the rows is set when it is another text only: after each time the editor draws rows later", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const view = user.trees.get("timeleap.checkpoints") as { message?: string | undefined };
+  const set: (string | undefined)[] = [];
+  Object.defineProperty(view, "message", { get: () => set.at(-1), set: (text: string | undefined) => set.push(text) });
+  await running.api.shownSession!.checkpoint("more");
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toContain("more"), WAIT);
+  expect(set).toEqual([]);
+  await commands.executeCommand("timeleap.archive");
+  await vi.waitFor(() => expect(set).toEqual(["This session is archived."]), WAIT);
+});
+
 test("ids of rows survive changes, so that selection and expansion do", async () => {
   seed(running.home, "chat", turns(3));
   await open("chat");

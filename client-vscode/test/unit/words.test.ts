@@ -93,7 +93,7 @@ test("what can only be followed is not changed; only where its owner does not an
 
 test("that a session can only be followed is said once it is shown, with the next step", () => {
   const shown = new EventEmitter<unknown>();
-  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), onDidChangeShown: shown.event };
+  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), followShown: shown.event };
   const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
   user.answer = ({ buttons }) => buttons[0];
   shown.fire({ onDidChangeContext, name: "mine", followed: false });
@@ -110,7 +110,7 @@ test("nothing from outside becomes a link that runs a command", async () => {
   await report(new Refusal(hostile), bench);
   await report(TimeleapError.make("internalError", hostile), bench);
   const shown = new EventEmitter<unknown>();
-  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), onDidChangeShown: shown.event };
+  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), followShown: shown.event };
   const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
   shown.fire({ onDidChangeContext, name: hostile, followed: true });
   news.dispose();
