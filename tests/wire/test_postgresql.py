@@ -125,6 +125,38 @@ def test_everything_is_heard_once_and_in_one_order(serve: Serve, url: str) -> No
     assert len({tuple(session.texts()) for session in sessions}) == 1
 
 
+def test_a_read_sees_what_another_process_has_done_before_it_hears_of_it(serve: Serve, url: str) -> None:
+    name = url.rpartition("/")[2]
+    shared_cluster().execute(f"ALTER DATABASE {name} SET search_path = public, pg_catalog")
+    shared_cluster().execute("CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE sql AS ''", name)
+    writer, reader = (Session.open(serve(url), "s") for _ in range(2))
+    head = writer.head
+    for number in range(20):
+        head = writer.append(user(f"{number}"))["head"]
+        assert reader.texts()[number:] == [f"{number}"]
+        assert reader.head == head
+        writer, reader = reader, writer
+    uid = writer.checkpoint()["uid"]
+    assert [each["uid"] for each in reader.call("context/listCheckpoints")["checkpoints"]] == [uid]
+    timeline = writer.call("context/revertTo", checkpointId=0)["timelineId"]
+    assert [each["timelineId"] for each in reader.timelines()] == [timeline]
+    assert reader.refuse("context/appendMessage", message=user("x"), expectedHead=head)["code"] == -32801
+    reader.call("context/appendMessage", message=user("x"), expectedHead=writer.head)
+
+
+def test_many_writers_all_come_through(serve: Serve, url: str) -> None:
+    sessions = [Session.open(serve(url), "s") for _ in range(3)]
+    asked = [
+        session.start("context/appendMessage", message=user(f"{at} {number}"))
+        for number in range(100)
+        for at, session in enumerate(sessions)
+    ]
+    indices = [pending.result()["firstIndex"] for pending in asked]
+    assert sorted(indices) == list(range(300))
+    texts = sessions[0].texts()
+    assert [texts[index] for index in indices] == [f"{at} {number}" for number in range(100) for at in range(3)]
+
+
 def test_an_expected_head_of_before_anothers_change_is_refused(serve: Serve, url: str) -> None:
     a, b = (Session.open(serve(url), "s") for _ in range(2))
     head = a.state["head"]
@@ -295,7 +327,7 @@ def test_wrong_roles_and_schemas_are_named(serve: Serve, url: str) -> None:
 
 
 class CuttingProxy:
-    """Passes bytes on to a database until a connection sends COMMIT: that is passed on, its answer is not."""
+    """Passes bytes on to a database until a connection sends what commits: that is passed on, its answer is not."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._target = ("127.0.0.1", cluster.port)
@@ -323,9 +355,13 @@ class CuttingProxy:
             asking.join()
 
     def _pump(self, source: socket.socket, sink: socket.socket, silent: threading.Event, asks: bool) -> None:
+        begun = False
         with suppress(OSError):
             while data := source.recv(1 << 16):
-                if asks and self.cuts and b"COMMIT" in data:
+                begun = begun or b"BEGIN" in data
+                commits = b"COMMIT" if begun else b'"version":'
+                begun = begun and b"COMMIT" not in data and b"ROLLBACK" not in data
+                if asks and self.cuts and commits in data:
                     self.cuts -= 1
                     silent.set()
                 if not asks and silent.is_set():

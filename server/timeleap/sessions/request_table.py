@@ -219,9 +219,7 @@ class RequestTable:
     def refuse_known(self, transaction: Transaction, request_id: str) -> None:
         """Refuse a request whose id is known, or on its way by another attempt (see `Transaction.admit`)."""
         known, first = self.load().get(request_id), self.under_way.get(request_id)
-        if first is transaction:
-            return
-        if first is not None:
+        if first is not None and first is not transaction:
             check_same(transaction.request, first.request.fingerprint)
             raise RepeatedError(None, first.done)
         if known is not None:

@@ -446,13 +446,7 @@ class SessionTransactions:
 
     async def at_turn(self, read: Callable[[], T]) -> T:
         """The result of `read`, called when all earlier requests have taken effect."""
-        if self.access == "readOnly" or self.engine.idle:
-            return read()
-
-        async def job(_: LogState) -> T:
-            return read()
-
-        return await self.engine.run(job)
+        return await self.engine.at_turn(read)
 
     def expect_head(self, head: str | None) -> None:
         """Refuse what was asked of another past (None: of any), as the request itself would be.
@@ -551,7 +545,7 @@ class SessionTransactions:
         self.closed = True
         self._stop_watching()
         if self.access == "owner":
-            await self.at_turn(lambda: None)
+            await self.engine.at_turn(lambda: None, latest=False)
 
 
 def _spans(

@@ -199,7 +199,7 @@ def group_on(log: StoredLog) -> WriteGroup:
     return WriteGroup(state, state, last.line, [b"\n"], [entry])
 
 
-class _Append(Outcome[Appended]):
+class QueuedAppend(Outcome[Appended]):
     def __init__(self, plan: Plan, mark: bool, first: First | None = None) -> None:
         super().__init__()
         self.plan, self.mark, self.first = plan, mark, first
@@ -219,7 +219,7 @@ class WriteQueue(ABC):
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Append | _Job] = deque()
+        self._waiting: deque[QueuedAppend | _Job] = deque()
         self._task: asyncio.Task[None] | None = None
         self._resting = False  # nothing is left to do, but the task has not ended
 
@@ -264,7 +264,7 @@ class WriteQueue(ABC):
             group = self.group()
             group.add(marked(plan(group.after), mark=mark))
             return self.commit_now(group)[0]
-        step = _Append(plan, mark, first)
+        step = QueuedAppend(plan, mark, first)
         self._submit(step)
         return await step.result_uncancelled()
 
@@ -279,7 +279,7 @@ class WriteQueue(ABC):
         while (task := self._task) is not None:
             await asyncio.wait([task])
 
-    def _submit(self, step: _Append | _Job) -> None:
+    def _submit(self, step: QueuedAppend | _Job) -> None:
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
@@ -295,7 +295,7 @@ class WriteQueue(ABC):
                     if not self._waiting:
                         break
                 steps = [self._waiting.popleft()]
-                if isinstance(steps[0], _Append):
+                if isinstance(steps[0], QueuedAppend):
                     while self._waiting and len(steps) < GROUP_LIMIT and self._joins(self._waiting[0]):
                         steps.append(self._waiting.popleft())
                 await self._take_turn(steps)
@@ -306,25 +306,25 @@ class WriteQueue(ABC):
             self._task, self._resting = None, False
 
     @staticmethod
-    def _joins(step: _Append | _Job) -> bool:
+    def _joins(step: QueuedAppend | _Job) -> bool:
         """True if it may be written together with the appends before it."""
-        return isinstance(step, _Append) and step.first is None
+        return isinstance(step, QueuedAppend) and step.first is None
 
-    async def _take_turn(self, steps: list[_Append | _Job]) -> None:
+    async def _take_turn(self, steps: list[QueuedAppend | _Job]) -> None:
         """Do one job, or appends together."""
         if all(step.done() for step in steps):
             return
         try:
             await self.enter()
             try:
-                if isinstance(leader := steps[0], _Append) and leader.first is not None and not leader.done():
+                if isinstance(leader := steps[0], QueuedAppend) and leader.first is not None and not leader.done():
                     await self._do_first(leader, leader.first)
                 wanted = [step for step in steps if not step.done()]
                 if wanted and isinstance(job := wanted[0], _Job):
                     job.taken = True
                     job.set_result(await job.work())
                 elif wanted:
-                    await self._commit(cast("list[_Append]", wanted))  # a job never has appends beside it
+                    await self._commit(cast("list[QueuedAppend]", wanted))  # a job never has appends beside it
             finally:
                 await self.leave()
         except BaseException as error:
@@ -334,14 +334,14 @@ class WriteQueue(ABC):
             if not isinstance(error, Exception):
                 raise
 
-    async def _do_first(self, step: _Append, first: First) -> None:
+    async def _do_first(self, step: QueuedAppend, first: First) -> None:
         """Do the work that a step needs before it is planned. Its failure is its own: others wait with it."""
         try:
             await first(self.group().after)
         except Exception as error:
             step.fail(error)
 
-    async def _commit(self, steps: list[_Append]) -> None:
+    async def _commit(self, steps: list[QueuedAppend]) -> None:
         group = self.group()
         planned, refused = self._plan(steps, group)
         try:
@@ -361,11 +361,13 @@ class WriteQueue(ABC):
             for step, refusal in refused.items():
                 step.fail(refusal)
 
-    def _plan(self, steps: list[_Append], group: WriteGroup) -> tuple[list[_Append], dict[_Append, Exception]]:
+    def _plan(
+        self, steps: list[QueuedAppend], group: WriteGroup
+    ) -> tuple[list[QueuedAppend], dict[QueuedAppend, Exception]]:
         """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added,
         and why others were not: nobody is to hear of that before what it refers to is written."""
-        planned: list[_Append] = []
-        refused: dict[_Append, Exception] = {}
+        planned: list[QueuedAppend] = []
+        refused: dict[QueuedAppend, Exception] = {}
         for at, step in enumerate(steps):
             if group.after.length - group.before.length >= GROUP_BYTES:
                 self._waiting.extendleft(reversed(steps[at:]))

@@ -422,10 +422,13 @@ class LogEngine(LogReader):
         """The log as `reload` would take it. Blocking; changes nothing."""
         return self.view
 
-    @property
-    def idle(self) -> bool:
-        """True if no change is under way or waits: what is read now is read at its turn."""
-        return False
+    async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
+        """The result of `read` when all earlier changes have taken effect; `latest`: those of other processes, too."""
+
+        async def job(_: LogState) -> T:
+            return read()
+
+        return read() if self.access == "read" else await self.run(job)
 
     @property
     def head(self) -> str:

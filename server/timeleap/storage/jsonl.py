@@ -558,9 +558,8 @@ class JsonlEngine(LogEngine):
         self._check_writable()
         return self._locked.append(plan, mark, first, more)
 
-    @property
-    def idle(self) -> bool:
-        return self._locked.idle and not self._shown.closed
+    async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
+        return read() if self._locked.idle and not self._shown.closed else await super().at_turn(read)
 
     async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
         self._check_writable()

@@ -134,13 +134,13 @@ async def test_nothing_is_written_at_once_before_who_waited_in_the_queue_goes_on
         went_on.append("queued")
 
     async def watch() -> None:
-        while not engine.idle:
+        while not engine._locked.idle:
             await asyncio.sleep(0)
         found.append(list(went_on))
 
     busy = asyncio.create_task(engine.run(job))
     await asyncio.sleep(0)
-    assert not engine.idle
+    assert not engine._locked.idle
     watchers = [watch(), watch()]
     await asyncio.gather(watchers[0], wait(), watchers[1], busy)
     assert found == [["queued"], ["queued"]]

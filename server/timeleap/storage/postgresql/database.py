@@ -18,6 +18,7 @@ import psycopg
 from psycopg import Connection, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
+from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.storage.postgresql.servers import SILENT_SECONDS, WORKING_SECONDS, Servers, WatchedConnection
 
@@ -110,6 +111,7 @@ class Database:
 
     Attributes:
         label: Its URL without user, password and options.
+        sender: What changes made through it are announced with.
     """
 
     def __init__(self, url: str) -> None:
@@ -124,6 +126,7 @@ class Database:
         ports = str(given.get("port") or "").split(",")
         named = [f"{host}:{ports[min(at, len(ports) - 1)]}" if ports[0] else host for at, host in enumerate(hosts)]
         self.label = f"postgresql://{','.join(named)}/{given.get('dbname') or ''}"
+        self.sender = clock.new_uid(8)
         self._servers = Servers(self._options)
         self._idle: list[WatchedConnection] = []
         self._lock = threading.Lock()
@@ -296,8 +299,9 @@ class Database:
 
     # The outcome of a commit
 
-    def was_made(self, session_id: str, token: str) -> bool:
-        """True if the change with a token was committed, for a commit whose answer did not come.
+    def was_made(self, session_id: str, token: str, before: int) -> bool:
+        """True if the change with a token of version `before` was committed, for a commit whose answer did not come.
+        One that was not cannot be any more: where what was sent may yet arrive, the session gets the next version.
 
         Raises:
             StorageFailureError: No database answers for so long; `data.outcome` is `unknown`.
@@ -308,9 +312,19 @@ class Database:
                 with self.connection() as connection, connection.transaction():
                     connection.patience = OUTCOME_SECONDS / 2
                     connection.execute("SET LOCAL lock_timeout = '2s'")
-                    connection.execute("SELECT FROM timeleap_session WHERE id = %s FOR UPDATE", [session_id])
-                    made = connection.execute("SELECT FROM timeleap_change WHERE token = %s", [token]).fetchone()
-                    return made is not None
+                    row = connection.execute(
+                        "SELECT version FROM timeleap_session WHERE id = %s FOR UPDATE", [session_id]
+                    ).fetchone()
+                    made = connection.execute("SELECT 1 FROM timeleap_change WHERE token = %s", [token]).fetchone()
+                    if made is None and row == (before,):
+                        connection.execute(
+                            "UPDATE timeleap_session SET version = version + 1 WHERE id = %s", [session_id]
+                        )
+                        connection.execute(
+                            "INSERT INTO timeleap_change (session, version, token, events) VALUES (%s, %s, %s, '[]')",
+                            [session_id, before + 1, f"not {token}"],
+                        )
+                return made is not None
             except StorageFailureError as error:
                 if time.monotonic() > deadline:
                     message = f"the connection to {self.label} was lost during a commit, and it does not answer"
@@ -323,8 +337,8 @@ class Announcements:
     """Listens, in a thread of its own, for what other processes commit; after a lost connection everything may have
     changed, and that is said."""
 
-    def __init__(self, database: Database, heard: Callable[[str | None, int], None]) -> None:
-        """`heard`: called in that thread with a session and its version; (None, 0) where all are to be looked at."""
+    def __init__(self, database: Database, heard: Callable[[str | None, int | None], None]) -> None:
+        """`heard`: called in that thread with a session and its version; (None, None) where all are to be looked at."""
         self._database = database
         self._heard = heard
         self._closed = threading.Event()
@@ -349,7 +363,7 @@ class Announcements:
                 with self._database.connect() as connection:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
                     self._ready.set()
-                    self._heard(None, 0)
+                    self._heard(None, None)
                     pause, heard = 0.1, time.monotonic()
                     while not self._closed.is_set() and not self._database.is_outdated(connection):
                         for notification in connection.notifies(timeout=0.5, stop_after=1):
@@ -367,6 +381,8 @@ class Announcements:
     def _tell(self, payload: str) -> None:
         try:
             match json.loads(payload):
+                case {"by": self._database.sender}:
+                    pass
                 case {"session": str(session_id), "version": int(version)}:
                     self._heard(session_id, version)
                 case _:

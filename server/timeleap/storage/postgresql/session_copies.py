@@ -23,7 +23,7 @@ from timeleap.storage.engine import Access, Durability, LogState, Notes, Progres
 from timeleap.storage.lock import Endpoint, FileLock, LockMode
 from timeleap.storage.log_files import state_of
 from timeleap.storage.postgresql.database import Announcements, Database
-from timeleap.storage.postgresql.shared_log import PostgresEngine, open_copy
+from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
 from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
@@ -207,23 +207,23 @@ class PostgresStore:
         self._open[session_id] = engine, loop
         return engine
 
-    def events(self, session_id: str) -> PostgresEngine:
-        """The engine of a session that is open, which carries what is told of changes."""
-        return self._open[session_id][0]
+    def events(self, session_id: str) -> Announcing:
+        """Carries what is told of changes of a session that is open."""
+        return self._open[session_id][0].events
 
     def _closed(self, session_id: str) -> None:
         self._open.pop(session_id, None)
 
-    def _heard(self, session_id: str | None, version: int) -> None:
+    def _heard(self, session_id: str | None, version: int | None) -> None:
         """Another process may have changed a session, or (None) all of them."""
         for name, (engine, loop) in list(self._open.items()):
-            if session_id is None or (name == session_id and version > engine.copy.version):
+            if version is None or (name == session_id and version > engine.copy.version):
                 with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(self._wake, engine)
+                    loop.call_soon_threadsafe(self._wake, engine, version)
 
     @staticmethod
-    def _wake(engine: PostgresEngine) -> None:
-        task = asyncio.get_running_loop().create_task(engine.catch_up())
+    def _wake(engine: PostgresEngine, version: int | None) -> None:
+        task = asyncio.get_running_loop().create_task(engine.take_over(version))
         task.add_done_callback(_log_failure)
 
 

@@ -1,19 +1,21 @@
 """The `postgresql` engine: the `jsonl` engine on a working copy, whose changes count once the database has them.
 
-Reading is that of the `jsonl` engine. What changes the log takes its turn twice: in this process's queue, and behind
-the lock of the session's row, where the working copy is brought up to date before anything is planned.
+Reading is that of the `jsonl` engine, once the database has said that the working copy is up to date. What changes the
+log takes its turn in this process's queue, and then in the database. What waits to be appended is sent as one change,
+which is refused if another process was quicker: then it is planned anew. Everything else holds the session locked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
 from msgspec import json
 
-from timeleap.errors import StorageFailureError
-from timeleap.storage.appending import WriteGroup
+from timeleap.errors import ExternallyModifiedError, StorageFailureError
+from timeleap.storage.appending import QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap.storage.postgresql.working_copy import WorkingCopy
@@ -23,8 +25,108 @@ T = TypeVar("T")
 
 Told = Callable[[str, LogState, LogState], Sequence[object]]
 """What listeners are told of a step, by the head after it and the states around it."""
+LOSSES: Final = 3
+"""So often in a row another process may be quicker, before an append locks the session."""
+Own = Callable[..., Awaitable[None]]
 MAX_TOLD: Final = 64 << 10
 """Bytes of what is announced of a change; of a larger one others hear only that it was made."""
+
+
+class Announcing:
+    """What listeners are told of the steps under way, which other processes are told, too; and what these announced.
+
+    Attributes:
+        forgets: Nothing is kept of what was announced before the step under way.
+    """
+
+    def __init__(self, shown: Follower) -> None:
+        self._shown = shown
+        self._told: list[Told] = []
+        self._heard: list[bytes] | None = []
+        self.announce = self._told.append
+        self.forgets = False
+
+    def clear(self) -> None:
+        """Another step begins."""
+        self._told.clear()
+        self.forgets = False
+
+    def forget(self) -> None:
+        """Keep nothing of what was announced before the step under way."""
+        self.forgets = True
+
+    def hear(self, announced: list[bytes] | None) -> None:
+        """Changes of others were taken over; None: not all is known of them."""
+        self._heard = announced
+
+    def heard(self) -> list[bytes] | None:
+        """What was announced of the changes that were taken over since this was asked last; None: not all is known."""
+        heard, self._heard = self._heard, []
+        return heard
+
+    def of(
+        self, spans: Sequence[tuple[LogState, LogState]] | None = None, before: LogState | None = None
+    ) -> bytes | None:
+        """Those of steps with the states around them, or of all from a state to the present one, as JSON; None where not
+        all of them announced themselves."""
+        told = self._told
+        if spans is None:
+            spans = [(before or LogState(), self._shown.log.state)] * len(told)
+        if len(told) != len(spans):
+            return None
+        steps = zip(told, spans, strict=True)
+        found = [event for tell, (first, after) in steps for event in tell(self._shown.head_at(after), first, after)]
+        data = json.encode(found)
+        return data if len(data) <= MAX_TOLD else None
+
+
+class Comparing:
+    """Brings what is shown of a log up to what the database has.
+
+    Attributes:
+        asked: Reads, up to now.
+        compared: How many of them were asked for before the last look at the database.
+    """
+
+    def __init__(
+        self, shown: Follower, copy: WorkingCopy, events: Announcing, own: Own, taken_over: Callable[[], None]
+    ) -> None:
+        self.asked = self.compared = 0
+        self._shown, self._copy, self._events, self._own, self._taken_over = shown, copy, events, own, taken_over
+
+    async def bring(self, bring: Callable[[], bool]) -> None:
+        """Take over what `bring`, which is of the working copy, has changed there."""
+        trust_index = not self._copy.doubtful
+        if await self._shown.in_thread(bring):
+            self._shown.notes.refresh()
+            await self._own(trust_index=trust_index)
+            self._events.hear(self._copy.heard)
+            self._taken_over()
+
+    async def catch_up(self) -> None:
+        """Show what the database has now."""
+        await self.bring(self._copy.catch_up)
+
+    def reading(self, read: Callable[[], T], *, latest: bool) -> Callable[[], Awaitable[T]]:
+        """The job that reads what the database has at its turn or (not `latest`) what is shown then. One look at the
+        database is enough for all reads that were asked for before it."""
+        self.asked += latest
+        number = self.asked if latest else 0
+
+        async def job() -> T:
+            if number > self.compared:
+                asked = self.asked
+                if not await self._shown.in_thread(self._copy.is_current):
+                    await self.catch_up()
+                self.compared = asked
+            return read()
+
+        return job
+
+    async def reach(self, version: int | None) -> None:
+        """Show at least a version (None: what the database has now)."""
+        if version is None or self._copy.version < version or self._copy.doubtful:
+            await self.catch_up()
 
 
 class SharedLog(LockedLog):
@@ -33,13 +135,10 @@ class SharedLog(LockedLog):
     def __init__(self, shown: Follower, copy: WorkingCopy, taken_over: Callable[[], None]) -> None:
         """`taken_over`: called on the event loop when what is shown has become another."""
         super().__init__(shown, "os", "hold")  # the disk of the database is what lasts
-        self.copy = copy
-        self.compared = False  # both sides were compared since the log was opened
-        self.heard: list[bytes] | None = []
-        self._announced: list[Told] = []
-        self._taken_over = taken_over
+        self.copy, self.events = copy, Announcing(shown)
+        self.comparing = Comparing(shown, copy, self.events, self.own, taken_over)
         self._origin: str | None = None
-        self.forgets = False  # the step under way leaves nothing of what was announced before it
+        self._locking = False  # the session is locked for the step under way
 
     def immediate(self) -> bool:
         return False
@@ -50,52 +149,70 @@ class SharedLog(LockedLog):
     async def let_go(self) -> None:
         return
 
-    @property
-    def idle(self) -> bool:
-        """False while what is shown may not be what the database has: then nothing is read before that is known."""
-        return super().idle and self.compared and not self.copy.doubtful
-
-    async def enter(self) -> None:
-        doubtful = self.copy.doubtful
-        if await self._shown.in_thread(self.copy.begin):
-            await self._take_over(trust_index=not doubtful)
-
     async def leave(self) -> None:
-        await self._shown.in_thread(self.copy.end)
+        if self._locking:
+            self._locking = False
+            await self._shown.in_thread(self.copy.end)
 
-    async def _take_over(self, *, trust_index: bool) -> None:
-        self._shown.notes.refresh()
-        self.heard = self.copy.heard
-        await self.own(trust_index=trust_index)
-        self._taken_over()
+    async def _lock(self) -> None:
+        self._locking = True
+        await self.comparing.bring(self.copy.begin)
+
+    # Appends
 
     def group(self) -> WriteGroup:
-        self._announced.clear()  # what is planned on it announces itself
+        self.events.clear()  # what is planned on it announces itself
         return super().group()
 
-    def announce(self, told: Told) -> None:
-        self._announced.append(told)
+    async def _do_first(self, step: QueuedAppend, first: First) -> None:
+        await self._lock()  # so that what it does is done once
+        await super()._do_first(step, first)
 
-    def _events(self, spans: Sequence[tuple[LogState, LogState]]) -> bytes | None:
-        """What the other processes are told of steps, as JSON; None where not all of them announced themselves."""
-        if len(self._announced) != len(spans):
-            return None
-        told = zip(self._announced, spans, strict=True)
-        found = [event for tell, (before, after) in told for event in tell(self._shown.head_at(after), before, after)]
-        data = json.encode(found)
-        return data if len(data) <= MAX_TOLD else None
-
-    async def commit(self, group: WriteGroup) -> list[Appended]:
-        self.check_unmodified()
-        shown = self._shown
-        if not group.empty:
-            await shown.in_thread(self.copy.commit_append, group.data, group.after, self._events(group.spans))
+    async def _commit(self, steps: list[QueuedAppend]) -> None:
+        """Append together, planned on what the database has: again where another process was quicker."""
+        losses = 0
+        while True:
+            if self.copy.doubtful or (losses == LOSSES and not self._locking):
+                await self._lock()
+            group, asked = self.group(), self.comparing.asked
+            planned, refused = self._plan(steps, group)
+            steps = [step for step in steps if step in planned or step in refused]
             try:
-                shown.wrote((await shown.in_thread(self._write, group)).log)
-                self.copy.appended()
-            except StorageFailureError:
-                self.copy.forget()  # it is made, and shown once the working copy can be written
-        return [Appended(before, after, shown.head_at(after)) for before, after in group.spans]
+                if await self._shown.in_thread(self._send, group, self.events.of(group.spans)):
+                    break
+            except StorageFailureError as error:
+                if len(steps) == 1 or error.retryable:
+                    raise
+                await self._commit_each(steps)
+                return
+            losses += 1
+            await self.comparing.catch_up()
+        self.comparing.compared = asked
+        for step, (before, after) in zip(planned, group.spans, strict=True):
+            step.set_result(Appended(before, after, self._shown.head_at(after)))
+        for step, refusal in refused.items():
+            step.fail(refusal)
+
+    async def _commit_each(self, steps: list[QueuedAppend]) -> None:
+        """Append one by one: one that the database refuses must not take its neighbours along."""
+        for step in steps:
+            try:
+                await self._commit([step])
+            except Exception as error:
+                step.fail(error)
+
+    def _send(self, group: WriteGroup, events: bytes | None) -> bool:
+        """Commit a group, or only compare an empty one; False: the database has not what it was planned on."""
+        if group.empty:
+            return self._locking or self.copy.is_current()
+        if not self.copy.commit_append(group.data, group.after, events):
+            return False
+        try:
+            self._shown.wrote(self._writer.write(self._shown.log, group, "os").log)
+            self.copy.appended()
+        except (StorageFailureError, ExternallyModifiedError):
+            self.copy.forget()  # it is made, and shown once the working copy can be written
+        return True
 
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
         def noting(state: LogState) -> Replacement:
@@ -109,33 +226,32 @@ class SharedLog(LockedLog):
         """Do `work` alone at its turn; when this returns, what it did to the session is committed."""
 
         async def whole() -> T:
-            self._origin, self.forgets, before = None, False, self._shown.log.state
-            self._announced.clear()
+            await self._lock()
+            self._origin, before = None, self._shown.log.state
+            self.events.clear()
             try:
                 result = await work()
-                events = self._events([(before, self._shown.log.state)] * len(self._announced))
-                await self._shown.in_thread(self._commit_all, events)
+                await self._shown.in_thread(self._commit_all, self.events.of(before=before))
             except BaseException:
                 if self.copy.doubtful or await self._shown.in_thread(self.copy.differs):
                     await self._put_back()
                 raise
-            self.compared = True
             return result
 
         return await super().run(whole)
 
+    async def run_unlocked(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The same for work that changes nothing."""
+        return await super().run(work)
+
     def _commit_all(self, events: bytes | None) -> None:
-        self.copy.commit(self._shown.log.state, events, origin=self._origin, forget=self.forgets)
+        self.copy.commit(self._shown.log.state, events, origin=self._origin, forget=self.events.forgets)
 
     async def _put_back(self) -> None:
-        """Make the working copy again: something was done to it that does not count. If the database does not answer, it
-        stays in doubt, and is not read."""
+        """Make the working copy again, as what was done to it does not count. In doubt it is not read."""
         self.copy.forget()
-        try:
-            await self._shown.in_thread(self.copy.begin)
-        except StorageFailureError:
-            return
-        await self._take_over(trust_index=False)
+        with suppress(StorageFailureError):
+            await self.comparing.bring(self.copy.begin)
 
 
 class PostgresEngine(JsonlEngine):
@@ -146,29 +262,25 @@ class PostgresEngine(JsonlEngine):
         self.copy = copy
         self._closed = closed
         self._locked = self._shared = SharedLog(self._shown, copy, self._watch.tell)
-
-    def announce(self, told: Told) -> None:
-        """Say what the others are told of the step under way."""
-        self._shared.announce(told)
-
-    def forget(self) -> None:
-        """Keep nothing of what was announced before the step under way."""
-        self._shared.forgets = True
-
-    def heard(self) -> list[bytes] | None:
-        """What was announced of the changes that were taken over since this was asked last; None: not all is known."""
-        heard, self._shared.heard = self._shared.heard, []
-        return heard
+        self.events = self._shared.events
 
     async def aclose(self) -> None:
         await super().aclose()
         self._closed()
 
-    async def catch_up(self) -> None:
-        async def nothing() -> None:
-            return
+    async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
+        return await self._shared.run_unlocked(self._shared.comparing.reading(read, latest=latest))
 
-        await self._locked.run(nothing)
+    async def take_over(self, version: int | None) -> None:
+        """Show what the database has, at least up to a version; None: whatever it has by now."""
+        await self._shared.run_unlocked(lambda: self._shared.comparing.reach(version))
+
+    async def catch_up(self) -> None:
+        await self._locked.run(_nothing)  # both ways: what only the working copy has is committed
+
+
+async def _nothing() -> None:
+    return
 
 
 async def open_copy(

@@ -1,7 +1,9 @@
 """The working copy of one session: its directory on this disk, and how that and the database follow each other.
 
-A change locks the session's row and brings the copy up to date; what it then does to the directory goes into the
-database in the same transaction, and counts once that is committed. If it is not, the copy is made again.
+An append is planned on the copy and sent as one statement, which does nothing if the session's version is not that of
+the copy any more. Any other change locks the session's row and brings the copy up to date; what it then does to the
+directory goes into the database in the same transaction, and counts once that is committed. If it is not, the copy is
+made again.
 
 A log is stored in pieces, byte for byte. One that begins as another does (after a revert, say) names that as its
 `parent`, and how many bytes they share: only the rest is its own.
@@ -36,6 +38,19 @@ CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
 _COMPARED: Final = 1 << 18
+_SESSION: Final = "SELECT version, live, changed FROM timeleap_session WHERE id = %s"
+_VERSION: Final = "SELECT version FROM timeleap_session WHERE id = %s"
+_APPEND: Final = """
+    WITH moved AS (
+        UPDATE timeleap_session SET version = version + 1, messages = %(messages)s, tokens = %(tokens)s,
+            changed = clock_timestamp() WHERE id = %(session)s AND version = %(version)s RETURNING version, live),
+    grown AS (UPDATE timeleap_log SET length = %(length)s FROM moved WHERE id = live),
+    put AS (INSERT INTO timeleap_piece (log, start, body) SELECT live, %(start)s, %(data)s FROM moved),
+    noted AS (
+        INSERT INTO timeleap_change (session, version, token, events)
+        SELECT %(session)s, version, %(token)s, %(events)s FROM moved)
+    SELECT pg_notify(%(channel)s, %(announced)s) FROM moved"""
+"""Does all of it or, where the session has another version, nothing: then it gives no row."""
 
 
 class _Log(NamedTuple):
@@ -85,9 +100,7 @@ class WorkingCopy:
         try:
             with connection.pipeline():
                 connection.execute("BEGIN")
-                row = connection.execute(
-                    "SELECT version, live, changed FROM timeleap_session WHERE id = %s FOR UPDATE", [self.session_id]
-                )
+                row = connection.execute(f"{_SESSION} FOR UPDATE", [self.session_id])
             return self._update(connection, row.fetchone())
         except BaseException as error:
             self.end()
@@ -101,17 +114,34 @@ class WorkingCopy:
         if connection is not None:
             self._database.give_back(connection)
 
-    def fetch(self) -> bool:
-        """Bring the directory up to date, without a change; says whether there is such a session."""
+    def is_current(self) -> bool:
+        """True if the directory has what the database has. Raises StorageFailureError."""
+        if self.doubtful:
+            return False
+        with self._database.connection() as connection:
+            row = connection.execute(_VERSION, [self.session_id], prepare=True).fetchone()
+        return row == (self.version,)
+
+    def catch_up(self) -> bool:
+        """Bring the directory up to date, without a change; says whether it was not.
+
+        Raises:
+            SessionNotFoundError: It is not in the database any more.
+            StorageFailureError: It is as it was, or doubtful.
+        """
         with self._database.connection() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            row = connection.execute(
-                "SELECT version, live, changed FROM timeleap_session WHERE id = %s", [self.session_id]
-            ).fetchone()
-            if row is None:
-                return False
-            self._update(connection, row)
-            return True
+            with connection.pipeline():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                row = connection.execute(_SESSION, [self.session_id])
+            return self._update(connection, row.fetchone())
+
+    def fetch(self) -> bool:
+        """The same; says whether there is such a session."""
+        try:
+            self.catch_up()
+        except SessionNotFoundError:
+            return False
+        return True
 
     def fetch_documents(self, connection: Connection[Any], stamp: int) -> None:
         """Make the directory of the documents alone, all with the time `stamp`; `fetch` makes it whole."""
@@ -120,24 +150,45 @@ class WorkingCopy:
         self._take_documents(connection, stamp)
         self.doubtful = True
 
-    def commit_append(self, data: bytes, after: LogState, events: bytes | None = None) -> None:
+    def commit_append(self, data: bytes, after: LogState, events: bytes | None = None) -> bool:
         """Commit bytes at the end of the live log, which the directory gets afterwards (see `appended`), and what is
-        announced of it.
+        announced of it; False: another process has changed the session, and nothing was made.
 
         Raises:
             StorageFailureError: It is not made; or nobody knows, and the directory is doubtful until that is known.
         """
-        connection = self._locked()
         assert self._live is not None
-        log = self._logs[self._live]
+        log, locked = self._logs[self._live], self._connection
+        self._token = clock.new_uid(24)
+        values = {
+            "session": self.session_id,
+            "version": self.version,
+            "messages": after.messages,
+            "tokens": after.token_count,
+            "start": log.length,
+            "length": log.length + len(data),
+            "data": data,
+            "token": self._token,
+            "events": events,
+            "channel": CHANNEL,
+            "announced": self._announcement(),
+        }
+        connection = locked or self._database.take()
         try:
-            with connection.pipeline():
-                self._put(connection, self._live, log.length, [data])
-                self._commit(connection, after, events)
+            made = connection.execute(_APPEND, values, prepare=True).fetchone() is not None
+            if locked:
+                connection.execute("COMMIT")
         except psycopg.Error as error:
+            self._connection = connection
             self._settle(error, connection)
-        self._logs[self._live] = log._replace(length=log.length + len(data))
-        self.version += 1
+            made = True
+        else:
+            if not locked:
+                self._database.give_back(connection)
+        if made:
+            self._logs[self._live] = log._replace(length=log.length + len(data))
+            self.version += 1
+        return made
 
     def appended(self) -> None:
         """The live log has in the directory what was committed."""
@@ -157,7 +208,8 @@ class WorkingCopy:
         Raises:
             StorageFailureError: As of `commit_append`.
         """
-        connection = self._locked()
+        connection = self._connection
+        assert connection is not None
         try:
             if not self._store(connection, origin):
                 return
@@ -173,7 +225,7 @@ class WorkingCopy:
 
     def differs(self) -> bool:
         """True if the directory has what the database has not."""
-        documents, logs = self._look()
+        documents, logs = _look(self.directory)
         known = {self._logs[log].name or "": there for log, there in self._files.items()}
         return documents != self._documents or logs != known
 
@@ -195,15 +247,6 @@ class WorkingCopy:
         """The directory is doubtful: `begin` makes it again."""
         self.doubtful = True
 
-    def _locked(self) -> Connection[Any]:
-        """The connection that holds the session locked; it is locked again where a commit before has failed."""
-        if self._connection is None:
-            if self.begin():
-                message = f"{self._database.label} was changed by another process meanwhile; nothing was changed"
-                raise self._database.failure("lost", message)
-            assert self._connection is not None
-        return self._connection
-
     def _commit(self, connection: Connection[Any], state: LogState, events: bytes | None) -> None:
         self._note(connection, state, events)
         connection.execute("COMMIT")
@@ -224,8 +267,11 @@ class WorkingCopy:
             connection.execute(
                 "DELETE FROM timeleap_change WHERE session = %s AND version < %s", [session_id, version - CHANGES_KEPT]
             )
-        announced = json.dumps({"session": session_id, "version": version})
-        connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
+        connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._announcement()])
+
+    def _announcement(self) -> str:
+        """What is notified of the change under way."""
+        return json.dumps({"session": self.session_id, "version": self.version + 1, "by": self._database.sender})
 
     def _settle(self, error: psycopg.Error, connection: Connection[Any]) -> None:
         """A commit has failed; return if it was made all the same, else raise why it was not."""
@@ -234,7 +280,7 @@ class WorkingCopy:
         if not lost:
             raise self._database.translated(error, connection) from error
         try:
-            made = self._database.was_made(self.session_id, self._token)
+            made = self._database.was_made(self.session_id, self._token, self.version)
         except StorageFailureError:
             self.doubtful = True
             raise
@@ -243,23 +289,9 @@ class WorkingCopy:
 
     # From the directory to the database
 
-    def _look(self) -> tuple[dict[str, FileStatus], dict[str, FileStatus]]:
-        """The documents of the directory, and its logs."""
-        documents: dict[str, FileStatus] = {}
-        logs: dict[str, FileStatus] = {}
-        with os.scandir(self.directory) as entries:
-            for entry in entries:
-                if _DERIVED.fullmatch(entry.name) or not S_ISREG(entry.stat(follow_symlinks=False).st_mode):
-                    continue
-                there = durable.status(Path(entry.path))
-                if there is not None:
-                    there = there._replace(names=1)
-                    (logs if _LOG.fullmatch(entry.name) else documents)[entry.name] = there
-        return documents, logs
-
     def _store(self, connection: Connection[Any], origin: str | None) -> bool:
         """Put into the database what only the directory has; says whether there was anything."""
-        documents, logs = self._look()
+        documents, logs = _look(self.directory)
         changed = [name for name, there in documents.items() if self._documents.get(name) != there]
         gone = [name for name in self._documents if name not in documents]
         for name in changed:
@@ -436,7 +468,7 @@ class WorkingCopy:
                 ):
                     OpenFile(here[source]).copy_to(file, start, size)
                 else:
-                    for piece in self._pieces(connection, source, start, size):
+                    for piece in _pieces(connection, source, start, size):
                         file.pwrite(piece, file.status().size)
             if file.status().size != facts.length:
                 raise CorruptedError(f"{self._database.label} lacks bytes of {facts.name} of {self.session_id}")
@@ -470,24 +502,20 @@ class WorkingCopy:
             with suppress(FileNotFoundError):
                 durable.replace_file(index_path(path), index_path(target))
 
-    @staticmethod
-    def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Iterator[bytes]:
-        """The bytes `[start, start + size)` of what is a log's own."""
-        at = start
-        while at < start + size:
-            rows = connection.execute(
-                "SELECT start, body FROM timeleap_piece WHERE log = %(log)s AND start >= (SELECT max(start) FROM"
-                " timeleap_piece WHERE log = %(log)s AND start <= %(at)s) AND start < %(end)s ORDER BY start LIMIT 64",
-                {"log": log, "at": at, "end": start + size},
-            ).fetchall()
-            if not rows:
-                return
-            for first, body in rows:
-                piece = body[at - first : start + size - first]
-                if not piece:
-                    return
-                yield piece
-                at += len(piece)
+
+def _look(directory: Path) -> tuple[dict[str, FileStatus], dict[str, FileStatus]]:
+    """The documents of a directory, and its logs."""
+    documents: dict[str, FileStatus] = {}
+    logs: dict[str, FileStatus] = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if _DERIVED.fullmatch(entry.name) or not S_ISREG(entry.stat(follow_symlinks=False).st_mode):
+                continue
+            there = durable.status(Path(entry.path))
+            if there is not None:
+                there = there._replace(names=1)
+                (logs if _LOG.fullmatch(entry.name) else documents)[entry.name] = there
+    return documents, logs
 
 
 def _segments(logs: dict[int, _Log], log: int, begin: int) -> list[tuple[int, int, int]]:
@@ -503,6 +531,25 @@ def _segments(logs: dict[int, _Log], log: int, begin: int) -> list[tuple[int, in
             break
         current = parent
     return found[::-1]
+
+
+def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Iterator[bytes]:
+    """The bytes `[start, start + size)` of what is a log's own."""
+    at = start
+    while at < start + size:
+        rows = connection.execute(
+            "SELECT start, body FROM timeleap_piece WHERE log = %(log)s AND start >= (SELECT max(start) FROM"
+            " timeleap_piece WHERE log = %(log)s AND start <= %(at)s) AND start < %(end)s ORDER BY start LIMIT 64",
+            {"log": log, "at": at, "end": start + size},
+        ).fetchall()
+        if not rows:
+            return
+        for first, body in rows:
+            piece = body[at - first : start + size - first]
+            if not piece:
+                return
+            yield piece
+            at += len(piece)
 
 
 def _same_beginning(file: OpenFile, other: OpenFile, most: int) -> int:

@@ -1,0 +1,74 @@
+"""The `postgresql` engine where several processes write to one log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.postgresql import shared_cluster
+from tests.unit.storage.logs import said, texts
+
+from timeleap.storage.engine import LogState, NewRecord
+from timeleap.storage.postgresql.database import Database
+from timeleap.storage.postgresql.session_copies import publish
+from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
+from timeleap.storage.postgresql.working_copy import WorkingCopy
+
+
+async def opened(database: Database, folder: Path) -> PostgresEngine:
+    folder.mkdir()
+    return await open_copy(folder / "context.jsonl", WorkingCopy(database, "s", folder))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    """One with a session "s", which has an empty log."""
+    made = Database(shared_cluster().new_database())
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "context.jsonl").touch()
+    publish(made, "s", tmp_path / "made")
+    return made
+
+
+def record(text: str) -> list[NewRecord]:
+    return [said(text)]
+
+
+async def test_an_append_that_always_loses_locks_the_session(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    other = await opened(database, tmp_path / "b")
+    planned: list[int] = []
+    send = WorkingCopy.commit_append
+
+    def overtaken(copy: WorkingCopy, data: bytes, after: LogState, events: bytes | None = None) -> bool:
+        """Another process is quicker, whenever it can be."""
+        if copy is engine.copy and copy._connection is None:
+            assert other.copy.is_current() or other.copy.catch_up()
+            assert send(other.copy, b'{"role":"user","content":"other"}\n', after, b"[]")
+        return send(copy, data, after, events)
+
+    monkeypatch.setattr(WorkingCopy, "commit_append", overtaken)
+
+    def plan(state: LogState) -> list[NewRecord]:
+        planned.append(state.messages)
+        return record("mine")
+
+    done = await engine.append(plan)
+    assert planned == list(range(LOSSES + 1))
+    assert done.before.messages == LOSSES
+    assert texts(engine) == ["other"] * LOSSES + ["mine"]
+    await engine.aclose()
+    await other.aclose()
+
+
+async def test_what_was_sent_and_not_found_cannot_be_made_any_more(database: Database, tmp_path: Path) -> None:
+    engine = await opened(database, tmp_path / "a")
+    assert not database.was_made("s", "unknown", engine.copy.version)
+    late = record("late")[0].body + b"\n"
+    assert not engine.copy.commit_append(late, LogState())
+    await engine.append(lambda _: record("next"))
+    assert texts(engine) == ["next"]
+    assert engine.events.heard() == [b"[]"]  # nothing to be told, and that is known
+    await engine.aclose()
