@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -11,6 +12,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Twenty thousand test items are made, which all stay, in each process of pytest-xdist: looking again and again for garbage
+# among them is more than half of what making them costs.
+gc.disable()
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,6 +33,12 @@ def session_files() -> list[Path]:
     """The sample session, and the real ones of `TIMELEAP_SESSIONS_DIR` where that exists."""
     folder = Path(os.environ.get("TIMELEAP_SESSIONS_DIR") or ROOT.parent / "shared" / "data" / "sessions")
     return [SAMPLE, *sorted(folder.glob("*.jsonl"))]
+
+
+def pytest_collection_finish() -> None:
+    """From now on garbage is looked for among what the tests make, not among the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
