@@ -450,10 +450,9 @@ class Connection(asyncio.Protocol):
                 self._flush()  # nothing more to collect: a client that waits for them need not wait a turn
         if self._inbox and not self._blocked():
             self._pump_soon()
-        if self._inbox or self._congested or not self._reading:
+        if self._inbox or self._congested or self._closing or not self._reading:
             self.regulate()
         if self._closing:
-            self.regulate()
             self._check_finished()
 
     def _pump_soon(self) -> None:

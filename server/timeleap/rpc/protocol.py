@@ -353,9 +353,8 @@ class EdgeProtocol(JsonRPCProtocol):
         if not running.began:
             task.cancel()
         elif running.row.cancel != "unbegun":
-            asyncio.get_running_loop().call_soon(
-                task.cancel
-            )  # a task that was made just now has to take the request over first
+            # A task that was made just now has to take the request over first.
+            asyncio.get_running_loop().call_soon(task.cancel)
 
     def _take_answer(self, reply: Reply) -> None:
         answer = self._asked.pop(reply.id, None) if is_message_id(reply.id) else None

@@ -158,14 +158,14 @@ class Subscribers:
         return not self._clients
 
     def _hear(self, event: Event) -> None:
-        params = event.params(self._session.session_id)
-        if event.method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+        method, params = event.method, event.params(self._session.session_id)
+        if method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
             for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
-                if client.wants_approvals and notified.adds(event.method, params):
-                    client.notify(event.method, params)
+                if client.wants_approvals and notified.adds(method, params):
+                    client.notify(method, params)
             return
-        self._tell(event.method, params)
-        if event.method == CONTEXT and self._budget.max_context_size is not None:
+        self._tell(method, params)
+        if method == CONTEXT and self._budget.max_context_size is not None:
             tokens = self._session.engine.state.token_count_with_pending
             before, self._over = self._over, self._budget.should_compact(tokens)
             if self._over and not before and not self._session.meta.compacted_by_agent:  # once for each crossing
@@ -291,8 +291,7 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        row = REQUESTS[method]
-        connection = self._connection(call)
+        row, connection = REQUESTS[method], self._connections.get(id(call.client)) or self._connection(call)
         session_id = getattr(params, "session_id", None)
         if row.at_once and session_id in connection.held and session_id not in connection.order.blocked:
             return self._handlers[method](self, params, call)  # as `act` would, by the shortest way
@@ -406,7 +405,7 @@ class Service:
             SessionNotOpenError: It exists, but is not open here.
             SessionNotFoundError: There is none of that id.
         """
-        held = self._connection(call).held.get(session_id)
+        held = (self._connections.get(id(call.client)) or self._connection(call)).held.get(session_id)
         if held is None:
             self.store.locate(session_id)
             raise SessionNotOpenError(f"session {session_id} is not open on this connection: call session/open first")
@@ -420,7 +419,8 @@ class Service:
             TimeleapError: As `held`.
         """
         held = self.held(call, params.session_id)
-        refuse_change(held.session, held.access, call, params)
+        if held.access == "readOnly" or held.session.transactions.meta.mirrored:
+            refuse_change(held.session, held.access, call, params)
         return held.session
 
     def opened(self, call: Call) -> dict[str, OpenHandle]:

@@ -62,7 +62,8 @@ def check_message(message: Any, where: list[str | int]) -> None:
                 raise _refused([*where, "content", number], "a part is an object with a string type", "content_part")
     elif content is not None and not isinstance(content, str):
         raise _refused([*where, "content"], "content is a string, null or a list of parts", "content")
-    _check_key(message, where)
+    if RESERVED_KEY in message:
+        _check_key(message, where)
 
 
 def check_opaque(record: Any, where: list[str | int]) -> None:

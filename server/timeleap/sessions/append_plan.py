@@ -28,7 +28,6 @@ Json = dict[str, Any]
 Marks = Mapping[str, str | int]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
 
-
 DMAIL_LABEL: Final = "D-Mail"
 """What the checkpoint before a D-Mail is called."""
 
@@ -80,6 +79,8 @@ def messages(
     """
     if not many:
         raise InvalidInputError("there is no message to append")
+    if auto_checkpoint == "off" and len(many) == 1 and "role" in many[0]:
+        return AppendPlan([_record(many[0], marks)])
     if auto_checkpoint == "off" and all("role" in message or "record" in message for message in many):
         return AppendPlan([_record(message, marks if at == 0 else None) for at, message in enumerate(many)])
     records: list[NewRecord] = []

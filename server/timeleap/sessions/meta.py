@@ -201,9 +201,8 @@ class Meta:
     compacted_by_agent = _Attribute("source", False, lambda member: member.get("kind") == "claude-code")
     parent = _Attribute[Parent | None]("parent", None, _parent)
     auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")
-    subagents = _Attribute[tuple[Subagent, ...] | None](
-        "subagents", None, _subagents
-    )  # None: never put or removed here
+    # None: never put or removed here.
+    subagents = _Attribute[tuple[Subagent, ...] | None]("subagents", None, _subagents)
     pending_dmail = _Attribute[PendingDMail | None]("pendingDMail", None, _pending_dmail)  # its checkpoint may be gone
     pins = _Attribute[tuple[str, ...]]("pins", (), tuple)
     # Older first: the one in force, and while a change is being made the next one.
@@ -212,22 +211,20 @@ class Meta:
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
     files = _Attribute[TreeSettings | None]("files", None, TreeSettings.of_member)  # None: never set
-    files_from = _Attribute[str | None](
-        FILES_FROM, None
-    )  # the uid of the session that a fork has its first snapshots of
+    files_from = _Attribute[str | None](FILES_FROM, None)  # the uid of the session a fork has its first snapshots of
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
 
     @property
     def keeps_files(self) -> bool:
         """True if settings of snapshots of files were ever given: else they cost nothing."""
-        return self.get(tree_settings.MEMBER) is not None
+        return (self._document or self._read()).members.get(tree_settings.MEMBER) is not None
 
     # Of `Notes`, which asks for properties.
     @property
     def epoch(self) -> int:
         """Counts the times the log changed otherwise than by an append; begins at the time of birth."""
-        return int(self.get("epoch") or 0)
+        return int((self._document or self._read()).members.get("epoch") or 0)
 
     @property
     def rotation(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
+from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.requests import (
@@ -42,6 +43,7 @@ from timeleap.storage.record import read_tl
 from timeleap.summaries.log_spans import NewSpans, read_spans, with_spans, without_spans
 
 Json = dict[str, Any]
+_NO_MARKS: Marks = {}
 
 NO_HEAD = "0.0.0-00000000"
 """In the place of a head that a redaction took out: no log ever has it."""
@@ -95,13 +97,19 @@ class Transaction(Struct, eq=False):
             self._table.refuse_known(self, self.request.request_id)
         refuse_other_head(self.request.expected_head, head)
 
-    def marks(self) -> dict[str, str | int]:
-        """Members of `_tl` for it, once it is admitted and about to begin; none where it carries no id."""
-        request = self.request
+    def plan(
+        self, work_out: Callable[[LogState, Marks], AppendPlan], state: LogState, head_at: Callable[[LogState], str]
+    ) -> AppendPlan:
+        """Admit it, and begin it with what `work_out` makes of the state and its marks; raises as these two."""
+        request, marks = self.request, _NO_MARKS
+        if request.request_id is not None or request.expected_head is not None:
+            self.admit(head_at(state) if request.expected_head is not None else "")
         if request.request_id is None:
-            return {}
-        own = {"r": request.request_id, "h": request.fingerprint, "m": short(request.method)}
-        return {**own, **self._table.next_marks()}
+            return work_out(state, marks)
+        marks = {"r": request.request_id, "h": request.fingerprint, "m": short(request.method)}
+        planned = work_out(state, {**marks, **self._table.next_marks()})
+        self.begin()
+        return planned
 
     def begin(self) -> None:
         """It has passed all checks and is on its way to the disk: it has a number from now on."""

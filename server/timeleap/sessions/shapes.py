@@ -94,25 +94,22 @@ class Listeners:
     """Callbacks that are told of every event."""
 
     def __init__(self) -> None:
-        self._callbacks: list[Callable[[Event], None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
+        self.callbacks: list[Callable[[Event], None]] = []
 
     def add(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Tell `callback` from now on; returns what ends that."""
-        self._callbacks.append(callback)
+        self.callbacks.append(callback)
 
         def stop() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+            if callback in self.callbacks:
+                self.callbacks.remove(callback)
 
         return stop
 
     def tell(self, *events: Event) -> None:
         """Tell all of them, in this order."""
         for event in events:
-            for callback in tuple(self._callbacks):
+            for callback in tuple(self.callbacks):
                 try:
                     callback(event)
                 except Exception:
@@ -231,8 +228,9 @@ def appended_events(
 ) -> list[Event]:
     """What listeners are told of an append that made checkpoints; `messages` were in the log before and after it, `span`
     is `ChangedSpan` of the contract."""
-    (before, after), changed = messages, set_members(span=span)
+    before, after = messages
     found = [Event("checkpointCreated", head, {"checkpoint": made.wire()}, CONTEXT, cause) for made in made]
+    changed = {} if span is None else {"span": span}
     if told is not None:
         kind, members = told
         found.append(Event(kind, head, {**members, **changed} if members else members, CONTEXT, cause))
@@ -293,7 +291,7 @@ class Shapes:
             "firstIndex": before.messages,
             "messageCount": after.messages,
             "tokenCountWithPending": tokens,
-            "shouldCompact": self.budget.should_compact(tokens),
+            "shouldCompact": self.budget.max_context_size is not None and self.budget.should_compact(tokens),
         }
 
 

@@ -195,12 +195,9 @@ class SessionTransactions:
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal planned
-                planned = ready
-                if planned is None:
-                    transaction.admit(self.engine.head_at(state) if guard.expected_head is not None else "")
-                    planned = work_out(state, transaction.marks())
-                    transaction.begin()
-                _announce(self.shared, planned, guard.cause)
+                planned = ready or transaction.plan(work_out, state, self.engine.head_at)
+                if self.shared is not None:
+                    _announce(self.shared, planned, guard.cause)
                 return planned.records
 
             async def with_snapshot(state: LogState) -> None:
@@ -216,10 +213,13 @@ class SessionTransactions:
             before, after, head = done.before, done.after, done.head
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
             transaction.result = {"head": head, **result}
-            transaction.appended(head, before.lines)
-            counts = before.messages, after.messages
-            made, span = _spans(self.engine, self._newest, done, planned) if self._listeners else (planned.made, None)
-            self.emit(*shapes.appended_events(head, made, planned.told, counts, guard.cause, span=span))
+            if guard.request_id is not None:
+                transaction.appended(head, before.lines)
+            if self._listeners.callbacks:
+                spans = after.checkpoints and _spans(self.engine, self._newest, done, planned)
+                made, span = spans or (planned.made, None)
+                counts = before.messages, after.messages
+                self.emit(*shapes.appended_events(head, made, planned.told, counts, guard.cause, span=span))
             if files.appended is not None:
                 await files.appended()
             if self.meta.keeps_files:

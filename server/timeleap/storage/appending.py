@@ -260,7 +260,7 @@ class WriteQueue(ABC):
         """Append at its turn, after the work that is to be done `first`. Cancelled while it waits it does nothing, nor
         where that happens during this work; later it is finished, its result returned. Where `more` are about to come it
         waits for them: to write each alone takes long."""
-        if first is None and not more and self.idle and self.immediate():
+        if first is None and not more and self._task is None and not self._waiting and self.immediate():
             group = self.group()
             group.add(marked(plan(group.after), mark=mark))
             return self.commit_now(group)[0]
@@ -396,12 +396,11 @@ def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:
 def untouched(log: StoredLog) -> bool:
     """True if the log's name still refers to our file, at the size we left it. Raises StorageFailureError."""
     try:
-        there = durable.status(log.path)
+        if log.file is None:
+            return durable.status(log.path) is None
+        return durable.is_still(log.name, log.file.identity, log.state.length)
     except OSError as error:
         raise StorageFailureError.of(error, "look at the log", log.path) from error
-    if log.file is None or there is None:
-        return log.file is None and there is None
-    return there.identity == log.file.identity and there.size == log.state.length
 
 
 def check_untouched(log: StoredLog) -> None:
@@ -423,10 +422,11 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         ExternallyModifiedError, StorageFailureError: Nothing was written.
         UnwritableError: The log cannot be written to any more.
     """
-    check_untouched(log)
+    if not untouched(log):
+        raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
     if log.file is None:
         return _first_group(log, group, durability)
-    good, data = log.state.length, group.data
+    good, data = log.state.length, b"".join(group.lines)
     try:
         failpoint("append.before_write")
         end = log.file.append(data)
@@ -438,7 +438,7 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         return _interleaved_write(log, log.file, group, end, durability)
     if durability == "disk":
         _sync(log, log.file, good)
-    log.store.put(group.first_line, group.entries)
+    log.store.put(group.first_line, b"".join(group.packed))
     return Written(log.at(group.after), group.spans)
 
 

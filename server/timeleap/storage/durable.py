@@ -234,7 +234,8 @@ class OpenFile:
             return data
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        if self._fd < 0 or pwrite(self._fd, data, offset) < len(data):  # nearly always all is taken; else all again
+        # One that is held open is none of Windows. Nearly always all is taken; else all again.
+        if self._fd < 0 or os.pwrite(self._fd, data, offset) < len(data):
             with _Access(self) as fd:
                 _pwrite_all(fd, data, offset)
 
@@ -352,6 +353,15 @@ def status(path: Path) -> FileStatus | None:
         return _status(os.lstat(path))
     except FileNotFoundError:
         return None
+
+
+def is_still(name: str, identity: Identity, size: int) -> bool:
+    """True if a name (links not followed) refers to that file, and that has this size."""
+    try:
+        there = os.lstat(name)
+    except FileNotFoundError:
+        return False
+    return there.st_size == size and (there.st_dev, there.st_ino) == identity
 
 
 def set_change_time_apart(path: Path) -> bool:

@@ -73,21 +73,6 @@ class Line(NamedTuple):
     kind: int
 
 
-def pack_entry(
-    state: LogState, *, offset: int, length: int, crc: int, kind: int, flags: int, role: int, value: int
-) -> bytes:
-    if not state.regular:
-        flags |= _IRREGULAR
-    if state.has_damage:
-        flags |= _HAS_DAMAGE
-    body = PACK.pack(
-        offset, length, crc, kind, flags, role | state.last_role << 4, value,
-        state.messages, state.checkpoints, state.usages, state.next_checkpoint_id,
-        state.token_count, state.pending_chars, state.system_prompt_line, state.chain,
-    )  # fmt: skip
-    return body + CRC.pack(crc32(body))
-
-
 def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
     """The entry of `line` from its bytes at `raw[at:]`. Raises IndexDamagedError if they are not what was written."""
     fields = ENTRY.unpack_from(raw, at)

@@ -388,7 +388,7 @@ class LockedLog(WriteQueue):
     def commit_now(self, group: WriteGroup) -> list[Appended]:
         """Without a sync, or with a quick one, a write costs a fraction of the trip to another thread."""
         self.check_unmodified()
-        if group.empty:
+        if group.after is group.before:
             state = self._shown.log.state
             return [Appended(state, state, self._shown.head_at(state)) for _ in group.spans]
         return self._committed(self._write(group))
@@ -591,7 +591,5 @@ class JsonlEngine(LogEngine):
         self._shown.thread.end()
 
     def _check_writable(self) -> None:
-        if self.access == "read":
-            raise ReadOnlyError("the session is open to be read only")
-        if self._shown.closed:
-            raise ReadOnlyError("the log is closed")
+        if self.access == "read" or self._shown.closed:
+            raise ReadOnlyError("the log is closed" if self.access != "read" else "the session is open to be read only")

@@ -57,6 +57,7 @@ _OWN_FLAGS: Final = bytes(flags & ~int(RecordFlag.IRREGULAR) for flags in range(
 _DOUBTFUL: Final = bytes(flags & 160 != 32 for flags in range(256))  # LENIENT, or not VALIDATED
 _WORDS: Final = ENTRY_SIZE // 4
 _EMPTY: Final = LogState()
+_new = object.__new__
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 _COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
@@ -87,12 +88,13 @@ class StoredLog(LogReader):
     """A log in a file (or none yet), read through its entries.
 
     Attributes:
+        name: Its path as a text.
         store: Its entries; it may already hold more than this view shows.
         open_ended: The last line has no line feed yet.
         lost: What of a timeline is not there any more.
     """
 
-    __slots__ = ("file", "lost", "open_ended", "path", "state", "store")
+    __slots__ = ("file", "lost", "name", "open_ended", "path", "state", "store")
 
     state: LogState
 
@@ -105,7 +107,7 @@ class StoredLog(LogReader):
         *,
         open_ended: bool = False,
     ) -> None:
-        self.path = path
+        self.path, self.name = path, str(path)
         self.file = file
         self.store = store if store is not None else EntryStore()
         self.open_ended = open_ended
@@ -124,7 +126,10 @@ class StoredLog(LogReader):
         return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
 
     def at(self, state: LogState) -> StoredLog:
-        return StoredLog(self.path, self.file, self.store, state)
+        log = _new(StoredLog)  # made for each append: past `__init__`
+        log.path, log.name, log.file, log.store, log.state = self.path, self.name, self.file, self.store, state
+        log.open_ended, log.lost = False, None
+        return log
 
     @_trusting
     def entries(self, start: int, stop: int) -> list[Entry]:

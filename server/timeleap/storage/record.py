@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -43,9 +43,9 @@ def encode_json(value: object) -> bytes:
         raise TooLargeError("the value is nested too deeply") from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"not a JSON value: {error}") from None
-    # msgspec writes NaN and infinity as null; to look for that takes twice as long as to write it.
-    plain = isinstance(value, dict) and _PLAIN.issuperset(map(type, value.values()))
-    if not plain and b"null" in body and not _finite(value):
+    # msgspec writes NaN and infinity as null; to look for that in the text takes twice as long as to write it.
+    values = value.values() if type(value) is dict else (value,)
+    if not _PLAIN.issuperset(map(type, values)) and not _finite(values):
         raise InvalidInputError("NaN and infinity are not JSON numbers")
     return body
 
@@ -77,13 +77,16 @@ def strict_json(line: bytes) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _finite(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, Mapping):
-        return all(_finite(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return all(_finite(item) for item in value)
+def _finite(values: Iterable[object]) -> bool:
+    for value in () if _PLAIN.issuperset(map(type, values)) else values:
+        if isinstance(value, (list, tuple)):
+            finite = _finite(value)
+        elif isinstance(value, float):
+            finite = math.isfinite(value)
+        else:
+            finite = not isinstance(value, (dict, Mapping)) or _finite(value.values())
+        if not finite:
+            return False
     return True
 
 
@@ -208,6 +211,8 @@ _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TO
 _ROLE_NUMBERS: Final = {name: int(role) for name, role in _ROLES.items()}
 _NUMBERS: Final = range(1 - 2**53, 2**53)  # what every JSON parser reads exactly: others cannot go over the wire
 _NO_FLAGS: Final = RecordFlag(0)
+_UNREADABLE: Final = RecordFlag.UNREADABLE
+_OTHER: Final = Role.OTHER  # a member of an enum takes longer to look up than to compare
 _NUMBER: Final = b"+-.0123456789eE"
 
 
@@ -282,8 +287,7 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
         message, tl = {**message, "content": None}, {ABSENT: 1, **(tl or {})}
     body = encode_json(message)
     readable, value = _measure(message)
-    flags = _NO_FLAGS if readable else RecordFlag.UNREADABLE
-    record = NewRecord(body, _MESSAGE, _ROLES.get(role) or Role.OTHER, value, flags)
+    record = NewRecord(body, _MESSAGE, _ROLES.get(role, _OTHER), value, _NO_FLAGS if readable else _UNREADABLE)
     return _with_tl(record, tl) if tl else record
 
 
@@ -460,6 +464,8 @@ def _classify_control(body: bytes, role: str, record: dict[str, Any], flags: Rec
 
 def _measure(message: Mapping[str, Any]) -> tuple[bool, int]:
     content = message.get("content")
+    if type(content) is str and len(message) == 2:  # a role and a text, as most have
+        return message["role"] in _ROLES, len(content)
     readable = (
         message["role"] in _ROLES
         and "content" in message
@@ -529,7 +535,6 @@ MASK: Final = 0xFFFFFFFFFFFFFFFF
 ID_LIMIT: Final = 1 << 52
 
 _MESSAGE: Final = RecordKind.MESSAGE  # a member of an enum takes longer to look up than to compare
-_DAMAGED: Final = RecordKind.DAMAGED
 _TROUBLE: Final = int(RecordFlag.UNREADABLE)  # flags are combined as integers here: as flags it takes 15 times as long
 
 
@@ -539,15 +544,18 @@ def after_record(state: LogState, record: NewRecord) -> LogState:
 
 def advance(state: LogState, record: NewRecord, crc: int, length: int) -> LogState:
     """The state after a line that is `record`; crc32 and length are those of the line with its line feed."""
-    kind, value = record.kind, record.value
-    messages, checkpoints, usages = state.messages, state.checkpoints, state.usages
-    token_count, pending, next_id = state.token_count, state.pending_chars, state.next_checkpoint_id
-    prompt, last_role, regular = state.system_prompt_line, state.last_role, state.regular
-    if kind == _MESSAGE:
-        messages += 1
-        last_role = record.role
-        pending = -1 if pending < 0 or value < 0 else pending + value
-    elif kind == RecordKind.USAGE:
+    kind, value, pending = record.kind, record.value, state.pending_chars
+    chain = (state.chain * CHAIN_P + crc * CHAIN_Q + length) & MASK
+    has_damage = state.has_damage or (record.flags is not _NO_FLAGS and int(record.flags) & _TROUBLE > 0)
+    if kind is _MESSAGE:
+        return LogState(
+            state.length + length, state.lines + 1, state.messages + 1, state.checkpoints, state.usages,
+            state.token_count, -1 if pending < 0 or value < 0 else pending + value, state.next_checkpoint_id,
+            state.system_prompt_line, record.role, chain, state.regular, has_damage,
+        )  # fmt: skip
+    checkpoints, usages, next_id = state.checkpoints, state.usages, state.next_checkpoint_id
+    token_count, prompt, regular = state.token_count, state.system_prompt_line, state.regular
+    if kind == RecordKind.USAGE:
         usages += 1
         token_count, pending = value, 0
     elif kind == RecordKind.CHECKPOINT:
@@ -557,17 +565,6 @@ def advance(state: LogState, record: NewRecord, crc: int, length: int) -> LogSta
     elif kind == RecordKind.SYSTEM_PROMPT:
         prompt = state.lines
     return LogState(
-        state.length + length,
-        state.lines + 1,
-        messages,
-        checkpoints,
-        usages,
-        token_count,
-        pending,
-        next_id,
-        prompt,
-        last_role,
-        (state.chain * CHAIN_P + crc * CHAIN_Q + length) & MASK,
-        regular,
-        state.has_damage or kind == _DAMAGED or bool(int(record.flags) & _TROUBLE),
-    )
+        state.length + length, state.lines + 1, state.messages, checkpoints, usages, token_count, pending, next_id,
+        prompt, state.last_role, chain, regular, has_damage or kind == RecordKind.DAMAGED,
+    )  # fmt: skip

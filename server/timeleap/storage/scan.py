@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from timeleap.storage.durable import Readable, crc32
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
-from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference, pack_entry
+from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference
 from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, may_go_on, ordinary
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
 _VALIDATED: Final = int(RecordFlag.VALIDATED)
+_NO_FLAGS: Final = RecordFlag(0)
+_pack, _pack_crc = PACK.pack, CRC.pack
 _BRACE: Final = ord("}")
 _LF: Final = ord("\n")
 _BUFFER: Final = 1 << 18
@@ -77,18 +79,17 @@ def count_pending(file: Readable, store: EntryStore, state: LogState, progress: 
 
 def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple[bytes, LogState]:
     """The packed entry of a record that was parsed, and the state after it."""
-    after = advance(state, record, crc, length)
-    packed = pack_entry(
-        after,
-        offset=state.length,
-        length=length,
-        crc=crc,
-        kind=record.kind,
-        flags=int(record.flags) | _VALIDATED,
-        role=record.role,
-        value=record.value,
-    )
-    return packed, after
+    after, flags = advance(state, record, crc, length), _VALIDATED
+    if record.flags is not _NO_FLAGS:
+        flags |= int(record.flags)
+    if not after.regular or after.has_damage:
+        flags |= _lasting(after)
+    packed = _pack(
+        state.length, length, crc, record.kind, flags, record.role | after.last_role << 4, record.value,
+        after.messages, after.checkpoints, after.usages, after.next_checkpoint_id,
+        after.token_count, after.pending_chars, after.system_prompt_line, after.chain,
+    )  # fmt: skip
+    return packed + _pack_crc(crc32(packed)), after
 
 
 def _is_torn(record: NewRecord, line: bytes) -> bool:

@@ -9,9 +9,11 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.crash.storage.faults import faults
+from tests.crash.storage.system import stand_in_for_os
 from tests.support.holding import PATIENCE
 from tests.support.turns import until
 from tests.unit.storage.logs import keep, names, restore, say, texts
@@ -19,7 +21,7 @@ from tests.unit.storage.logs import keep, names, restore, say, texts
 from timeleap.errors import StorageFailureError
 from timeleap.storage import appending, durable, index, load
 from timeleap.storage.appending import LogThread
-from timeleap.storage.durable import FileStatus, Identity, OpenFile
+from timeleap.storage.durable import Identity, OpenFile
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
@@ -45,12 +47,20 @@ USAGE = b'{"role":"_usage","token_count":3}\n'
 async def test_timelines_are_safe_where_a_file_system_does_not_number_its_files(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = durable._status
+    class Unnumbered:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
 
-    def unnumbered(result: os.stat_result) -> FileStatus:
-        return real(result)._replace(identity=Identity(1, 0))
+        def fstat(self, fd: int) -> os.stat_result:
+            return unnumbered(os.fstat(fd))
 
-    monkeypatch.setattr(durable, "_status", unnumbered)
+        def lstat(self, path: Any) -> os.stat_result:
+            return unnumbered(os.lstat(path))
+
+    def unnumbered(there: os.stat_result) -> os.stat_result:
+        return os.stat_result((there.st_mode, 0, *there[2:]), {"st_mtime_ns": there.st_mtime_ns})
+
+    stand_in_for_os(monkeypatch, Unnumbered())
     monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
     engine = await JsonlEngine.open(log)
     await say(engine, "a")
