@@ -326,6 +326,25 @@ def test_wrong_roles_and_schemas_are_named(serve: Serve, url: str) -> None:
     assert reason(url) == ("newerSchema", False)
 
 
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("context/appendMessage", {"message": user("once")}), ("session/setTitle", {"title": "once"})],
+)
+@pytest.mark.parametrize(
+    ("options", "reason"), [("lock_timeout%3D200", "busy"), ("statement_timeout%3D500", "timeout")]
+)
+def test_a_change_that_waits_too_long_says_so(
+    serve: Serve, url: str, method: str, params: dict[str, Any], options: str, reason: str
+) -> None:
+    session = Session.open(serve(f"{url}?options=-c%20{options}"), "s")
+    with psycopg.connect(url) as holder:
+        holder.execute("SELECT FROM timeleap_session FOR UPDATE")
+        error = session.refuse(method, **params, requestId="r")
+        assert (error["code"], error["data"]["reason"], error["data"]["retryable"]) == (4005, reason, True)
+    assert "duplicate" not in session.call(method, **params, requestId="r")
+    session.say("after")
+
+
 class CuttingProxy:
     """Passes bytes on to a database until a connection sends what commits: that is passed on, its answer is not."""
 

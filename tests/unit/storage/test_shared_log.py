@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import said, texts
 
 from timeleap.storage.engine import LogState, NewRecord
+from timeleap.storage.postgresql import working_copy
 from timeleap.storage.postgresql.database import Database
 from timeleap.storage.postgresql.session_copies import publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
@@ -71,4 +73,19 @@ async def test_what_was_sent_and_not_found_cannot_be_made_any_more(database: Dat
     await engine.append(lambda _: record("next"))
     assert texts(engine) == ["next"]
     assert engine.events.heard() == [b"[]"]  # nothing to be told, and that is known
+    await engine.aclose()
+
+
+async def test_of_the_changes_only_the_last_are_kept(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working_copy, "CHANGES_KEPT", 5)
+    engine = await opened(database, tmp_path / "a")
+    for number in range(20):
+        await engine.append(partial(lambda text, _: record(text), f"{number}"))
+    with database.connection() as connection:
+        rows = connection.execute("SELECT version FROM timeleap_change ORDER BY version").fetchall()
+    versions = [row[0] for row in rows]
+    assert versions == list(range(versions[0], engine.copy.version + 1))
+    assert 5 <= len(versions) <= 11
     await engine.aclose()

@@ -22,7 +22,9 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.storage.postgresql.servers import SILENT_SECONDS, WORKING_SECONDS, Servers, WatchedConnection
 
-Reason = Literal["unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost"]
+Reason = Literal[
+    "unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost", "busy", "timeout"
+]
 """Why a store cannot be used, as `data.reason` has it."""
 
 CHANNEL: Final = "timeleap"
@@ -93,6 +95,7 @@ _REASONS: Final[Mapping[type[psycopg.Error], Reason]] = {
     errors.InsufficientPrivilege: "rights",
     errors.ReadOnlySqlTransaction: "readOnly",
     errors.DiskFull: "full",
+    errors.QueryCanceled: "timeout",
 }
 _CONNECTING: Final[Mapping[str, Reason]] = {
     "authentication failed": "authentication",
@@ -147,7 +150,7 @@ class Database:
     def failure(self, reason: Reason, message: str, **data: Any) -> StorageFailureError:
         """The error that says why the store cannot be used."""
         error = StorageFailureError(message, store=self.label, reason=reason, **data)
-        error.retryable = reason in ("unreachable", "lost")
+        error.retryable = reason in ("unreachable", "lost", "busy", "timeout")
         return error
 
     def translated(self, error: psycopg.Error, connection: Connection[Any] | None = None) -> StorageFailureError:
@@ -156,6 +159,9 @@ class Database:
             return self.failure("lost", f"the connection to {self.label} was lost; nothing was changed")
         if isinstance(error, errors.UndefinedTable):
             return self.failure("rights", f"{self.label} is no store yet: run `timeleap store init` as its owner")
+        if isinstance(error, errors.LockNotAvailable):
+            text = f"another process is changing the session in {self.label}, and has not ended in time"
+            return self.failure("busy", f"{text}; nothing was changed, try again")
         found: list[Reason] = [reason for kind, reason in _REASONS.items() if isinstance(error, kind)]
         return self.failure(
             found[0] if found else "lost", f"{self.label} refused: {_first_line(str(error))}; nothing was changed"

@@ -176,6 +176,8 @@ class WorkingCopy:
         connection = locked or self._database.take()
         try:
             made = connection.execute(_APPEND, values, prepare=True).fetchone() is not None
+            if made:
+                self._forget_old_changes(connection)
             if locked:
                 connection.execute("COMMIT")
         except psycopg.Error as error:
@@ -263,11 +265,15 @@ class WorkingCopy:
             "INSERT INTO timeleap_change (session, version, token, events) VALUES (%s, %s, %s, %s)",
             [session_id, version, self._token, events],
         )
-        if version % CHANGES_KEPT == 0:
-            connection.execute(
-                "DELETE FROM timeleap_change WHERE session = %s AND version < %s", [session_id, version - CHANGES_KEPT]
-            )
+        self._forget_old_changes(connection)
         connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._announcement()])
+
+    def _forget_old_changes(self, connection: Connection[Any]) -> None:
+        last = self.version + 1 - CHANGES_KEPT
+        if last % CHANGES_KEPT == 0:
+            connection.execute(
+                "DELETE FROM timeleap_change WHERE session = %s AND version < %s", [self.session_id, last]
+            )
 
     def _announcement(self) -> str:
         """What is notified of the change under way."""
