@@ -109,8 +109,7 @@ test("what the search of the window finds is shown in its conversation", async (
     await window.run("search");
     await window.quick.input.fill("FORGOT the imports");
     const hit = window.quick.options.filter({ hasText: "I forgot the imports" }).first();
-    await hit.hover();
-    await hit.getByRole("button", { name: "Open Conversation" }).click();
+    await hit.click();
     await expect(page.row(27)).toBeInViewport();
     const marked = page.feed.evaluate(() => [...(CSS.highlights.get("found") ?? [])].map(String));
     expect((await marked).map((text) => text.toLowerCase())).toContain("forgot the imports");

@@ -1,3 +1,4 @@
+import { ConversationPage } from "../window/conversation";
 import { expect, picture, sample, test } from "../support/test";
 import { pathToFileURL } from "node:url";
 
@@ -10,7 +11,7 @@ test.beforeAll(async ({ workbench, store, window }) => {
     await window.openSession("Split the bill");
 });
 
-test("what is typed is searched for, and the chosen message opens with the words selected", async ({ window }) => {
+test("what is typed is searched for; the chosen message is shown in its conversation, or as a document with the words selected", async ({ window }) => {
     await window.run("search");
     const box = window.quick.saying("Search “Split the bill”");
     await expect(box).toBeVisible();
@@ -18,7 +19,15 @@ test("what is typed is searched for, and the chosen message opens with the words
     const hit = window.quick.options.filter({ hasText: "I forgot the imports" }).first();
     await expect(hit).toBeVisible();
     await picture(window, "search");
-    await hit.click();
+    await window.quick.input.press("Enter");
+    const page = new ConversationPage(window.page);
+    await page.shows("Split the bill");
+    await expect(page.row(27)).toBeInViewport();
+    await window.closeEditors();
+    await window.run("search");
+    await window.quick.input.fill("FORGOT the imports");
+    await hit.hover();
+    await hit.getByRole("button", { name: "Open as Document" }).click();
     await expect(window.editor).toContainText("I forgot the imports");
     await expect(window.status(/\(18 selected\)/)).toBeVisible();
     await window.closeEditors();

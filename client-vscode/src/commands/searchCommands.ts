@@ -1,4 +1,4 @@
-/** Searching: results come while one types; the chosen one opens with the words selected. */
+/** Searching: results come while one types; the chosen one is shown in its conversation, or as a document with the words selected. */
 
 import * as vscode from "vscode";
 import { Disposables } from "../lifecycle.js";
@@ -31,8 +31,7 @@ function show(bench: Workbench, session: Session | undefined): void {
 
 interface Choice extends vscode.QuickPickItem {
   readonly run?: () => void;
-  /** Shows where it stands in its conversation. */
-  readonly inPlace?: () => void;
+  readonly asDocument?: () => void;
 }
 
 type Toggle = "matchCase" | "regex";
@@ -59,7 +58,7 @@ class SearchBox extends Disposables {
     this.box.keepScrollPosition = true;
     this.register(this.box.onDidChangeValue(() => this.later()));
     this.register(this.box.onDidAccept(() => this.box.selectedItems[0]?.run?.()));
-    this.register(this.box.onDidTriggerItemButton(({ item }) => item.inPlace?.()));
+    this.register(this.box.onDidTriggerItemButton(({ item }) => item.asDocument?.()));
     this.register(this.box.onDidTriggerButton((button) => this.buttons.get(button)?.()));
     this.register(this.box.onDidHide(() => this.dispose()));
   }
@@ -201,12 +200,12 @@ class SearchBox extends Disposables {
       description: [`#${exact(index)}`, ...more, ...aside].join(" · "),
       iconPath: new vscode.ThemeIcon(timelineId === undefined ? "comment" : "history"),
       alwaysShow: true,
-      buttons: [{ iconPath: new vscode.ThemeIcon("comment-discussion"), tooltip: vscode.l10n.t("Open Conversation") }],
-      run: () => {
+      buttons: [{ iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: vscode.l10n.t("Open as Document") }],
+      asDocument: () => {
         this.box.hide();
         void this.open(hit);
       },
-      inPlace: () => {
+      run: () => {
         const { sessionId, timelineId: timeline } = hit;
         const query = this.toggles.regex ? {} : { query: this.box.value };
         this.box.hide();

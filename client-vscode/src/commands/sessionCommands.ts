@@ -106,7 +106,13 @@ async function fork(bench: Workbench, node: unknown): Promise<void> {
     ...(checkpointUid === undefined ? {} : { checkpointUid }),
     ...(title.trim() === "" ? {} : { title: title.trim() }),
   });
-  bench.sessions.show(bench.sessions.adopt({}, state));
+  const forked = bench.sessions.adopt({}, state);
+  const { index } = place ?? {};
+  // Forks are made of checkpoints or of the whole: without a checkpoint before the message, the new session goes back to there.
+  if (checkpointUid === undefined && index !== undefined && index < state.context.messageCount) {
+    await forked.request("context/revertTo", { messageIndex: index });
+  }
+  bench.sessions.show(forked);
   void sayInformation(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", title));
 }
 

@@ -68,11 +68,11 @@ async function atMessages(document: vscode.TextDocument, session: Session, { sel
   return lenses;
 }
 
-function actions({ session, checkpointUid }: DocumentPlace): Pick<vscode.Command, "command" | "title">[] {
+function actions({ session }: DocumentPlace): Pick<vscode.Command, "command" | "title">[] {
   const changes = session.writable && vscode.workspace.isTrusted;
   return [
     ...(changes ? [{ command: "timeleap.revertToMessage", title: vscode.l10n.t("Go back to before this…") }] : []),
-    ...(checkpointUid !== undefined && vscode.workspace.isTrusted ? [{ command: "timeleap.fork", title: vscode.l10n.t("Fork from here…") }] : []),
+    ...(vscode.workspace.isTrusted ? [{ command: "timeleap.fork", title: vscode.l10n.t("Fork from here…") }] : []),
     { command: "timeleap.compare", title: vscode.l10n.t("Compare with the present") },
   ];
 }

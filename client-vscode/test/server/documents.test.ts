@@ -205,13 +205,16 @@ test("the whole conversation opens as a document, with what can be done at each 
   expect(shown().match(/^## /gm)).toHaveLength(6);
   const { uri } = user.opened.at(-1) as { uri: Uri };
   const lenses = await lensesOf(uri);
-  expect(lenses.map(({ command }) => command)).toEqual([0, 1, 2].flatMap(() => ["timeleap.revertToMessage", "timeleap.fork", "timeleap.compare", "timeleap.revertToMessage", "timeleap.compare"]));
+  expect(lenses.map(({ command }) => command)).toEqual([0, 1, 2].flatMap(() => ["timeleap.revertToMessage", "timeleap.fork", "timeleap.compare", "timeleap.revertToMessage", "timeleap.fork", "timeleap.compare"]));
   await commands.executeCommand("timeleap.compare", ...lenses.at(-1)!.arguments);
   const [before, present] = await compared();
   expect([before.includes("answer 2"), present.includes("answer 2")]).toEqual([false, true]);
   user.input = () => "a branch";
   await commands.executeCommand("timeleap.fork", ...lenses[6]!.arguments);
   expect(running.api.shownSession!.state.context.messageCount).toBe(2);
+  await open("chat");
+  await commands.executeCommand("timeleap.fork", ...lenses[10]!.arguments); // no checkpoint stands before this message
+  await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(3), { timeout: 20_000 });
   await open("chat");
   press("Go Back");
   await commands.executeCommand("timeleap.revertToMessage", ...lenses.at(-2)!.arguments);

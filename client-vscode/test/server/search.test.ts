@@ -46,7 +46,7 @@ test("words are found in the present and in what was set aside, and open selecte
   expect(found(pick).slice(0, 4)).toEqual(["Present", "answer 0", "answer 1", "answer 2"]);
   expect(found(pick)[4]).toMatch(/^Before going back/);
   expect(found(pick).slice(5)).toEqual(["answer 3", "answer 4", "answer 5"]);
-  pick.choose("answer 5");
+  pick.pressOn("answer 5");
   await vi.waitFor(() => expect(user.openedAs).toHaveLength(1), { timeout: 20_000 });
   expect(shown()).toContain("answer 5");
   expect(selected()).toBe("answer");
@@ -55,7 +55,7 @@ test("words are found in the present and in what was set aside, and open selecte
   const all = user.picks[1]!;
   all.type("rare t");
   await vi.waitFor(() => expect(found(all)).toEqual(["other", "One line. A rare thought. run {\"x\": \"rare\"}"]), { timeout: 20_000 });
-  all.choose("rare");
+  all.pressOn("rare");
   await vi.waitFor(() => expect(user.openedAs).toHaveLength(2), { timeout: 20_000 });
   expect(selected()).toBe("rare t");
   expect(labels(await running.rows("sessions", (await running.rows("sessions"))[0]!.node))).toContain("other");

@@ -160,18 +160,18 @@ test("the chosen message opens with its first match", async () => {
   pages.push({ matches: [match(5, { timelineId: "t1" })] });
   pick.type("word");
   await soon();
-  pick.choose("say word 5");
+  pick.pressOn("say word 5");
   await soon();
   expect(pick.shown).toBe(false);
   expect(opened).toMatchObject([[{ session: "chat", timeline: "t1", selected: { kind: "messages", indexes: [5] }, format: "md" }, [4, 8]]]);
 });
 
-test("a message's button shows where it stands in its conversation", async () => {
+test("a message that is chosen is shown where it stands in its conversation", async () => {
   const { pick, pages, opened } = await box();
   pages.push({ matches: [match(5, { timelineId: "t1" })] });
   pick.type("word");
   await soon();
-  pick.pressOn("say word 5");
+  pick.choose("say word 5");
   expect([pick.shown, opened]).toEqual([false, []]);
   expect(user.executed.at(-1)).toEqual({ command: "timeleap.openConversation", args: [{ sessionId: "chat", index: 5, query: "word", timeline: "t1" }] });
 });
