@@ -2,15 +2,26 @@
 
 Nothing of what a server is for is in it: no index, no checksum, no lock, no request ids, no order of sessions, no checks
 of params, no notification, no other request while it works. It says what ratio to a peer cannot be passed over a pipe.
+
+With `--guarded` an append keeps the guarantees of ours, in straight Python for one session that is open, whose messages are
+texts: request ids are known, the expected head is compared, nobody else may have written, each line has its checksum and
+its index entry, which is written, too, and there is a notification before the reply, which has head and token count. It
+says how far this interpreter gets with them.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from typing import Any, Final
 
 import msgspec
+
+try:
+    from deflate import crc32  # pyright: ignore[reportMissingImports]
+except ImportError:
+    from zlib import crc32
 
 HEADER: Final = b"Content-Length: "
 HEAD: Final = "1.0.123456789-0123abcd"
@@ -21,6 +32,8 @@ class Params(msgspec.Struct):
 
     message: dict[str, Any] | None = None
     limit: int = 0
+    requestId: str | None = None  # noqa: N815 - as on the wire
+    expectedHead: str | None = None  # noqa: N815 - as on the wire
 
 
 class Request(msgspec.Struct):
@@ -39,28 +52,101 @@ class Result(msgspec.Struct):
     tokenCountWithPending: int = 0  # noqa: N815
 
 
-def serve(log: str, *, synced: bool) -> None:
+class Guarded:
+    """The end of a log, with what an append has to know and to leave behind."""
+
+    def __init__(self, log: str, file: int) -> None:
+        self.log, self.file = log, file
+        self.index = os.open(f"{log}.idx", os.O_RDWR | os.O_CREAT)
+        there = os.fstat(file)
+        self.identity = there.st_dev, there.st_ino
+        self.length, self.lines, self.characters, self.chain = there.st_size, 0, 0, 0
+        self.first = 0  # of the lines whose entries are not written yet
+        self.entries: list[bytes] = []
+        self.known: dict[str, bytes] = {}
+        self.head = f"tp0kpc.0.{self.length}-00000000"
+
+    def append(self, request: Request, line: bytes) -> tuple[bytes, bytes]:
+        """Take a line in; returns the bodies of the notification and of the reply."""
+        params, message = request.params, request.params.message
+        assert message is not None
+        if params.requestId in self.known:
+            return b"", self.known[params.requestId]
+        if params.expectedHead is not None and params.expectedHead != self.head:
+            raise ValueError("another head")
+        role, content = message.get("role"), message.get("content")
+        if not isinstance(role, str) or role.startswith("_") or "_tl" in message:
+            raise ValueError("no message")
+        crc, length = crc32(line), len(line)
+        self.characters += len(content) if isinstance(content, str) else 0
+        self.chain = (self.chain * 0x9E3779B97F4A7C15 + crc * 0xC2B2AE3D27D4EB4F + length) & 0xFFFFFFFFFFFFFFFF
+        entry = _ENTRY(
+            self.length, length, crc, 1, 32, 17, length, self.lines + 1, 0, 0, 0, 0, self.characters, -1, self.chain
+        )
+        self.entries.append(entry + _CRC(crc32(entry)))
+        self.length += length
+        self.lines += 1
+        self.head = head = f"tp0kpc.0.{self.length}-{self.chain & 0xFFFFFFFF:08x}"
+        told: dict[str, Any] = {"sessionId": "s", "head": head, "kind": "messagesAppended", "cause": {}}
+        told |= {"firstIndex": self.lines - 1, "count": 1}
+        result: dict[str, Any] = {"head": head, "firstIndex": self.lines - 1, "messageCount": self.lines}
+        result |= {"tokenCountWithPending": self.characters // 4, "shouldCompact": False}
+        notification = _encode({"jsonrpc": "2.0", "method": "context/didChange", "params": told})
+        reply = _encode({"jsonrpc": "2.0", "id": request.id, "result": result})
+        if params.requestId is not None:
+            self.known[params.requestId] = reply
+        return notification, reply
+
+    def write(self, lines: bytes, *, synced: bool) -> None:
+        """Write what was taken in, if the log is as it was left; then its index entries."""
+        there = os.lstat(self.log)
+        if (there.st_dev, there.st_ino) != self.identity or there.st_size != self.length - len(lines):
+            raise OSError("somebody else has written")
+        os.write(self.file, lines)
+        if os.lseek(self.file, 0, os.SEEK_CUR) != self.length:
+            raise OSError("somebody else has written")
+        if synced:
+            getattr(os, "fdatasync", os.fsync)(self.file)
+        os.pwrite(self.index, b"".join(self.entries), 64 + 80 * self.first)
+        self.first = self.lines
+        self.entries.clear()
+
+
+_ENTRY: Final = struct.Struct("<QIIBHBqIIIqqqiQ").pack
+_CRC: Final = struct.Struct("<I").pack
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def serve(log: str, *, synced: bool, guarded: bool = False) -> None:
     """Answer until the input ends.
 
     Args:
         log: The file that is appended to, and that pages are read from: of `limit` lines at its beginning.
         synced: Reply to what one read brought after one `fdatasync`.
+        guarded: With the guarantees of an append.
     """
     file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    end = Guarded(log, file) if guarded else None
     sync = getattr(os, "fdatasync", os.fsync)
     decode, encode = msgspec.json.Decoder(Request).decode, msgspec.json.Encoder().encode
     rest = b""
     bytes(4 << 20)  # glibc keeps twice the largest block that was freed: else each page costs a thousand page faults
     while data := os.read(0, 1 << 20):
         data, at, replies, written = rest + data, 0, [], []
-        while (end := data.find(b"\r\n\r\n", at)) >= 0:
-            stop = end + 4 + int(data[at + len(HEADER) : end])
+        while (body_at := data.find(b"\r\n\r\n", at)) >= 0:
+            stop = body_at + 4 + int(data[at + len(HEADER) : body_at])
             if stop > len(data):
                 break
-            request = decode(data[end + 4 : stop])
+            request = decode(data[body_at + 4 : stop])
             at = stop
             params = request.params
-            if params.message is not None:
+            if params.message is not None and end is not None:
+                line = encode(params.message)
+                notification, body = end.append(request, line + b"\n")
+                if notification:
+                    written.append(line)
+                    replies.append(HEADER + b"%d\r\n\r\n" % len(notification) + notification)
+            elif params.message is not None:
                 written.append(encode(params.message))
                 body = encode({"jsonrpc": "2.0", "id": request.id, "result": Result(HEAD, 1, 2)})
             elif params.limit:
@@ -70,7 +156,9 @@ def serve(log: str, *, synced: bool) -> None:
                 body = encode({"jsonrpc": "2.0", "id": request.id, "result": {"approved": False}})
             replies.append(HEADER + b"%d\r\n\r\n" % len(body) + body)
         rest = data[at:]
-        if written:
+        if written and end is not None:
+            end.write(b"\n".join([*written, b""]), synced=synced)
+        elif written:
             os.write(file, b"\n".join([*written, b""]))
             if synced:
                 sync(file)
@@ -80,4 +168,4 @@ def serve(log: str, *, synced: bool) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], synced="--synced" in sys.argv)
+    serve(sys.argv[1], synced="--synced" in sys.argv, guarded="--guarded" in sys.argv)

@@ -49,17 +49,21 @@ SHADOW: Final = "`git add -A` and commit in a shadow repository"
 MOST: Final[Sense] = "at most"
 
 APPEND: Final = (
-    "about 45 us in the server where all is warm: a third msgspec and the system (decoding 5.5, encoding 1, the write 3, the"
-    " look whether the log is as we left it, the index entry and the pipe 4), the rest 3 000 instructions of Python's in 130"
+    "about 40 us in the server where all is warm: a third msgspec and the system (decoding 5.5, encoding 1, the write 3, the"
+    " look whether the log is as we left it, the index entry and the pipe 4), the rest 2 800 instructions of Python's in 100"
     " calls, none of which takes more than 1.5 us: frame, params, reply and notification 9, the service 3, the transaction"
-    " 7, the record, its state and the write 11"
+    " 5, the record, its state and the write 9; a process with the guarantees of an append in one straight function, for"
+    " one session and texts alone, without an event loop (`least.py --guarded`), takes 1.2 times the least"
 )
 PIPE: Final = (
     "the pipe, the poll, two switches between processes and the client 20 us for a short request, 35 for 4.4 KB"
 )
 ALONE: Final = f"{APPEND}; {PIPE}"
 APPEND_SHORT: Final = "append, session of up to 200 messages"
-FRAMEWORKS: Final = "as in row 1; what the peers' commits take is for their file system to say"
+FRAMEWORKS: Final = (
+    "as in row 1, on a machine that the peers' commits keep busy: the least takes three times as long there, too; what these"
+    " take is for their file system to say"
+)
 REQUEST: Final = (
     f"7.5 us in the server, some 40 calls of Python: the frame, its params, order, the reply, the log; {PIPE}"
 )
@@ -81,8 +85,8 @@ ROWS: Final[tuple[Row, ...]] = (
         KIMI,
         6,
         8,
-        profile="what arrives in one read, about 30, is one look, one write and one write of the index: of 35 us in the server"
-        " decoding and encoding take 7, Python 26 as in row 1 without the write, with futures and the queue; the client 4",
+        profile="what arrives in one read, about 30, is one look, one write and one write of the index: of 33 us in the server"
+        " decoding and encoding take 7, Python 24 as in row 1 without the write, with futures and the queue; the client 4",
     ),
     Row(
         "3",
