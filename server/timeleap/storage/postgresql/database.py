@@ -31,6 +31,7 @@ CHANNEL: Final = "timeleap"
 MIGRATION_LOCK: Final = 7_164_838_221
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
+NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
 LISTENING_SECONDS: Final = 2.0
 """Silence after which the server that tells of changes is asked if it is there."""
 MAX_IDLE: Final = 4
@@ -203,6 +204,7 @@ class Database:
     def doubt(self) -> None:
         """A connection was lost: others to the same server are as good as lost, and it may not take writes any more."""
         self._servers.doubt()
+        self._checked = False  # a newer release may have been at it meanwhile
         self.close()
 
     def is_outdated(self, connection: WatchedConnection) -> bool:
@@ -305,9 +307,10 @@ class Database:
 
     # The outcome of a commit
 
-    def was_made(self, session_id: str, token: str, before: int) -> bool:
-        """True if the change with a token of version `before` was committed, for a commit whose answer did not come.
-        One that was not cannot be any more: where what was sent may yet arrive, the session gets the next version.
+    def was_made(self, session_id: str, token: str, before: int | None) -> bool:
+        """True if the change with a token of version `before` was committed, for a commit whose answer did not come;
+        `before` is None of the change that made the session. One that was not cannot be any more: where what was sent may
+        yet arrive, the session gets the next version.
 
         Raises:
             StorageFailureError: No database answers for so long; `data.outcome` is `unknown`.
@@ -318,11 +321,15 @@ class Database:
                 with self.connection() as connection, connection.transaction():
                     connection.patience = OUTCOME_SECONDS / 2
                     connection.execute("SET LOCAL lock_timeout = '2s'")
+                    if before is None:  # a row that is not committed yet is waited for by the same one only
+                        connection.execute(NEW_SESSION, [session_id, session_id.casefold()])
                     row = connection.execute(
                         "SELECT version FROM timeleap_session WHERE id = %s FOR UPDATE", [session_id]
                     ).fetchone()
                     made = connection.execute("SELECT 1 FROM timeleap_change WHERE token = %s", [token]).fetchone()
-                    if made is None and row == (before,):
+                    if made is None and before is None:
+                        raise psycopg.Rollback
+                    if made is None and before is not None and row == (before,):
                         connection.execute(
                             "UPDATE timeleap_session SET version = version + 1 WHERE id = %s", [session_id]
                         )

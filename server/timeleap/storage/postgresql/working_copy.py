@@ -29,7 +29,7 @@ from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
-from timeleap.storage.postgresql.database import CHANNEL, Database
+from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 
 LIVE: Final = "context.jsonl"
@@ -39,6 +39,7 @@ _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
 _COMPARED: Final = 1 << 18
 _SESSION: Final = "SELECT version, live, changed FROM timeleap_session WHERE id = %s"
+_LOCKED_SESSION: Final = f"{_SESSION} FOR UPDATE"
 _VERSION: Final = "SELECT version FROM timeleap_session WHERE id = %s"
 _APPEND: Final = """
     WITH moved AS (
@@ -100,7 +101,7 @@ class WorkingCopy:
         try:
             with connection.pipeline():
                 connection.execute("BEGIN")
-                row = connection.execute(f"{_SESSION} FOR UPDATE", [self.session_id])
+                row = connection.execute(_LOCKED_SESSION, [self.session_id])
             return self._update(connection, row.fetchone())
         except BaseException as error:
             self.end()
@@ -233,16 +234,18 @@ class WorkingCopy:
 
     def publish(self, state: LogState) -> None:
         """Make the session in the database of what the directory has. Raises SessionExistsError, StorageFailureError."""
-        with self._database.connection() as connection, connection.transaction():
-            made = connection.execute(
-                "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING",
-                [self.session_id, self.session_id.casefold()],
-            )
-            if not made.rowcount:
-                raise SessionExistsError(f"session id {self.session_id} is taken", sessionId=self.session_id)
-            self.version, self._token = 0, clock.new_uid(24)
-            self._store(connection, None)
-            self._note(connection, state, None)
+        self.version, self._token = 0, clock.new_uid(24)
+        try:
+            with self._database.connection() as connection, connection.transaction():
+                if not connection.execute(NEW_SESSION, [self.session_id, self.session_id.casefold()]).rowcount:
+                    raise SessionExistsError(f"session id {self.session_id} is taken", sessionId=self.session_id)
+                self._store(connection, None)
+                self._note(connection, state, None)
+        except StorageFailureError as error:
+            if not isinstance(error.__cause__, psycopg.OperationalError):
+                raise
+            if not self._database.was_made(self.session_id, self._token, None):
+                raise
         self.version = 1
 
     def forget(self) -> None:

@@ -1,0 +1,270 @@
+"""A database that refuses, or goes away in the middle of a change: the error says so, nothing is lost, and the next request
+works."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.postgresql import Cluster, private_cluster, replicated_cluster, shared_cluster
+from tests.support.server import Launch, Server
+from tests.support.session import Session, assistant, user
+
+from timeleap.storage.postgresql import database
+from timeleap_protocol.methods import ANSWERED
+
+Serve = Callable[[str], Server]
+Call = tuple[str, dict[str, Any]]
+
+BEFORE: list[Call] = [
+    ("context/setSystemPrompt", {"systemPrompt": "p"}),
+    ("context/appendMessage", {"message": user("one")}),
+    ("context/checkpoint", {}),
+    ("context/appendMessage", {"messages": [user("two"), assistant("three")]}),
+]
+"""What the session is before each of the changes."""
+REVERT: Call = ("context/revertTo", {"checkpointId": 0})
+MAIL: Call = ("context/sendDMail", {"message": "m", "checkpointId": 0})
+CHANGES: dict[str, tuple[dict[str, Any], list[Call]]] = {
+    "session/putSubagent": ({"name": "a", "systemPrompt": "be a"}, []),
+    "session/removeSubagent": ({"name": "a"}, [("session/putSubagent", {"name": "a", "systemPrompt": "be a"})]),
+    "session/setTitle": ({"title": "T"}, []),
+    "session/setWorkspace": ({"workspace": "/tmp"}, []),
+    "session/fork": ({"newSessionId": "f"}, []),
+    "session/archive": ({}, []),
+    "session/unarchive": ({}, [("session/archive", {})]),
+    "context/appendMessage": ({"message": user("once")}, []),
+    "context/updateTokenCount": ({"tokenCount": 7}, []),
+    "context/setSystemPrompt": ({"systemPrompt": "another"}, []),
+    "context/checkpoint": ({"label": "c"}, []),
+    "context/revertTo": ({"checkpointId": 0}, []),
+    "context/clear": ({}, []),
+    "context/restoreTimeline": ({"timelineId": "context_1"}, [REVERT]),
+    "context/undo": ({}, [REVERT]),
+    "context/redo": ({}, [REVERT, ("context/undo", {})]),
+    "context/compact": ({"summarizer": "builtin", "maxPreservedMessages": 1}, []),
+    "context/setPins": ({"pins": ["keep this"]}, []),
+    "context/sendDMail": (MAIL[1], []),
+    "context/deliverDMail": ({}, [MAIL]),
+    "context/cancelDMail": ({}, [MAIL]),
+}
+FAULTS = {
+    "ended": ("PERFORM pg_terminate_backend(pg_backend_pid())", "lost", True),
+    "full": ("RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'", "full", False),
+    "slow": ("PERFORM pg_sleep(60)", "lost", True),
+}
+"""What happens in the database in the middle of a change, and the reason and `retryable` that are answered."""
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server on a database, each as if on a machine of its own."""
+    started: list[Server] = []
+
+    def start(store: str) -> Server:
+        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store]))
+        started.append(server)
+        server.initialize(clientInfo={"name": f"client{len(started)}"})
+        return server
+
+    yield start
+    for server in started:
+        server.dispose()
+
+
+@pytest.fixture
+def url() -> str:
+    """A new, empty database."""
+    return shared_cluster().new_database()
+
+
+class Fault:
+    """Something that happens in a database whenever a change is noted, while it is switched on."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        """The store must have its tables."""
+        self._cluster = cluster
+        self._name = name
+        cluster.execute(
+            "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+            "CREATE TRIGGER fault BEFORE INSERT ON timeleap_change FOR EACH ROW EXECUTE FUNCTION fault()",
+            name,
+        )
+
+    def happens(self, statement: str) -> None:
+        """From now on this does; nothing, if it is empty."""
+        # Looking for the outcome of a change may note that it is none: that is not to be the one that fails.
+        done = f"IF NEW.token NOT LIKE 'not %' THEN {statement}; END IF;" if statement else ""
+        body = f"BEGIN {done} RETURN NEW; END"
+        self._cluster.execute(
+            f"CREATE OR REPLACE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $${body}$$", self._name
+        )
+
+
+def test_every_method_that_changes_a_session_is_tried() -> None:
+    changing = {
+        name
+        for name, row in ANSWERED.items()
+        if row.mutates and not row.needs_directory and name.startswith("context/")
+    }
+    assert changing <= CHANGES.keys()
+
+
+@pytest.mark.parametrize("method", [name for name in CHANGES if not ANSWERED[name].needs_directory])
+def test_a_fault_in_the_middle_of_a_change(serve: Serve, url: str, method: str) -> None:
+    params, before = CHANGES[method]
+    a = Session.open(serve(f"{url}?options=-c%20statement_timeout%3D500"), "s")
+    b = Session.open(serve(url), "s")
+    fault = Fault(shared_cluster(), url.rpartition("/")[2])
+    for name, given in [*BEFORE, *before]:
+        a.call(name, **given)
+    records, state = a.records(), a.get_state()
+    for kind, (statement, reason, retryable) in FAULTS.items():
+        fault.happens(statement)
+        error = a.refuse(method, **params, requestId="r")
+        assert error["code"] == 4005, (kind, error)
+        assert (error["data"]["reason"], error["data"]["retryable"]) == (reason, retryable), (kind, error)
+        assert "outcome" not in error["data"]
+        fault.happens("")
+        assert a.records() == b.records() == records, kind
+        assert b.get_state() == {**state, "access": "owner"}, kind
+    result = a.call(method, **params, requestId="r")
+    assert "duplicate" not in result
+    # Which session a fork made is known to the process that made it.
+    again = a if method == "session/fork" else b
+    assert again.call(method, **params, requestId="r") == {**result, "duplicate": True}
+    assert a.records() == b.records()
+    assert a.call("session/verify")["ok"] is True
+
+
+def test_an_open_that_is_cut_off_is_done_once(serve: Serve, url: str) -> None:
+    server, other = serve(url), serve(url)
+    Session.open(server, "first")
+    fault = Fault(shared_cluster(), url.rpartition("/")[2])
+    for statement, reason, _ in list(FAULTS.values())[:2]:
+        fault.happens(statement)
+        error = server.refuse("session/open", sessionId="s", title="T")
+        assert (error["code"], error["data"]["reason"]) == (4005, reason)
+        fault.happens("")
+        assert [each["sessionId"] for each in other.call("session/list")["sessions"]] == ["first"]
+    assert Session.open(server, "s", title="T").state["title"] == "T"
+    assert Session.open(other, "s").state["title"] == "T"
+
+
+def test_a_wrong_password_is_said_and_not_shown(serve: Serve) -> None:
+    with private_cluster() as cluster:
+        rules = cluster.directory / "pg_hba.conf"
+        rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        cluster.execute("SELECT pg_reload_conf()")
+        cluster.execute("CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'right'")
+        name = cluster.new_database().rpartition("/")[2]
+        for password in ("hidden", ""):
+            server = serve(cluster.url(name, "guarded", password))
+            error = server.refuse("session/open", sessionId="s")
+            assert (error["code"], error["data"]["reason"]) == (4005, "authentication")
+            assert error["data"]["retryable"] is False
+            assert "hidden" not in json.dumps(error) + server.stderr()
+        Session.open(serve(cluster.url(name, "guarded", "right")), "s").say("one")
+
+
+def test_a_standby_alone_takes_no_changes(serve: Serve) -> None:
+    with replicated_cluster() as (primary, standby):
+        name = primary.new_database().rpartition("/")[2]
+        Session.open(serve(primary.url(name)), "s").say("one")
+        error = serve(standby.url(name)).refuse("session/open", sessionId="s")
+        assert (error["code"], error["data"]["reason"], error["data"]["retryable"]) == (4005, "readOnly", False)
+
+
+def test_a_newer_schema_is_noticed_when_connections_are_made_again(serve: Serve, url: str) -> None:
+    cluster, name = shared_cluster(), url.rpartition("/")[2]
+    session = Session.open(serve(url), "s")
+    session.say("one")
+    cluster.execute("UPDATE timeleap_schema SET version = version + 1", name)
+    ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    cluster.execute(ended)
+    reasons = set()
+    while "newerSchema" not in reasons:
+        reasons.add(session.refuse("session/setTitle", title="T")["data"]["reason"])
+    assert reasons <= {"lost", "newerSchema"}
+    cluster.execute("UPDATE timeleap_schema SET version = version - 1", name)
+    session.say("two")
+    assert session.texts() == ["one", "two"]
+
+
+@pytest.mark.parametrize("years", [-30, 30])
+def test_a_clock_that_is_wrong(serve: Serve, url: str, years: int) -> None:
+    a, b = (Session.open(serve(url), "s") for _ in range(2))
+    shared_cluster().execute(
+        "CREATE FUNCTION skew() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        f" NEW.changed := NEW.changed + make_interval(years => {years} * (NEW.version % 2)::int); RETURN NEW; END$$;"
+        "CREATE TRIGGER skew BEFORE UPDATE ON timeleap_session FOR EACH ROW EXECUTE FUNCTION skew()",
+        url.rpartition("/")[2],
+    )
+    for number in range(3):
+        a.say(f"a{number}")
+        b.say(f"b{number}")
+        a.checkpoint()
+        b.call("session/setTitle", title=f"T{number}")
+    b.call("context/revertTo", checkpointId=1)
+    a.call("context/undo")
+    assert a.records() == b.records()
+    assert a.texts() == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    assert a.get_state()["title"] == b.get_state()["title"] == "T2"
+
+
+HOSTILE = ["'; DROP TABLE timeleap_session; --", '"$$\\%s%(id)s{}', "\0\x01", "\u2028\U0001f600é" * 2000]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["sql", "quotes", "controls", "unicode"])
+def test_hostile_values_are_values(serve: Serve, url: str, text: str) -> None:
+    a, b = serve(url), serve(url)
+    session = Session.open(a, "s")
+    for method, params in (
+        ("session/setTitle", {"title": text}),
+        ("context/appendMessage", {"message": user(text), "requestId": text[:100]}),
+        ("context/checkpoint", {"label": text}),
+        ("context/sendDMail", {"message": text, "checkpointId": 0}),
+    ):
+        reply = session.start(method, **params).reply()
+        assert "result" in reply or reply["error"]["code"] in (-32602, 4011), reply
+    other = Session.open(b, "s")
+    assert other.records() == session.records()
+    assert other.get_state()["title"] == session.get_state()["title"]
+    for method in ("session/open", "session/getState", "session/fork"):
+        error = a.refuse(method, sessionId=text)
+        assert error["code"] in (4001, 4010, -32602), error
+    session.say("still there")
+    other.say("and here")
+    assert other.texts()[-2:] == ["still there", "and here"]
+
+
+def test_ids_that_differ_in_case_only_are_one(serve: Serve, url: str) -> None:
+    server = serve(url)
+    Session.open(server, "Session").say("one")
+    error = server.refuse("session/fork", sessionId="Session", newSessionId="sESSION")
+    assert error["code"] == 4016
+
+
+def test_no_statement_is_built_from_values() -> None:
+    folder = Path(database.__file__).parent
+    statements = [
+        (path.name, ast.unparse(call.args[0]), call.args[0])
+        for path in folder.glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and "execute" in call.func.attr
+    ]
+    assert len(statements) > 20
+    built = [
+        (name, text)
+        for name, text, argument in statements
+        if not (
+            isinstance(argument, ast.Constant)
+            or (isinstance(argument, ast.Name) and (argument.id.isupper() or argument.id == "migration"))
+            or text == "sql.SQL('LISTEN {}').format(sql.Identifier(CHANNEL))"
+        )
+    ]
+    assert not built
