@@ -46,6 +46,7 @@ class Row:
 
 KIMI: Final = "kimi-cli in process, not synced"
 SHADOW: Final = "`git add -A` and commit in a shadow repository"
+INSERT: Final = "bare psycopg INSERT with COMMIT"
 MOST: Final[Sense] = "at most"
 
 APPEND: Final = (
@@ -228,6 +229,10 @@ ROWS: Final[tuple[Row, ...]] = (
         1.01,
         MOST,
     ),
+    Row("38", "append to a store in PostgreSQL, committed before the reply, one at a time", INSERT, 3, 2, MOST),
+    Row("39", "append to a store in PostgreSQL, committed before the reply, 64 in flight", INSERT, 5, 10),
+    Row("40", "reply of one process to notification in another by PostgreSQL, 95th percentile", "", 10, 5, MOST, "ms"),
+    Row("41", "a page of 1 000 messages from a store in PostgreSQL", "from a store of files", 3, 1.5, MOST),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}

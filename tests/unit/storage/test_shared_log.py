@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +24,14 @@ async def opened(database: Database, folder: Path) -> PostgresEngine:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
+def database(tmp_path: Path) -> Iterator[Database]:
     """One with a session "s", which has an empty log."""
     made = Database(shared_cluster().new_database())
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "context.jsonl").touch()
     publish(made, "s", tmp_path / "made")
-    return made
+    yield made
+    made.close()
 
 
 def record(text: str) -> list[NewRecord]:

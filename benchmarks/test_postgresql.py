@@ -1,0 +1,108 @@
+"""What does a store in a database cost, beside a bare INSERT with its COMMIT, and beside a store of files?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from benchmarks.conftest import Judge
+from benchmarks.measure import interleaved
+from benchmarks.server import Server
+from benchmarks.test_append import MESSAGES, RECORDS, appending
+from tests.support.postgresql import Cluster, private_cluster
+
+pytestmark = pytest.mark.bench
+
+Serve = Callable[..., Server]
+ROUNDS = 9
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A database server that syncs what it commits."""
+    with private_cluster() as running:
+        yield running
+
+
+class Bare:
+    """A table that records are put into, each in a transaction of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url)
+        self._connection.execute("CREATE TABLE bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea)")
+        self._connection.commit()
+
+    def append(self) -> None:
+        """Insert and commit all records, one after the other."""
+        for record in RECORDS:
+            self._connection.execute("INSERT INTO bare (body) VALUES (%s)", [record])
+            self._connection.commit()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+
+@pytest.fixture
+def bare(cluster: Cluster) -> Iterator[Bare]:
+    table = Bare(cluster.new_database())
+    yield table
+    table.close()
+
+
+@pytest.mark.rows("38", "39")
+def test_an_append_beside_a_bare_insert(cluster: Cluster, bare: Bare, serve: Serve, judge: Judge) -> None:
+    server = serve("--store", cluster.new_database())
+    measured = interleaved(
+        f"{len(MESSAGES)} appends, committed",
+        {
+            "INSERT and COMMIT": bare.append,
+            "timeleap, one at a time": appending(server, "alone", 1),
+            "timeleap, 64 in flight": appending(server, "many", 64),
+        },
+        rounds=ROUNDS,
+    )
+    theirs, alone, many = measured.values()
+    judge("38", alone, theirs, per=len(MESSAGES))
+    judge("39", many, theirs, per=len(MESSAGES))
+
+
+@pytest.mark.rows("40")
+def test_how_soon_another_process_hears_of_an_append(cluster: Cluster, serve: Serve, judge: Judge) -> None:
+    url = cluster.new_database()
+    writer, other = serve("--store", url), serve("--store", url)
+    for server in (writer, other):
+        server.request("session/open", {"sessionId": "s"})
+    frames = writer.frames("context/appendMessage", [{"sessionId": "s", "message": MESSAGES[0]}] * 100)
+
+    def delays() -> Iterator[float]:
+        for frame in frames:
+            writer.exchange([frame])
+            replied = time.perf_counter()
+            while not other.read():
+                pass
+            yield time.perf_counter() - replied
+
+    list(delays())
+    judge("40", values=[statistics.quantiles(delays(), n=20)[-1] * 1e3 for _ in range(ROUNDS)])
+
+
+@pytest.mark.rows("41")
+def test_a_page_beside_a_store_of_files(cluster: Cluster, serve: Serve, judge: Judge) -> None:
+    def reading(server: Server) -> Callable[[], None]:
+        server.request("session/open", {"sessionId": "s"})
+        frames = [{"sessionId": "s", "message": MESSAGES[number % len(MESSAGES)]} for number in range(1000)]
+        server.answered(server.frames("context/appendMessage", frames), 64)
+        page = server.frames("context/getHistory", [{"sessionId": "s", "limit": 1000}] * 10)
+        return lambda: server.answered(page, 1)
+
+    measured = interleaved(
+        "10 pages of up to 1 000 messages",
+        {"files": reading(serve()), "database": reading(serve("--store", cluster.new_database()))},
+        rounds=ROUNDS,
+    )
+    files, database = measured.values()
+    judge("41", database, files, per=10)
