@@ -11,8 +11,7 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     "test_redact": frozenset(
         (
             "test_what_a_killed_server_left_of_the_stores_requests_goes_too",
-            "test_nothing_is_left_anywhere",  # needs session/delete
-            "test_a_fork_has_its_own_copy_and_is_named",  # needs session/delete
+            "test_nothing_is_left_anywhere",  # of a session in the trash, too
             "test_the_audits_own_words_are_nothing_to_be_taken_out",  # needs session/setYolo
             "test_names_of_clients_and_request_ids_are_redacted_in_the_whole_store",  # needs session/setYolo
         )
@@ -22,15 +21,9 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
             "test_a_log_written_by_another_program_is_searched_like_ours",
             "test_the_read_only_and_the_attached_search_like_the_owner",
             "test_a_session_that_cannot_be_read_does_not_hide_the_others",
-            "test_the_whole_store_is_searched_the_session_changed_last_first",  # needs session/delete
         )
     ),
-    "test_storage_use": frozenset(
-        (
-            "test_one_session_and_its_files",
-            "test_the_store_by_size_the_trash_included",  # needs session/delete
-        )
-    ),
+    "test_storage_use": frozenset(("test_one_session_and_its_files", "test_the_store_by_size_the_trash_included")),
 }
 """By module: its cases of a directory alone, such as files that another program writes, or who owns a session."""
 

@@ -42,7 +42,7 @@ ELSEWHERE = {
     "context.appendMessage/server-fault": "no fault is known",
     "context.appendMessage/too-deep": "the golden shows a shallow stand-in: test_limits",
     "initialize/store-in-a-database": "test_postgresql",
-    "session.delete/store-in-a-database": "test_postgresql",
+    "files.list/store-in-a-database": "test_postgresql",
     "files.diff/of-a-folder": "several roots: test_files_roots",
     "files.read/part": "several roots: test_files_roots",
     "files.restore/conflict": "test_files_restore",

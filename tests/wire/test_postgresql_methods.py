@@ -180,8 +180,121 @@ def test_what_only_other_logs_begin_with_is_cut_where_they_part(serve: Serve, ur
 
 def test_other_sessions_that_hold_a_redacted_text_are_named(serve: Serve) -> None:
     a, b = serve(), serve()
-    for name in ("s", "t", "u"):
+    for name in ("s", "t", "u", "v"):
         session = Session.open(a, name)
         session.say(SECRET if name != "u" else "nothing")
         session.call("session/close")
-    assert b.call("session/redact", sessionId="s", value=SECRET, store=True)["alsoIn"] == ["t"]
+    a.call("session/delete", sessionId="v")
+    (gone,) = a.call("session/listTrash")["sessions"]
+    assert b.call("session/redact", sessionId="s", value=SECRET, store=True)["alsoIn"] == ["t", "v"]
+    error = b.refuse("session/redact", sessionId="v", value=SECRET, deletedAt=gone["deletedAt"])
+    assert (error["code"], error["data"]["method"]) == (4028, "session/redact")
+
+
+# The trash
+
+
+def trashed(server: Server) -> list[tuple[str, int]]:
+    """Id and number of messages of what is in the trash."""
+    return [(each["sessionId"], each["messageCount"]) for each in server.call("session/listTrash")["sessions"]]
+
+
+def test_a_session_is_deleted_here_and_brought_back_there(serve: Serve, url: str) -> None:
+    a, b = serve(), serve()
+    session = Session.open(a, "s", title="T")
+    session.say("one", "two")
+    session.checkpoint()
+    session.call("context/revertTo", checkpointId=0)
+    head = session.head
+    session.call("session/close")
+    assert a.call("session/delete", sessionId="s", requestId="d") == {}
+    assert (trashed(a), trashed(b)) == ([("s", 2)], [("s", 2)])
+    assert b.call("session/list")["sessions"] == []
+    assert b.refuse("session/open", sessionId="s", create=False)["code"] == 4001
+    (one,) = b.call("session/listTrash")["sessions"]
+    assert one["path"].startswith(f"{url.replace('timeleap@', '')}#s~")
+    Session.open(b, "s").say("a namesake")
+    assert a.refuse("session/undelete", sessionId="s")["code"] == 4016
+    b.call("session/delete", sessionId="s")
+    assert trashed(a) == [("s", 1), ("s", 2)]
+    a.call("session/purge", sessionId="s", deletedAt=a.call("session/listTrash")["sessions"][0]["deletedAt"])
+    b.call("session/undelete", sessionId="s")
+    again = Session.open(a, "s")
+    assert (again.head, again.get_state()["title"], again.texts()) == (head, "T", ["one", "two"])
+    assert len(again.timelines()) == 1
+    assert again.call("session/verify")["ok"] is True
+
+
+def test_a_window_elsewhere_hears_that_its_session_is_deleted(serve: Serve) -> None:
+    session = Session.open(serve(), "s")
+    other = session.reopen(serve())
+    session.call("session/delete")
+
+    def deleted(message: Message) -> bool:
+        return bool(message.get("params", {}).get("kind") == "deleted")
+
+    assert other.server.wait_for(deleted)["params"]["sessionId"] == "s"
+    assert other.refuse("context/appendMessage", message=user("late"))["code"] in (4001, 4013)  # it is being closed
+    Session.open(other.server, "s").say("a new one")
+    assert Session.open(session.server, "s").texts() == ["a new one"]
+
+
+def test_a_repeat_elsewhere_deletes_and_brings_back_once(serve: Serve) -> None:
+    a, b = serve(), serve()
+    Session.open(a, "s").call("session/close")
+    a.call("session/delete", sessionId="s", requestId="d")
+    assert b.call("session/delete", sessionId="s", requestId="d") == {"duplicate": True}
+    b.call("session/undelete", sessionId="s", requestId="u")
+    assert a.call("session/undelete", sessionId="s", requestId="u") == {"duplicate": True}
+    assert a.call("session/delete", sessionId="s", requestId="d") == {"duplicate": True}
+    assert [each["sessionId"] for each in a.call("session/list")["sessions"]] == ["s"]
+
+
+def test_a_repeat_elsewhere_makes_one_session(serve: Serve) -> None:
+    a, b = serve(), serve()
+    made = a.call("session/open", title="T", requestId="o")
+    again = b.call("session/open", title="T", requestId="o")
+    assert (again["sessionId"], again["duplicate"]) == (made["sessionId"], True)
+    assert len(b.call("session/list")["sessions"]) == 1
+
+
+def test_what_is_purged_is_in_no_table(serve: Serve, url: str) -> None:
+    a, b = serve(), serve()
+    session = Session.open(a, "s")
+    session.say("one", SECRET)
+    session.checkpoint()
+    session.say("two")
+    session.call("context/revertTo", checkpointId=0)
+    session.call("session/delete")
+    kept = b.call("session/purge", sessionId="s", dryRun=True)
+    assert holding(url, SECRET)
+    done = b.call("session/purge", sessionId="s", requestId="p")
+    assert (done["purged"], done["bytes"] > 0) == (kept["purged"], True)
+    assert (holding(url, SECRET), trashed(a)) == ([], [])
+    assert a.call("session/purge", sessionId="s", requestId="p") == {**done, "duplicate": True}
+    assert a.refuse("session/purge", sessionId="s")["code"] == 4001
+    assert a.call("session/purge", olderThan=0) == {"purged": [], "bytes": 0}
+    assert a.call("session/storage")["totalBytes"] == 0
+
+
+def test_a_store_of_the_first_schema_is_brought_up_to_date(serve: Serve, url: str) -> None:
+    from timeleap.storage.postgresql.database import MIGRATIONS
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")
+        connection.execute("INSERT INTO timeleap_schema VALUES (1)")
+        connection.execute(MIGRATIONS[0])
+        connection.execute(f"CREATE ROLE r{url[-8:]} LOGIN")
+        connection.execute(f"GRANT SELECT ON timeleap_schema TO r{url[-8:]}")
+    little = Server(
+        Launch(serve().home.parent / "h2", "lsp", args=["--store", url.replace("timeleap@", f"r{url[-8:]}@")])
+    )
+    try:
+        little.initialize()
+        error = little.refuse("session/list")
+        assert (error["data"]["reason"], "timeleap store init" in error["message"]) == ("rights", True)
+    finally:
+        little.dispose()
+    session = Session.open(serve(), "s")
+    session.call("session/delete")
+    assert trashed(serve()) == [("s", 0)]

@@ -83,7 +83,7 @@ class DatabasePlace:
 
     def ids(self) -> list[str]:
         with self._database.connection() as connection:
-            rows = connection.execute("SELECT id FROM timeleap_session ORDER BY id").fetchall()
+            rows = connection.execute("SELECT id FROM timeleap_session WHERE id NOT LIKE '%~%' ORDER BY id").fetchall()
         return [str(row[0]) for row in rows]
 
     async def read(self, session_id: str, directory: Path) -> None:

@@ -276,7 +276,7 @@ class Service:
         return {"store": {"kind": "postgresql" if database else "directory", "unsupported": unsupported}}
 
     def _keep_trash(self) -> None:
-        if "trash" not in self.background and self.config.database is None:
+        if "trash" not in self.background:
             keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)
             self.background["trash"] = asyncio.get_running_loop().create_task(keeping)
 

@@ -18,7 +18,6 @@ from timeleap.sessions.home import Trashed
 from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
-from timeleap.sessions.purge import plan as plan_purge
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session_files import AUDIT_NAME
 from timeleap.sessions.shapes import Cause, Retention
@@ -98,7 +97,7 @@ async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Jso
         raise InvalidInputError(f"deletedAt: {text}", errors=[{"loc": ["deletedAt"], "msg": text, "type": "choice"}])
     request = PurgeRequest(params.session_id, params.deleted_at, params.older_than or 0)
     if params.dry_run:
-        return _purged(await plan_purge(service.store.home, request))
+        return _purged(await service.store.plan_purge(request))
     return _purged(await service.store.purge(request, guard(params, call)))
 
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,9 +127,12 @@ class Trashed(Struct, frozen=True):
 
 
 class SharedEvents(Protocol):
-    """Carries what listeners are told of a change to the other processes that have the session."""
+    """Carries what listeners are told of a change to the other processes that have the session; `gone`: one of them
+    has deleted it."""
 
-    def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]]) -> None:
+    gone: bool
+
+    def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]], /) -> None:
         """Say what the step under way tells, by the head after it and the states around it."""
 
     def forget(self) -> None:
@@ -147,11 +150,24 @@ def told_elsewhere(heard: list[bytes] | None) -> list[Event] | None:
         return None
 
 
+class SharedFiles(Protocol):
+    """The files that are a shared store's own, such as its requests; `read` brings them up to date, `changing` locks
+    them for what a block changes."""
+
+    directory: Path
+
+    def read(self) -> None: ...
+    def changing(self) -> AbstractContextManager[None]: ...
+
+
 class SharedStore(Protocol):
     """Where the sessions of a home really are, which then has working copies of them. All that blocks may raise
-    StorageFailureError."""
+    StorageFailureError. Sessions in the trash have their names there as ids."""
 
     path: Path
+
+    @property
+    def own(self) -> SharedFiles: ...
 
     @property
     def open_engine(self) -> Callable[..., Awaitable[Any]]: ...  # as `JsonlEngine.open`
@@ -163,6 +179,8 @@ class SharedStore(Protocol):
     def fetch_all(self) -> None: ...
     def counts(self, session_id: str) -> LogState: ...
     def files(self, session_id: str) -> AbstractContextManager[Path]: ...
+    def move(self, before: str, after: str) -> None: ...
+    def remove(self, names: Collection[str]) -> set[str]: ...
     def sizes(self) -> dict[str, list[tuple[str, int]]]: ...
     def publish(self, directory: Path, session_id: str) -> None: ...
     def close(self) -> None: ...

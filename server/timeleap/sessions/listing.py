@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,16 +89,24 @@ def list_sessions(
     return SessionPage(tuple(read_info(session, counts=counts) for session in page), following)
 
 
-def list_trash(home: Home, *, cursor: str | None, limit: int) -> SessionPage:
-    """A page of deleted sessions, last deleted first. Blocking. Raises as `list_sessions`."""
+def list_trash(
+    home: Home, *, cursor: str | None, limit: int, counts: Callable[[str], LogState] | None = None
+) -> SessionPage:
+    """A page of deleted sessions, last deleted first. Blocking. `counts` gives those of a log that does not lie here, by
+    the name in the trash. Raises as `list_sessions`."""
     page, following = _page("trash", home.trashed(), lambda entry: (entry[1], entry[2].name), cursor, limit)
     found = []
     for session_id, deleted_at, path in page:
         try:
-            found.append(read_info(glance(session_id, path), deleted_at))
+            known = None if counts is None else partial(_counted, counts(path.name))
+            found.append(read_info(glance(session_id, path), deleted_at, known))
         except OSError:
             continue
     return SessionPage(tuple(found), following)
+
+
+def _counted(state: LogState, _: str) -> LogState:
+    return state
 
 
 def _page(

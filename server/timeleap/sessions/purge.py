@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError, TimeleapError
-from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, Trashed, check_session_id
+from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, SharedStore, Trashed, check_session_id
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
@@ -200,6 +201,45 @@ async def purge(
         answer = tuple(replace(session, name="") for session in answer)
     await asyncio.to_thread(ledger.note_purged, guard, {"purged": _noted(request, answer)})
     return PurgeOutcome(gone, tuple(kept))
+
+
+def in_shared_trash(home: Home, shared: SharedStore, request: PurgeRequest) -> list[Trashed]:
+    """The sessions a request would remove of a shared store, newest first; with sizes. Blocking. Raises
+    SessionNotFoundError: There is nothing of that id in the trash."""
+    shared.fetch_all()
+    found, sizes = in_trash(home, request), shared.sizes()
+    if not found and request.session_id is not None:
+        raise request.not_found()
+    return [replace(session, bytes=sum(size for _, size in sizes.get(session.name, ()))) for session in found]
+
+
+def purge_shared(
+    home: Home, ledger: Ledger, shared: SharedStore, request: PurgeRequest, guard: Mutation
+) -> PurgeOutcome:
+    """Remove sessions of a shared store from the trash, in one step, also if they are in use. Blocking."""
+    noted = ledger.purge(guard)
+    if noted is not None and "purged" in noted:
+        return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
+    if noted is None:
+        found = in_shared_trash(home, shared, request)
+        ledger.note(guard, {"purging": _noted(request, found)})
+    else:  # it was cut short: what was deleted since then is not meant
+        found = list(_answered(request, noted.get("purging")))
+    made_by = {session: Meta(home.trash / session.name, "readOnly").get("createdBy") for session in found}
+    gone = shared.remove({session.name for session in found})
+    left = {*home.names(), *(session_id for session_id, _, path in home.trashed() if path.name not in gone)}
+    ledger.forget_purged(
+        gone,
+        {session.session_id for session in found if session.name in gone} - left,
+        {(session.session_id, str(made["r"])) for session, made in made_by.items() if made is not None},
+    )
+    if noted is None:
+        found = [session for session in found if session.name in gone]
+    answer = found[:MAX_ANSWERED]
+    if request.session_id is not None:
+        answer = [replace(session, name="") for session in answer]
+    ledger.note_purged(guard, {"purged": _noted(request, answer)})
+    return PurgeOutcome(tuple(found))
 
 
 async def _condemn(home: Home, openings: Openings, trashed: Trashed) -> Literal["condemned", "inUse", "gone"]:

@@ -84,7 +84,7 @@ class SessionStore:
         shared: SharedStore | None = None,
     ) -> None:
         self.home = Home(home)
-        self._ledger = Ledger(self.home)
+        self.ledger = Ledger(self.home, shared)
         self._keys = KeyRing(key_file, self.home.path)
         self._snapshots = snapshots
         self._shared = shared
@@ -138,7 +138,7 @@ class SessionStore:
             session_id, path = place.session_id, place.path
         else:
             if session_id is None:
-                announced, _ = await asyncio.to_thread(self._ledger.making, guard)
+                announced, _ = await asyncio.to_thread(self.ledger.making, guard)
                 session_id = announced or new_session_id()
             check_session_id(session_id)
         created = duplicate = False
@@ -205,7 +205,7 @@ class SessionStore:
         it was by another one with this id."""
         if guard.request_id is None:
             return False
-        return await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
+        return await asyncio.to_thread(self.ledger.made_by, self.locate(session_id), guard)
 
     def _exists(self, session_id: str) -> bool:
         try:
@@ -217,7 +217,7 @@ class SessionStore:
     def _create(self, session_id: str, traits: Traits, guard: Mutation) -> bool:
         """Make a session; returns False where another process has made it in the meantime: that is the one asked
         for."""
-        self._ledger.making(guard)  # refuses an id that was used for another request
+        self.ledger.making(guard)  # refuses an id that was used for another request
         try:
             self._build(session_id, guard, lambda directory: creation.build(directory, traits, guard))
         except SessionExistsError:
@@ -228,7 +228,7 @@ class SessionStore:
 
     def _build(self, wanted: str | None, guard: Mutation, write: Callable[[Path], None]) -> str:
         session_id = self.home.free_id(wanted)
-        self._ledger.note(guard, {"sessionId": session_id})
+        self.ledger.note(guard, {"sessionId": session_id})
         with self.home.building() as directory:
             write(directory)
             self._publish(directory, session_id)
@@ -255,10 +255,15 @@ class SessionStore:
     def files(self, session_id: str, directory: Path | None = None) -> contextlib.AbstractContextManager[Path]:
         """The directory of a session, at `directory` if that is known, for the time of a block. Entering it blocks,
         and brings the files of a shared store here. Raises as `locate`, StorageFailureError."""
-        path = self.home.sessions / check_session_id(session_id) if self._shared is not None else None
-        if self._shared is None or directory not in (None, path):
+        own = directory is None or directory.parent in (self.home.sessions, self.home.trash)
+        if self._shared is None or not own:
             return contextlib.nullcontext(directory or self.locate(session_id))
-        return self._shared.files(session_id)
+        return self._shared.files(check_session_id(session_id) if directory is None else directory.name)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if the sessions are not in the home, which has working copies of them."""
+        return self._shared is not None
 
     def sizes(self) -> Mapping[str, Sequence[tuple[str, int]]] | None:
         """By id: the names of what is stored of the sessions of a shared store, with their bytes. Blocking."""
@@ -273,7 +278,12 @@ class SessionStore:
 
     async def list_trash(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
         """A page of deleted sessions, last deleted first."""
-        return await asyncio.to_thread(listing.list_trash, self.home, cursor=cursor, limit=limit)
+        shared = self._shared
+        if shared is None:
+            return await asyncio.to_thread(listing.list_trash, self.home, cursor=cursor, limit=limit)
+        await asyncio.to_thread(shared.fetch_all)
+        page = await asyncio.to_thread(listing.list_trash, self.home, cursor=cursor, limit=limit, counts=shared.counts)
+        return replace(page, sessions=tuple(replace(s, path=shared.location(Path(s.path).name)) for s in page.sessions))
 
     async def fork(
         self,
@@ -322,7 +332,7 @@ class SessionStore:
         Raises:
             InvalidInputError: The request id was used for another session.
         """
-        announced, exists = await asyncio.to_thread(self._ledger.making, guard)
+        announced, exists = await asyncio.to_thread(self.ledger.making, guard)
         if announced is None or not exists:
             return announced, None
         return announced, replace(await self.open(announced, create=False), duplicate=True)
@@ -336,7 +346,7 @@ class SessionStore:
         """
 
         def publish() -> None:
-            self._ledger.note(guard, {"sessionId": session_id})
+            self.ledger.note(guard, {"sessionId": session_id})
             self._publish(directory, session_id)
 
         await asyncio.to_thread(publish)
@@ -394,12 +404,12 @@ class SessionStore:
         Raises:
             HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
-        if guard.expected_head is not None and await asyncio.to_thread(self._ledger.moved, guard) is None:
+        if guard.expected_head is not None and await asyncio.to_thread(self.ledger.moved, guard) is None:
             expected, now = guard.expected_head, await self._read(session_id, lambda session: session.head)
             if now != expected:
                 raise HeadConflictError(f"the log has changed: its head is {now}, not {expected[:80]}", head=now)
         async with self._openings.turn(session_id):
-            if await asyncio.to_thread(self._ledger.moved, guard) is not None:
+            if await asyncio.to_thread(self.ledger.moved, guard) is not None:
                 return False
             path = self.locate(session_id)
             if not self.contains(path):
@@ -410,7 +420,8 @@ class SessionStore:
             if session is not None:
                 await self._openings.shut(session_id)
             lock = SessionLock(path / LOG_NAME)
-            await lock.acquire("hold", wait=0)
+            if self._shared is None:
+                await lock.acquire("hold", wait=0)
             try:
                 await asyncio.to_thread(self._to_trash, session_id, path, guard)
             finally:
@@ -427,7 +438,7 @@ class SessionStore:
             SessionExistsError: The id is taken by now.
         """
         async with self._openings.turn(session_id):
-            moved = await asyncio.to_thread(self._ledger.moved, guard)
+            moved = await asyncio.to_thread(self.ledger.moved, guard)
             if moved is not None:
                 await asyncio.to_thread(self._revive, session_id, moved)  # a crash may have come in between
                 return False
@@ -442,14 +453,24 @@ class SessionStore:
             SessionLockedError: Another process is using one of that id; the others are gone.
             StorageFailureError: Some of it may be done; it is finished by asking again.
         """
-        known = self.home, self._openings, self._ledger, self._keys, self._snapshots
+        if self._shared is not None:
+            return await asyncio.to_thread(purge.purge_shared, self.home, self.ledger, self._shared, request, guard)
+        known = self.home, self._openings, self.ledger, self._keys, self._snapshots
         return await purge.purge(*known, request=request, guard=guard)
+
+    async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
+        """A dry run of `purge`. Raises SessionNotFoundError: There is nothing of that id in the trash."""
+        if self._shared is not None:
+            return PurgeOutcome(tuple(await asyncio.to_thread(purge.in_shared_trash, self.home, self._shared, request)))
+        return await purge.plan(self.home, request)
 
     async def finish_purges(self) -> None:
         """Finish what a crash cut short of a purge, or of a deletion."""
+        if self._shared is not None:
+            return  # a transaction is not cut short
         with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
             await asyncio.to_thread(self._keys.change, Register.finish_deletes, self.home.real_path)
-        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys, self._snapshots)
+        await asyncio.to_thread(purge.finish, self.home, self.ledger, self._keys, self._snapshots)
 
     def home_of(self, session_id: str) -> SealLocation:
         """Where the user's key knows a session of this store to be at home."""
@@ -463,18 +484,31 @@ class SessionStore:
         self.home.publish(directory, session_id)
 
     def _to_trash(self, session_id: str, path: Path, guard: Mutation) -> None:
+        if self._shared is not None:
+            self._shared.fetch_all()
         place, uid, name = self.home_of(session_id), Meta(path, "readOnly").uid, trash_name(session_id)
         self._keys.change(Register.announce, place, name, uid)
         with self._noted_move(name, guard):
-            self.home.to_trash(session_id, name)
+            self._move(self.home.to_trash, session_id, name)
             failpoint("store.trashed")
             self._keys.change(Register.retire, place, name, uid)
 
     def _from_trash(self, session_id: str, guard: Mutation) -> None:
+        if self._shared is not None:
+            self._shared.fetch_all()
         name = self.home.newest_trashed(session_id)
         with self._noted_move(name, guard):
-            self.home.from_trash(session_id, name)
+            self._move(self.home.from_trash, session_id, name)
             self._revive(session_id, name)
+
+    def _move(self, move: Callable[[str, str], None], session_id: str, name: str) -> None:
+        """Move a session to the trash or back, where it is called `name`."""
+        if self._shared is None:
+            move(session_id, name)
+        elif move == self.home.to_trash:
+            self._shared.move(session_id, name)
+        else:
+            self._shared.move(name, session_id)
 
     def _revive(self, session_id: str, name: str) -> None:
         with contextlib.suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
@@ -482,7 +516,7 @@ class SessionStore:
 
     @contextlib.contextmanager
     def _noted_move(self, name: str, guard: Mutation) -> Iterator[None]:
-        self._ledger.note(guard, {"trash": name})
+        self.ledger.note(guard, {"trash": name})
         yield
         failpoint("store.moved")
-        self._ledger.note(guard, {"trash": name, "done": True})
+        self.ledger.note(guard, {"trash": name, "done": True})

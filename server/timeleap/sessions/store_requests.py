@@ -20,7 +20,7 @@ from typing import Any
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
-from timeleap.sessions.home import Home, is_session_id, parse_trash_name
+from timeleap.sessions.home import Home, SharedStore, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, members_of, short
 from timeleap.sessions.shapes import Mutation
@@ -38,9 +38,12 @@ class Ledger:
     """The request ids of one home. A request id that was used for another request is refused with InvalidInputError;
     what cannot be noted raises StorageFailureError, and the file is as it was."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, shared: SharedStore | None = None) -> None:
+        """`shared`: where the sessions of the home really are; then its requests are there, too."""
         self._home = home
-        self._file = RequestFile(home.path)
+        self._shared = shared
+        self._directory = home.path if shared is None else shared.own.directory
+        self._file = RequestFile(self._directory)
 
     def making(self, guard: Mutation) -> tuple[str | None, bool]:
         """The id that a request gave, or is to give, to its session; and whether that session exists."""
@@ -95,7 +98,12 @@ class Ledger:
         if guard.request_id is None:
             return []
         names = (guard.request_id, _hashed(guard.request_id))
-        return [known for known in reversed(self._file.read()) if known.request_id in names]
+        if self._shared is not None:
+            self._shared.own.read()
+        found = [known for known in reversed(self._file.read()) if known.request_id in names]
+        if found and self._shared is not None:
+            self._shared.fetch_all()  # what is there shows which of them were carried out
+        return found
 
     def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
         """Note, durably, what a request is about to do, or has done."""
@@ -162,13 +170,18 @@ class Ledger:
         """Rewrite the file in one step, without what a killed process left of it."""
         with self._locked("rewrite the requests"):
             self._file.rewrite(change, more)
-            for name in list_directory(self._home.path):
-                if _TEMPORARY.fullmatch(name) and is_regular(self._home.path / name):
-                    remove_file(self._home.path / name)
+            for name in list_directory(self._directory):
+                if _TEMPORARY.fullmatch(name) and is_regular(self._directory / name):
+                    remove_file(self._directory / name)
 
     @contextmanager
     def _locked(self, work: str) -> Iterator[None]:
         try:
+            if self._shared is not None:
+                with self._shared.own.changing():
+                    self._file = RequestFile(self._directory)  # others may have written to it
+                    yield
+                return
             with files.locked(self._home.path / ".requests.lock"):
                 yield
         except OSError as error:

@@ -507,7 +507,12 @@ class SessionTransactions:
     def reread(self, *, log_changed: bool = False) -> None:
         """Take over what stands beside the log; and the log, where its owner or a program that takes no lock has written to
         it. Of a session that is only read here, and that another process has deleted, listeners are told that, once."""
-        if not self.deleted and self.access == "readOnly" and self._services.moved_away(self):
+        gone = (
+            self.shared.gone
+            if self.shared is not None
+            else self.access == "readOnly" and self._services.moved_away(self)
+        )
+        if not self.deleted and gone:
             self.deleted = True
             self.emit(Event("deleted", self.head))
         if self.deleted:

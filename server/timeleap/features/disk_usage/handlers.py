@@ -13,7 +13,7 @@ from msgspec import Struct
 from timeleap.errors import StorageFailureError
 from timeleap.service import paging
 from timeleap.sessions import session_files, shapes
-from timeleap.sessions.home import Home
+from timeleap.sessions.home import Home, parse_trash_name
 from timeleap.sessions.session_files import SessionFile
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
@@ -68,12 +68,13 @@ def measure_store(home: Home) -> list[Space]:
 
 def measure_shared(sizes: Mapping[str, Sequence[tuple[str, int]]], session_id: str | None = None) -> list[Space]:
     """The same of a store that is not on this disk, or of one session of it (see `SessionStore.sizes`)."""
-    spaces = [
-        Space(name, tuple(sorted((_stored(*each) for each in stored), key=lambda file: (-file.bytes, file.name))))
-        for name, stored in sizes.items()
-        if session_id in (None, name)
-    ]
-    return sorted(spaces, key=lambda space: (-space.bytes, space.session_id))
+    spaces: list[Space] = []
+    for name, stored in sizes.items():
+        if session_id in (None, name):
+            files = sorted((_stored(*each) for each in stored), key=lambda file: (-file.bytes, file.name))
+            found, deleted_at = parse_trash_name(name) or (name, None)
+            spaces.append(Space(found, tuple(files), deleted_at))
+    return sorted(spaces, key=lambda space: (-space.bytes, space.session_id, space.deleted_at or ""))
 
 
 def _stored(name: str, size: int) -> SessionFile:

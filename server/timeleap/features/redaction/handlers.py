@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError, SessionNotFoundError, StorageFailureError
+from timeleap.errors import InvalidInputError, NotSupportedByStoreError, SessionNotFoundError, StorageFailureError
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.features.redaction.redact_files import FileMatches, is_in
 from timeleap.features.redaction.redaction import (
@@ -26,7 +26,6 @@ from timeleap.service.service import guard
 from timeleap.sessions import purge, shapes
 from timeleap.sessions.home import in_trash
 from timeleap.sessions.purge import PurgeRequest
-from timeleap.sessions.store_requests import Ledger
 from timeleap.summaries.log_spans import without_spans
 from timeleap_protocol.limits import MAX_PAGE
 
@@ -60,7 +59,7 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
         return _shown(service, outcome, places=bool(params.dry_run))
 
     def forget(redactor: Redactor) -> None:
-        Ledger(home).forget_fingerprints(params.session_id, redactor.clean)
+        service.store.ledger.forget_fingerprints(params.session_id, redactor.clean)
 
     async def elsewhere(*skipped: Path) -> Json:
         if not params.store or not used:
@@ -68,6 +67,9 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
         places = [(each.session_id, each.path) for each in await service.store.glances({})]
         return {"alsoIn": await asyncio.to_thread(_holders, service, used[0], places, skipped)}
 
+    if params.deleted_at is not None and service.store.is_shared:
+        message = "a store in a database redacts no session in the trash: undelete it, redact it, and delete it again"
+        raise NotSupportedByStoreError(message, method=call.method)
     if params.deleted_at is not None:
         order = replace(order, progress=call.byte_progress("looking through it"))
         async with service.store.turn(params.session_id):
@@ -123,8 +125,9 @@ def _refused(name: str, text: str, kind: str) -> InvalidInputError:
 
 
 def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
-    """Directories in the trash with this session's id or uid: earlier sessions of that id, or copies."""
-    if not service.store.contains(session.path):
+    """Directories in the trash with this session's id or uid: earlier sessions of that id, or copies. Those of a shared
+    store are no directories: they are named with the other sessions that hold it."""
+    if service.store.is_shared or not service.store.contains(session.path):
         return ()
     return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
 

@@ -85,6 +85,18 @@ MIGRATIONS: Final = (
         events bytea,
         PRIMARY KEY (session, version))
     """,
+    """
+    ALTER TABLE timeleap_log DROP CONSTRAINT timeleap_log_session_fkey,
+        ADD CONSTRAINT timeleap_log_session_fkey FOREIGN KEY (session) REFERENCES timeleap_session
+        ON UPDATE CASCADE ON DELETE CASCADE;
+    ALTER TABLE timeleap_document DROP CONSTRAINT timeleap_document_session_fkey,
+        ADD CONSTRAINT timeleap_document_session_fkey FOREIGN KEY (session) REFERENCES timeleap_session
+        ON UPDATE CASCADE ON DELETE CASCADE;
+    ALTER TABLE timeleap_change DROP CONSTRAINT timeleap_change_session_fkey,
+        ADD CONSTRAINT timeleap_change_session_fkey FOREIGN KEY (session) REFERENCES timeleap_session
+        ON UPDATE CASCADE ON DELETE CASCADE;
+    INSERT INTO timeleap_session (id, folded, version) VALUES ('~', '~', 0)
+    """,
 )
 """`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
 VERSION: Final = len(MIGRATIONS)
@@ -291,7 +303,7 @@ class Database:
                 " coalesce((SELECT p.length FROM timeleap_log p WHERE p.id = l.parent), 0) < l.shared"
                 " FROM timeleap_log l ORDER BY l.session, l.id"
             ).fetchall()
-            sessions = connection.execute("SELECT count(*) FROM timeleap_session").fetchone()
+            sessions = connection.execute("SELECT count(*) FROM timeleap_session WHERE id NOT LIKE '%~%'").fetchone()
         damaged = [
             {"sessionId": session_id, "log": name or "a log that others begin with"}
             for session_id, name, own, stored, lacks_parent in rows

@@ -11,8 +11,9 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,15 +23,17 @@ from timeleap.storage import durable
 from timeleap.storage.engine import Access, Durability, LogState, Notes, Progress
 from timeleap.storage.lock import Endpoint, FileLock, LockMode
 from timeleap.storage.log_files import state_of
+from timeleap.storage.postgresql import store_rows
 from timeleap.storage.postgresql.database import Announcements, Database
 from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
+from timeleap.storage.postgresql.store_rows import STORE, StoreDocuments
 from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
 """Of working copies, in the home."""
 _SIZES: Final = (
     "SELECT session, coalesce(name, ''), length - shared FROM timeleap_log"
-    " UNION ALL SELECT session, name, length(body) FROM timeleap_document"
+    " UNION ALL SELECT session, name, length(body) FROM timeleap_document WHERE session <> %s"
 )
 _logger = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class PostgresStore:
     Attributes:
         label: The database's URL without user, password and options.
         path: The folder of the working copies.
+        own: The files that are the store's own.
     """
 
     def __init__(self, url: str, home: Path) -> None:
@@ -56,6 +60,7 @@ class PostgresStore:
         self._open: dict[str, tuple[PostgresEngine, asyncio.AbstractEventLoop]] = {}
         self._seen: dict[str, int] = {}  # versions of the documents that are here without their logs
         self._counts: dict[str, LogState] = {}
+        self.own = StoreDocuments(self._database, self.path / "store")
         self._announcements: Announcements | None = None
         with durable.storage_errors("make a folder for working copies", self._folder):
             durable.make_directory(self._folder)
@@ -107,13 +112,14 @@ class PostgresStore:
         """
         with self._turn:
             if session_id not in self._open and not self._copy(session_id).fetch():
-                shutil.rmtree(self.path / "sessions" / session_id, ignore_errors=True)
-                self._copies.pop(session_id, None)
+                self._drop(session_id)
 
     def fetch_all(self) -> None:
         """Bring what lists show of all sessions: their documents. Raises StorageFailureError."""
         with self._turn, self._database.connection() as connection, connection.transaction():
-            rows = connection.execute("SELECT id, version, messages, tokens, changed FROM timeleap_session").fetchall()
+            rows = connection.execute(
+                "SELECT id, version, messages, tokens, changed FROM timeleap_session WHERE id <> %s", [STORE]
+            ).fetchall()
             stale = []
             for session_id, version, messages, tokens, changed in rows:
                 self._counts[session_id] = LogState(messages=messages, token_count=tokens)
@@ -127,7 +133,31 @@ class PostgresStore:
         for session_id in self._counts.keys() - {row[0] for row in rows}:
             del self._counts[session_id]
             if session_id not in self._open:
-                shutil.rmtree(self.path / "sessions" / session_id, ignore_errors=True)
+                self._drop(session_id)
+
+    def move(self, before: str, after: str) -> None:
+        """Give a session that is not open here another id: its name in the trash, or the id that it had. Blocking.
+        Raises as `store_rows.move`."""
+        store_rows.move(self._database, before, after)
+        with self._turn:
+            self._drop(before)
+
+    def remove(self, names: Collection[str]) -> set[str]:
+        """Remove sessions in the trash for good; says which were there. Blocking. Raises StorageFailureError."""
+        gone = store_rows.remove(self._database, names)
+        with self._turn:
+            for name in names:
+                self._drop(name)
+        return gone
+
+    def _directory(self, session_id: str) -> Path:
+        """Of the working copy of a session, or of what is called so in the trash."""
+        return self.path / ("trash" if STORE in session_id else "sessions") / session_id
+
+    def _drop(self, session_id: str) -> None:
+        shutil.rmtree(self._directory(session_id), ignore_errors=True)
+        self._copies.pop(session_id, None)
+        self._seen.pop(session_id, None)
 
     def counts(self, session_id: str) -> LogState:
         """Messages and tokens of a session, as of the last `fetch_all`."""
@@ -158,7 +188,7 @@ class PostgresStore:
         with another one, and those that only others begin with have no name. Raises StorageFailureError."""
         found: dict[str, list[tuple[str, int]]] = {}
         with self._database.connection() as connection:
-            for session_id, name, size in connection.execute(_SIZES):
+            for session_id, name, size in connection.execute(_SIZES, [STORE]):
                 found.setdefault(session_id, []).append((name, int(size)))
         return found
 
@@ -177,7 +207,7 @@ class PostgresStore:
     def _copy(self, session_id: str) -> WorkingCopy:
         copy = self._copies.get(session_id)
         if copy is None:
-            copy = WorkingCopy(self._database, session_id, self.path / "sessions" / session_id)
+            copy = WorkingCopy(self._database, session_id, self._directory(session_id))
             copy.forget()  # what lies there is not known
             self._copies[session_id] = copy
         self._seen.pop(session_id, None)
@@ -224,7 +254,7 @@ class PostgresStore:
     @staticmethod
     def _wake(engine: PostgresEngine, version: int | None) -> None:
         task = asyncio.get_running_loop().create_task(engine.take_over(version))
-        task.add_done_callback(_log_failure)
+        task.add_done_callback(partial(_look_at_end, engine))
 
 
 def publish(database: Database, session_id: str, directory: Path) -> WorkingCopy:
@@ -239,9 +269,11 @@ def publish(database: Database, session_id: str, directory: Path) -> WorkingCopy
     return copy
 
 
-def _log_failure(task: asyncio.Task[Any]) -> None:
+def _look_at_end(engine: PostgresEngine, task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
-    if isinstance(error, TimeleapError):
+    if isinstance(error, SessionNotFoundError):
+        engine.end()
+    elif isinstance(error, TimeleapError):
         _logger.info("a session could not be brought up to date: %s", type(error).__name__)
     elif error is not None:
         _logger.error("a session could not be brought up to date", exc_info=error)

@@ -37,6 +37,7 @@ class Announcing:
 
     Attributes:
         forgets: Nothing is kept of what was announced before the step under way.
+        gone: Another process has deleted the session.
     """
 
     def __init__(self, shown: Follower) -> None:
@@ -44,7 +45,7 @@ class Announcing:
         self._told: list[Told] = []
         self._heard: list[bytes] | None = []
         self.announce = self._told.append
-        self.forgets = False
+        self.forgets = self.gone = False
 
     def clear(self) -> None:
         """Another step begins."""
@@ -263,6 +264,11 @@ class PostgresEngine(JsonlEngine):
         self._closed = closed
         self._locked = self._shared = SharedLog(self._shown, copy, self._watch.tell)
         self.events = self._shared.events
+
+    def end(self) -> None:
+        """The session was deleted by another process: call back those who watch."""
+        self.events.gone = True
+        self._watch.tell()
 
     async def aclose(self) -> None:
         await super().aclose()

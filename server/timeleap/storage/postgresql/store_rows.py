@@ -1,0 +1,93 @@
+"""Sessions of a database as rows, moved to the trash, back, or removed; and the files that are the store's own.
+
+In the trash a session is called by its name there, which has a `~`, as no session's id has. The row `~` is no session:
+its documents are those that a directory store has in its home.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from psycopg import errors
+
+from timeleap.errors import SessionExistsError, SessionNotFoundError
+from timeleap.storage.engine import LogState
+from timeleap.storage.postgresql.database import CHANNEL, Database
+from timeleap.storage.postgresql.working_copy import WorkingCopy
+
+STORE: Final = "~"
+
+
+def move(database: Database, before: str, after: str) -> None:
+    """Give a session another id, with all that is its own, in one step. Those who have it open are told.
+
+    Raises:
+        SessionNotFoundError: There is none of that id.
+        SessionExistsError: The new id is taken.
+        StorageFailureError: Nothing was changed.
+    """
+    with database.connection() as connection, connection.transaction():
+        try:
+            moved = connection.execute(
+                "UPDATE timeleap_session SET id = %s, folded = %s, version = version + 1 WHERE id = %s RETURNING version",
+                [after, after.casefold(), before],
+            ).fetchone()
+        except errors.UniqueViolation as error:
+            raise SessionExistsError(f"session id {after} is taken", sessionId=after) from error
+        if moved is None:
+            raise SessionNotFoundError(f"there is no session {before.partition('~')[0]}", sessionId=before)
+        announced = json.dumps({"session": before, "version": moved[0]})
+        connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
+
+
+def remove(database: Database, names: Collection[str]) -> set[str]:
+    """Remove sessions for good, by their names in the trash; says which were there. Raises StorageFailureError."""
+    with database.connection() as connection, connection.transaction():
+        gone = connection.execute(
+            "SELECT id FROM timeleap_session WHERE id = ANY(%s) FOR UPDATE", [list(names)]
+        ).fetchall()
+        # A log may be begun by another one of its session: which of them goes first must not matter.
+        connection.execute("UPDATE timeleap_log SET parent = NULL WHERE session = ANY(%s)", [list(names)])
+        connection.execute("DELETE FROM timeleap_session WHERE id = ANY(%s)", [list(names)])
+    return {str(row[0]) for row in gone}
+
+
+class StoreDocuments:
+    """The files that are the store's own, as they are in a directory of this process.
+
+    Attributes:
+        directory: That has them, as of the last `read`.
+    """
+
+    def __init__(self, database: Database, directory: Path) -> None:
+        self.directory = directory
+        self._copy = WorkingCopy(database, STORE, directory)
+        self._turn = threading.RLock()
+
+    def read(self) -> None:
+        """Bring them up to date. Blocking. Raises StorageFailureError."""
+        with self._turn:
+            self._copy.fetch()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Lock them for a block, up to date; what it changed counts when it has ended. Blocking.
+
+        Raises:
+            StorageFailureError: Nothing was changed.
+        """
+        with self._turn:
+            self._copy.begin()
+            try:
+                yield
+                self._copy.commit(LogState())
+            except BaseException:
+                self._copy.forget()
+                raise
+            finally:
+                self._copy.end()
