@@ -227,6 +227,21 @@ test("after a revert elsewhere the page keeps what stayed and is told the checkp
   expect(timelines.timelines).toMatchObject([{ reason: "revert", messages: 20, common: 12 }]);
 });
 
+test("after a compaction elsewhere the page shows what it left, and what it set aside as a timeline", async () => {
+  other = await agent(running);
+  seed(running.home, "chat", turns(10));
+  const page = await pageOf("chat");
+  const before = page.facts;
+  await other.request("session/open", { sessionId: "chat" });
+  page.forget();
+  const { context } = await other.request("context/compact", { sessionId: "chat", summarizer: "builtin" });
+  const { facts } = await page.next("facts", ({ facts: { messages } }) => messages === context.messageCount);
+  expect(facts).toMatchObject({ keep: 0, canUndo: 1 });
+  expect(facts.epoch).toBeGreaterThan(before.epoch);
+  expect((await page.next("timelines")).timelines).toMatchObject([{ reason: "compact", messages: 20 }]);
+  expect(await page.read(0, facts.messages)).toHaveLength(facts.messages);
+});
+
 test("what was redacted elsewhere is forgotten, and is not in what is read again", async () => {
   other = await agent(running);
   seed(running.home, "chat", [...turns(2), { role: "user", content: "the secret is hunter2-hunter2" }]);
