@@ -49,6 +49,19 @@ test("in a side bar of 300 pixels one can tell which of twenty rows broke the te
     await window.widen(720);
 });
 
+test("the tooltip of a row says more than the row, and goes when the mouse does", async ({ window, store }) => {
+    const prompt = `Find why the second half is wrong. ${"Look at every line of the report before you change it. ".repeat(8)}Then stop.`;
+    await store.replay("long", [{ role: "_checkpoint", id: 0 }, { role: "user", content: prompt }].map((record) => JSON.stringify(record)).join("\n"), { title: "Long" });
+    await window.openSession("Long");
+    const hover = window.page.locator(".monaco-hover:visible");
+    await window.checkpoints.row("Find why", 1).hover();
+    await expect(hover).toContainText("Then stop.");
+    await picture(window, "tooltip", { hovering: true });
+    await window.page.mouse.move(900, 300, { steps: 10 });
+    await expect(hover).toHaveCount(0);
+    await window.openSession("Edits");
+});
+
 test("a checkpoint is gone to by words that stand after it, and the oldest at once", async ({ window }) => {
     await window.run("goToCheckpoint");
     await window.quick.chooseFound("Go to Checkpoint", "114 != 115");

@@ -134,7 +134,7 @@ export class CheckpointNode extends TreeNode {
       label: rowName(checkpoint),
       description: this.facts,
       ...happenedIcon(checkpoint),
-      tooltip: this.tooltip(),
+      ...(this.isCut() ? {} : { tooltip: this.tooltip() }),
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, facts.join(" · ")),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       command: openHere(this),
@@ -195,7 +195,19 @@ export class CheckpointNode extends TreeNode {
     return failed ? vscode.l10n.t("files not saved") : "";
   }
 
-  /** Made at once: one that is read only when somebody points at the row stays on the screen when they have left. */
+  /** With the text beyond what the summary has of it. Where it cannot be read, with that much. */
+  override async tooltipToRead(): Promise<vscode.MarkdownString> {
+    const { start, end } = this.span;
+    await this.place.log.messages(start, end, 1).catch(() => undefined);
+    return this.tooltip();
+  }
+
+  /** Whether the text goes on in messages that have not been read. */
+  private isCut(): boolean {
+    const { checkpoint, start, end } = this.span;
+    return end > start && summaryOf(checkpoint)?.text.endsWith("…") === true && this.place.log.read(start, end).length === 0;
+  }
+
   private tooltip(): vscode.MarkdownString {
     const { checkpoint, start, end } = this.span;
     const text = new vscode.MarkdownString();

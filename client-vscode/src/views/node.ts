@@ -13,6 +13,11 @@ export abstract class TreeNode {
 
   abstract item(): vscode.TreeItem;
 
+  /** The tooltip of a row whose item has none yet: asked for when somebody points at the row. */
+  tooltipToRead(): Promise<vscode.MarkdownString | undefined> {
+    return Promise.resolve(undefined);
+  }
+
   children(): Promise<TreeNode[]> {
     return Promise.resolve([]);
   }

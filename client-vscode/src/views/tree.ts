@@ -54,6 +54,15 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     return item;
   }
 
+  /** Never fails: the editor shows no tooltip then. */
+  async resolveTreeItem(item: vscode.TreeItem, node: TreeNode): Promise<vscode.TreeItem> {
+    if (item.tooltip === undefined) {
+      const tooltip = await node.tooltipToRead().catch(() => undefined);
+      return tooltip === undefined ? item : Object.assign(item, { tooltip });
+    }
+    return item;
+  }
+
   getParent(node: TreeNode): TreeNode | undefined {
     return node.parent;
   }

@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { Checkpoint } from "timeleap-client";
 import { Log } from "../../src/sessions/log.js";
 import { CheckpointsTree } from "../../src/views/checkpointsTree.js";
@@ -86,6 +86,24 @@ test("the tooltip has the beginning of the text, the calls with how they ended, 
   expect(value).toContain("```\nwhat was <b>said</b>\n```");
   expect(value).toContain("- edit a\\*b\\.py\n- ✗ pytest\n- … 7 more");
   expect(value).toContain("- src/a\\*b\\.py");
+  tree.dispose();
+});
+
+test("what the summary has no room for is read when somebody points at the row", async () => {
+  const { tree, log } = treeOf(1);
+  const whole = `why ${"and how ".repeat(80)}`;
+  log.learn("c0", { summary: { kind: "prompt", text: `${whole.slice(0, 199)}…`, messages: 2 } });
+  const [row] = await tree.getChildren();
+  expect(tree.getTreeItem(row!).tooltip).toBeUndefined();
+  vi.spyOn(log, "messages").mockRejectedValueOnce(new Error("the server is away"));
+  const value = async (): Promise<string> => ((await tree.resolveTreeItem(row!.item(), row!)).tooltip as { value: string }).value;
+  expect(await value()).toContain(`\n${whole.slice(0, 199)}…\n`);
+  const read = vi.spyOn(log, "read").mockReturnValue([]);
+  vi.spyOn(log, "messages").mockImplementationOnce(() => {
+    read.mockReturnValue([{ index: 0, message: { role: "user", content: whole } }]);
+    return Promise.resolve([]);
+  });
+  expect(await value()).toContain(`\n${whole.slice(0, 500)}…\n`);
   tree.dispose();
 });
 
