@@ -47,7 +47,8 @@ def _is_left_out(item: pytest.Item) -> bool:
     chosen = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if not isinstance(item, pytest.Function) or chosen.get("engine") != "postgresql":
         return False
-    return chosen.get("framing") == "ndjson" or item.originalname in EVERY_ENGINE[_module(item.module)]
+    left_out = EVERY_ENGINE.get(_module(item.module))  # None: of another folder, all of which pass here, too
+    return left_out is not None and (chosen.get("framing") == "ndjson" or item.originalname in left_out)
 
 
 def _module(module: object) -> str:
