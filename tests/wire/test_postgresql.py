@@ -244,6 +244,19 @@ def test_a_fork_and_its_origin(serve: Serve, url: str) -> None:
     assert a.refuse("session/open", sessionId="none", create=False)["code"] == 4001
 
 
+@pytest.mark.parametrize(("method", "params"), [("session/open", {"title": "T"}), ("session/fork", {"sessionId": "s"})])
+def test_a_session_is_made_once_by_a_request_that_two_machines_get(
+    serve: Serve, url: str, method: str, params: dict[str, Any]
+) -> None:
+    a, b = serve(url), serve(url)
+    Session.open(a, "s").say("one")
+    made = a.call(method, **params, requestId="r")
+    again = b.call(method, **params, requestId="r")
+    assert (again["sessionId"], again["duplicate"]) == (made["sessionId"], True)
+    assert len(b.call("session/list")["sessions"]) == 2
+    assert b.call(method, **params)["sessionId"] != made["sessionId"]
+
+
 def test_a_session_that_is_not_open_is_found(serve: Serve, url: str) -> None:
     a, b = serve(url), serve(url)
     Session.open(a, "s").say("one")

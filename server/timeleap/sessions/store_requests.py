@@ -184,6 +184,8 @@ class Ledger:
                 return
             with files.locked(self._home.path / ".requests.lock"):
                 yield
+        except StorageFailureError:
+            raise  # a database's, which says why
         except OSError as error:
             raise StorageFailureError.of(error, work, self._home.path) from error
 
