@@ -23,6 +23,27 @@ const HOSTILE = [
     "<link rel=stylesheet href=http://127.0.0.1:9/x.css><meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>",
 ];
 
+const MARKDOWN = `## Plan
+
+| call | result |
+|---|---|
+| \`sum()\` | 114 |
+
+It is **not** done; see [the page](https://example.org/), [bad](javascript:alert(1)) and ![a picture](https://example.org/x.png).
+
+3. outer
+   - inner
+4. next
+
+\`\`\`python
+print(1)
+\`\`\`
+
+> first
+> second
+
+<b>as it is</b>`;
+
 /** Every test's page must ask for nothing but itself, and nothing may go wrong in it. */
 const test = base.extend<{ asked: string[]; open: (sessionId: string, hash?: string) => Promise<Page> }>({
     asked: async ({ context }, use) => {
@@ -97,7 +118,9 @@ test.beforeAll(async () => {
         await pipeline.call("context/appendMessage", { sessionId: "hostile", messages });
     }
     store.add("long", long());
-    for (const sessionId of ["tally", "hostile", "long"]) {
+    await pipeline.call("session/open", { sessionId: "markdown" });
+    await pipeline.call("context/appendMessage", { sessionId: "markdown", messages: [user(MARKDOWN), answer("*a* ".repeat(10_000))] });
+    for (const sessionId of ["tally", "hostile", "long", "markdown"]) {
         await pipeline.call("session/export", { sessionId, format: "html", path: file(sessionId) });
     }
 });
@@ -109,7 +132,7 @@ test.afterAll(async () => {
 
 test("a type checker finds nothing wrong with the page's script", async () => {
     const assets = join(ROOT, "server/timeleap/features/transfer/assets");
-    const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));
+    const scripts = readdirSync(assets).filter((name) => name.endsWith(".js") && !name.endsWith(".min.js"));
     const how = "--noEmit --allowJs --checkJs --strict --noImplicitAny false --target es2023 --lib es2023,dom,dom.iterable --moduleDetection legacy";
     const tsc = join(ROOT, "client-vscode/e2e/node_modules/typescript/bin/tsc");
     const given = [tsc, ...how.split(" "), ...scripts];
@@ -214,6 +237,30 @@ test("a tool call and its result are one, folded until they are wanted", async (
     await expect(publish).toContainText("tally 1.4.0 is out");
     await page.keyboard.press("ArrowLeft"); // to the checkpoint between both
     await expect(publish).toContainText("no result here");
+});
+
+test("messages are shown as Markdown, of which HTML, pictures and unsafe links are text", async ({ open }) => {
+    const page = await open("markdown");
+    const [shown, huge] = [page.locator("#content .text").nth(0), page.locator("#content .text").nth(1)];
+    await expect(shown.locator("h2")).toHaveText("Plan");
+    await expect(shown.locator("table td")).toHaveText(["sum()", "114"]);
+    await expect(shown.locator("td code")).toHaveText("sum()");
+    await expect(shown.locator("strong")).toHaveText("not");
+    await expect(shown.locator("ol > li")).toHaveCount(2);
+    await expect(shown.locator("ol > li ul > li")).toHaveText("inner");
+    await expect(shown.locator("ol")).toHaveAttribute("start", "3");
+    await expect(shown.locator("pre")).toHaveText("print(1)");
+    await expect(shown.locator("blockquote")).toHaveText("first\nsecond", { useInnerText: true });
+    await expect(shown.locator("a")).toHaveCount(1);
+    await expect(shown.locator("a")).toHaveAttribute("href", "https://example.org/");
+    await expect(shown.locator("a")).toHaveAttribute("rel", "noreferrer noopener");
+    await expect(shown).toContainText("[bad](javascript:alert(1))");
+    await expect(shown).toContainText("![a picture](https://example.org/x.png)");
+    await expect(shown).toContainText("<b>as it is</b>");
+    await expect(shown.locator("b, img, script")).toHaveCount(0);
+    await expect(huge.locator("em").first()).toHaveText("a");
+    await page.getByRole("button", { name: "Show all" }).click();
+    await expect(huge.locator("pre")).toHaveCount(1); // not parsed, as it is too long
 });
 
 test("what a message holds does nothing, and is shown as it is", async ({ open }) => {

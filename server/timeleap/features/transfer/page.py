@@ -1,9 +1,9 @@
 """A session as one HTML page for people: a slider through its checkpoints, its timelines as branches, what differs.
 
 The page is whole in itself. Its skeleton, style and script are the files of the folder `assets` beside this module,
-written by hand; the scripts are joined in the order of `SCRIPTS` into one module. The session is data in
-`<script type="application/json">` elements, which no browser runs, and the script turns texts into text nodes, never
-into markup. The policy in the page's head allows exactly this script and this style (by their hashes), images that are
+written by hand, but for markdown-it as it is published; the scripts are joined into one module, it first. The session
+is data in `<script type="application/json">` elements, which no browser runs, and the script turns texts into text
+nodes and Markdown into elements, and parses nothing as HTML. The policy in the page's head allows exactly this script and this style (by their hashes), images that are
 in the page itself, and nothing else: whatever a message holds, nothing of it runs and nothing is fetched.
 
 A message stands in the page once, however many logs have it: it has a number, and a log is runs of numbers behind what
@@ -40,7 +40,18 @@ MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages
 MANY_CHARACTERS: Final = 100 << 20
 MOST_CHARACTERS: Final = 512 << 20
-SCRIPTS: Final = ("words", "elements", "session", "overview", "message", "conversation", "comparison", "search", "page")
+SCRIPTS: Final = (
+    "words",
+    "elements",
+    "markdown",
+    "session",
+    "overview",
+    "message",
+    "conversation",
+    "comparison",
+    "search",
+    "page",
+)
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
@@ -89,7 +100,7 @@ def asset(name: str) -> str:
 
 @cache
 def program() -> str:
-    return "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+    return "\n".join(asset(f"{name}.js") for name in ("markdown-it.min", *SCRIPTS))
 
 
 def _policy(style: str, script: str) -> str:

@@ -26,39 +26,6 @@ function the(id) {
   return document.getElementById(id);
 }
 
-/** Text with its fenced code set apart. @param {string} text */
-function prose(text) {
-  const box = make("div", { className: "text" });
-  let fence = "";
-  /** @type {string[]} */
-  let lines = [];
-  const flush = (/** @type {boolean} */ code) => {
-    if (lines.length > 0) {
-      box.append(code ? make("pre", {}, lines.join("\n")) : make("p", {}, ...inline(lines.join("\n").replace(/^\n+|\n+$/g, ""))));
-    }
-    lines = [];
-  };
-  for (const line of text.split("\n")) {
-    const mark = /^\s*(`{3,}|~{3,})/.exec(line)?.[1] ?? "";
-    if (fence === "" && mark !== "") {
-      flush(false);
-      fence = mark;
-    } else if (fence !== "" && mark.startsWith(fence) && line.trim() === mark) {
-      flush(true);
-      fence = "";
-    } else {
-      lines.push(line);
-    }
-  }
-  flush(fence !== "");
-  return box;
-}
-
-/** @param {string} text @returns {(Node | string)[]} */
-function inline(text) {
-  return text.split(/(`[^`\n]+`)/).map((piece, index) => (index % 2 === 1 ? make("code", {}, piece.slice(1, -1)) : piece));
-}
-
 const LINES_SHOWN = 32;
 const CHARACTERS_SHOWN = 6_000;
 
