@@ -51,8 +51,8 @@ test("in a side bar of 300 pixels one can tell which of twenty rows broke the te
 
 test("the tooltip of a row says more than the row, and goes when the mouse does", async ({ window, store }) => {
     const prompt = `Find why the second half is wrong. ${"Look at every line of the report before you change it. ".repeat(8)}Then stop.`;
-    await store.replay("long", [{ role: "_checkpoint", id: 0 }, { role: "user", content: prompt }].map((record) => JSON.stringify(record)).join("\n"), { title: "Long" });
-    await window.openSession("Long");
+    await store.replay("wordy", [{ role: "_checkpoint", id: 0 }, { role: "user", content: prompt }].map((record) => JSON.stringify(record)).join("\n"), { title: "Wordy" });
+    await window.openSession("Wordy");
     const hover = window.page.locator(".monaco-hover:visible");
     await window.checkpoints.row("Find why", 1).hover();
     await expect(hover).toContainText("Then stop.");
