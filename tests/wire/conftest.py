@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 from tests.support.fixtures import *  # noqa: F403
+from tests.support.machines import serve, url  # noqa: F401
 
 EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     "test_redact": frozenset(

@@ -7,35 +7,16 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, replicated_cluster
-from tests.support.server import Launch, Server
 from tests.support.session import Session
 from tests.support.shared_load import APPENDS, CHANGES, Load
 
-Serve = Callable[[str], Server]
 PROCESSES = 4
 WRITING_AGAIN_SECONDS = 5.0
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a server on a database, each as if on a machine of its own."""
-    started: list[Server] = []
-
-    def start(store: str) -> Server:
-        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store]))
-        started.append(server)
-        server.initialize(clientInfo={"name": f"client{len(started)}"})
-        return server
-
-    yield start
-    for server in started:
-        server.dispose()
 
 
 def url_of(*clusters: Cluster, database: str) -> str:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,35 +16,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, private_cluster, shared_cluster
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, assistant, user
 
 from timeleap_protocol.methods import ANSWERED
-
-Serve = Callable[..., Server]
-
-
-@pytest.fixture
-def url() -> str:
-    """A new, empty database."""
-    return shared_cluster().new_database()
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a server on a database, each as if on a machine of its own."""
-    started: list[Server] = []
-
-    def start(store: str, **options: Any) -> Server:
-        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store], **options))
-        started.append(server)
-        server.initialize(clientInfo={"name": f"client{len(started)}"})
-        return server
-
-    yield start
-    for server in started:
-        server.dispose()
 
 
 def heard(server: Server, kind: str) -> Message:

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, private_cluster, replicated_cluster, shared_cluster
-from tests.support.server import Launch, Server
 from tests.support.session import Session, assistant, user
 
 from timeleap.storage.postgresql import database
 from timeleap_protocol.methods import ANSWERED
 
-Serve = Callable[[str], Server]
 Call = tuple[str, dict[str, Any]]
 
 BEFORE: list[Call] = [
@@ -58,28 +56,6 @@ FAULTS = {
     "slow": ("PERFORM pg_sleep(60)", "timeout", True),
 }
 """What happens in the database in the middle of a change, and the reason and `retryable` that are answered."""
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a server on a database, each as if on a machine of its own."""
-    started: list[Server] = []
-
-    def start(store: str) -> Server:
-        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store]))
-        started.append(server)
-        server.initialize(clientInfo={"name": f"client{len(started)}"})
-        return server
-
-    yield start
-    for server in started:
-        server.dispose()
-
-
-@pytest.fixture
-def url() -> str:
-    """A new, empty database."""
-    return shared_cluster().new_database()
 
 
 class Fault:

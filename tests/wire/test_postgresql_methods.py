@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from tests.support.postgresql import shared_cluster
+from tests.support.machines import Serve
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, assistant, user
 
-Serve = Callable[..., Server]
 SECRET = "Tr0ub4dor-and-3"
 
 
 @pytest.fixture
-def url() -> str:
-    """A new, empty database."""
-    return shared_cluster().new_database()
-
-
-@pytest.fixture
-def serve(tmp_path: Path, url: str) -> Iterator[Serve]:
-    """Starts a server on the database, each as if on a machine of its own."""
-    started: list[Server] = []
-
-    def start(**options: Any) -> Server:
-        home = tmp_path / f"machine{len(started)}" / "home"
-        server = Server(Launch(home, "lsp", args=["--store", url], **options))
-        started.append(server)
-        server.initialize(clientInfo={"name": f"client{len(started)}"})
-        return server
-
-    yield start
-    for server in started:
-        server.dispose()
+def serve(serve: Serve, url: str) -> Serve:
+    """The same, always on the database of the test."""
+    return partial(serve, url)
 
 
 def rows(url: str) -> dict[str, bytes]:

@@ -1,0 +1,36 @@
+"""Servers on a database, each as if on a machine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.postgresql import shared_cluster
+from tests.support.server import Launch, Server
+
+Serve = Callable[..., Server]
+"""Takes the URL of the database, and options of `Launch`."""
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server on a database, each as if on a machine of its own."""
+    started: list[Server] = []
+
+    def start(store: str, **options: Any) -> Server:
+        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store], **options))
+        started.append(server)
+        server.initialize(clientInfo={"name": f"client{len(started)}"})
+        return server
+
+    yield start
+    for server in started:
+        server.dispose()
+
+
+@pytest.fixture
+def url() -> str:
+    """A new, empty database."""
+    return shared_cluster().new_database()
