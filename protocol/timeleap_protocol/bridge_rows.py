@@ -9,6 +9,16 @@ from timeleap_protocol.method import Method, read, request
 
 _E = ErrorKind
 
+CATCH_UP: Final = request(
+    "bridge/catchUp",
+    "bridge.BridgeCatchUpParams",
+    "bridge.BridgeCatchUpResult",
+    "Mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs.",
+    handler="mirrors.handlers.catch_up",
+    needs_directory=True,
+    errors=(_E.STORAGE_FAILURE, _E.SESSION_LOCKED, _E.CORRUPTED),
+)
+
 BRIDGE_ROWS: Final[tuple[Method, ...]] = (
     request(
         "bridge/list",
@@ -36,15 +46,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         handler="mirrors.handlers.unwatch",
         needs_directory=True,
     ),
-    request(
-        "bridge/catchUp",
-        "bridge.BridgeCatchUpParams",
-        "bridge.BridgeCatchUpResult",
-        "Mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs.",
-        handler="mirrors.handlers.catch_up",
-        needs_directory=True,
-        errors=(_E.STORAGE_FAILURE, _E.SESSION_LOCKED, _E.CORRUPTED),
-    ),
+    CATCH_UP,
     read(
         "bridge/adopt",
         "bridge.BridgeAdoptParams",

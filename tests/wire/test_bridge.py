@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.claude_file import ClaudeFile
 from tests.support.fixtures import StartServer
+from tests.support.holding import Hold
 from tests.support.scene import until
 from tests.support.server import Message, Server
 from tests.support.session import Session
@@ -313,6 +314,31 @@ def test_adopt_writes_a_session_for_the_program_that_ends_there(
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert {record["sessionId"] for record in records} == {path.stem}
     assert file.path.read_bytes() == before
+
+
+def test_adopt_answers_though_another_process_mirrors_the_new_session_first(
+    watching: Server, start: StartServer, file: ClaudeFile, tmp_path: Path
+) -> None:
+    shown(watching, file, 4)
+    hold = Hold("bridge.adopted", tmp_path)
+    window = start(env=hold.environment)
+    adopting = window.start("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
+    hold.wait()
+    until(lambda: len(watching.call("session/list")["sessions"]) == 2)
+    hold.release()
+    made = adopting.result()
+    assert Session.open(window, made["sessionId"], create=False).texts() == TWO_TURNS[:2]
+    assert sorted(file.folder.rglob("*.jsonl")) == sorted([file.path, Path(made["path"])])
+
+
+def test_adopt_that_cannot_be_mirrored_leaves_no_session_behind(
+    watching: Server, start: StartServer, file: ClaudeFile
+) -> None:
+    shown(watching, file, 4)
+    window = start(env={"TIMELEAP_FAILPOINTS": "append.before_write=raise:ENOSPC"})
+    error = window.refuse("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
+    assert error["code"] == 4005
+    assert list(file.folder.rglob("*.jsonl")) == [file.path]
 
 
 @pytest.mark.parametrize("at", [0, 5, 1 << 40])

@@ -20,7 +20,7 @@ from timeleap.mirrors.formats.conversion import RecordWriter
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
 from timeleap.sessions.shapes import set_members
-from timeleap.storage.durable import atomic_write, make_directory, storage_errors
+from timeleap.storage.durable import atomic_write, failpoint, make_directory, storage_errors
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
@@ -91,6 +91,7 @@ def write(wanted: AdoptPlan) -> Adopted:
     with storage_errors("write the new session", made.path):
         make_directory(made.path.parent)
         atomic_write(made.path, ("\n".join(lines) + "\n").encode())
+    failpoint("bridge.adopted")
     command, *arguments = made.command
     return Adopted(made.path, {"command": command, "args": arguments, **set_members(cwd=_folder(log.workspace))})
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from timeleap import clock
 from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
 from timeleap.mirrors import adopting
@@ -17,6 +19,7 @@ from timeleap.mirrors.mirror import PendingSnapshot
 from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
 from timeleap.sessions.working_tree import NO_CONTROL
+from timeleap_protocol.bridge_rows import CATCH_UP
 
 if TYPE_CHECKING:
     from timeleap.call import Call
@@ -73,16 +76,7 @@ async def catch_up(service: Service, params: BridgeCatchUpParams, call: Call) ->
     if not path.name.endswith(".jsonl"):
         raise InvalidInputError.of("path", "must be the .jsonl file of a session")
     bridge = bridge_of(service)
-    mirror = bridge.mirror(params.kind, path)
-    try:
-        return await _take_event(bridge, mirror, params)
-    except SessionLockedError:
-        if call.client.is_peer or service.network is None:
-            raise
-    async with service.attachment(call, _place(service, mirror), quiet=True).for_one_request() as attachment:
-        if attachment is not None:
-            return await attachment.request(call.method, params, call)
-    return await _take_event(bridge, mirror, params)  # the owner went just now
+    return await _caught_up(service, bridge.mirror(params.kind, path), params, call)
 
 
 async def adopt(service: Service, params: BridgeAdoptParams, call: Call) -> Json:
@@ -93,8 +87,28 @@ async def adopt(service: Service, params: BridgeAdoptParams, call: Call) -> Json
         plan = adopting.plan(session, params.at)
         made = await asyncio.to_thread(adopting.write, plan)
     mirror = bridge.mirror(plan.kind, made.path)
-    await bridge.catch_up(mirror)
+    asked: Json = {"kind": plan.kind, "path": str(made.path), "event": "start", "sessionId": mirror.session_id}
+    try:  # a process that follows the folder may have opened the mirror before this one
+        catching_up = replace(call, method=CATCH_UP.name, params=asked, progress=None)
+        await _caught_up(service, mirror, CATCH_UP.read_params(asked), catching_up)
+    except (TimeleapError, OSError):  # who asks again is to find one new session, not two
+        await asyncio.to_thread(made.path.unlink, missing_ok=True)
+        raise
     return {"sessionId": mirror.session_id, "path": str(made.path), "resume": made.resume}
+
+
+async def _caught_up(service: Service, mirror: Mirror, params: BridgeCatchUpParams, call: Call) -> Any:
+    """Do what a hook asks for, here or by the process that has the mirror open. Raises as `Mirror.catch_up`."""
+    bridge = bridge_of(service)
+    try:
+        return await _take_event(bridge, mirror, params)
+    except SessionLockedError:
+        if call.client.is_peer or service.network is None:
+            raise
+    async with service.attachment(call, _place(service, mirror), quiet=True).for_one_request() as attachment:
+        if attachment is not None:
+            return await attachment.request(call.method, params, call)
+    return await _take_event(bridge, mirror, params)  # the owner went just now
 
 
 def _place(service: Service, mirror: Mirror) -> Any:
