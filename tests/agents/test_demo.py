@@ -16,6 +16,8 @@ from tests.agents.model import Model
 from tests.agents.person import Person
 from tests.support.holding import wait_until
 
+from timeleap.cli import inspect
+
 pytestmark = pytest.mark.long  # runs the program
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "agents.svg"
 FILES = {
@@ -43,6 +45,9 @@ async def test_a_person_undoes_what_a_shell_of_claude_code_did(
 ) -> None:
     person = Person(tmp_path, model, FILES, columns=WIDTH)
     monkeypatch.chdir(person.project)
+    # Columns are as wide as what stands in them, which depends on how long this took and on the number of a process.
+    monkeypatch.setattr(inspect, "ago", lambda _: "20 seconds ago")
+    monkeypatch.setattr(inspect, "process", lambda _: "process 4711, opened 20 seconds ago")
     model.calls = {asked: [("Bash", {"command": command})] for asked, (command, _) in STORY.items()}
     model.answers = {asked: answer for asked, (_, answer) in STORY.items()}
     shown: list[tuple[str, str]] = []
@@ -79,7 +84,6 @@ def _masked(text: str, session: str, folder: Path) -> str:
     text = text.replace(str(folder), "~").replace(session, "claude-code-52d0f6a1c07b93e48a15c2fd")
     text = text.replace(f"{sys.executable} -P -m timeleap --home ~/home", "timeleap")
     text = re.sub(r"\b\d\.\d KB", "2.4 KB", text)
-    text = re.sub(r"\bin process \d+, .*… *", lambda found: "in process 4711, op…".ljust(len(found[0])), text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "0b6f1c52-93de-4a1e-8d07-5ac2b1f4e690", text)
     # Its number depends on whether the snapshot after a tool and that of the turn's end were joined.
     return re.sub(r"\bf\d+-[0-9a-f]{12}\b", "f3-3f9c02ab71de", text)
