@@ -7,6 +7,7 @@ its return, and in which a model gives each the result that it had.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ class Operation:
         name: Of the operation, with its `argument`.
         called, returned: By one clock; `returned` is infinite where no answer came.
         result: What was answered, or UNKNOWN.
+        version: That the state had afterwards, as was answered; those of later changes are greater.
     """
 
     process: str
@@ -33,6 +35,7 @@ class Operation:
     called: float
     returned: float = math.inf
     result: Any = UNKNOWN
+    version: tuple[int, ...] | None = None
 
 
 Step = Callable[[S, Operation], "S | None"]
@@ -153,15 +156,19 @@ class Undo:
         return cls._known.setdefault((id(below), id(log)), cls(log, below))
 
 
-SessionState = tuple[Entry | None, Undo | None]
-EMPTY: SessionState = (None, None)
+READS = frozenset(("read", "count"))
+"""Operations that change nothing."""
+Contents = tuple[Entry | None, Undo | None]
+NOTHING: Contents = (None, None)
+SessionState = tuple[Contents, int]
+"""With how many of the versions that were answered of changes have been reached."""
 
 
-def session_answer(state: SessionState, name: str, argument: Any) -> tuple[object, SessionState]:
+def session_answer(state: Contents, name: str, argument: Any) -> tuple[object, Contents]:
     """How a session answers, and what it is then.
 
     `append` of a text: the index it is at. `checkpoint`: its id. `revert` to the checkpoint of an id, and `undo`: how many
-    messages there are then; False where there is none. `read`: the texts.
+    messages there are then; False where there is none. `read`: the texts. `count`: how many there are.
     """
     log, undo = state
     match name:
@@ -178,16 +185,38 @@ def session_answer(state: SessionState, name: str, argument: Any) -> tuple[objec
             return _messages(cut), (cut, Undo.on(undo, log))
         case "undo":
             return (False, state) if undo is None else (_messages(undo.log), (undo.log, undo.below))
+        case "count":
+            return _messages(log), state
         case _:
             return texts_of(log), state
 
 
-def session_step(state: SessionState, operation: Operation) -> SessionState | None:
-    """A session's state after an operation; None where it would have answered something else."""
-    result, after = session_answer(state, operation.name, operation.argument)
-    # False is no count of messages, though it equals 0.
-    told = operation.result is UNKNOWN or (operation.result == result and type(operation.result) is type(result))
-    return after if told else None
+def unexplained_session(history: Iterable[Operation]) -> str:
+    """Why no session can have answered a history like that; empty if one can.
+
+    Changes are taken in the order of the versions that they were answered with. Without that an undo fits wherever as many
+    messages come back, and the search has no end.
+    """
+    operations = list(history)
+    versions = sorted(
+        operation.version for operation in operations if operation.version is not None and operation.name not in READS
+    )
+
+    def step(state: SessionState, operation: Operation) -> SessionState | None:
+        contents, reached = state
+        result, after = session_answer(contents, operation.name, operation.argument)
+        # False is no count of messages, though it equals 0.
+        told = operation.result is UNKNOWN or (operation.result == result and type(operation.result) is type(result))
+        if not told:
+            return None
+        if operation.version is None:  # nobody heard of it, or nothing was changed
+            return after, reached
+        if operation.name in READS:
+            # Between the last one and the next: the change may be one of which nobody heard.
+            return state if bisect_right(versions, operation.version) == reached else None
+        return (after, reached + 1) if bisect_left(versions, operation.version) == reached else None
+
+    return unexplained(operations, (NOTHING, 0), step)
 
 
 def texts_of(log: Entry | None) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.support.linearizable import EMPTY, Operation, session_step, unexplained
+from tests.support.linearizable import READS, Operation, unexplained_session
 from tests.support.server import PATIENCE, Message, Pending
 from tests.support.session import Session, user
 
 APPENDS = {"append": 1}
 CHANGES = {"append": 6, "checkpoint": 2, "revert": 1, "undo": 1}
+WITH_READS = {**CHANGES, "read": 6, "count": 4}
 """Operations and how often they are chosen."""
 
 
@@ -39,17 +40,18 @@ class Load:
 
     def wait_for_more(self, count: int) -> None:
         """Wait until each process has made `count` more changes."""
-        wanted = [worker.changed + count for worker in self._workers]
+        wanted = [(worker, worker.changed + count) for worker in self._workers if not worker.killed]
         with self._changed:
             done = self._changed.wait_for(
-                lambda: (
-                    self.problems
-                    or all(worker.changed >= number for worker, number in zip(self._workers, wanted, strict=True))
-                ),
-                PATIENCE,
+                lambda: self.problems or all(worker.changed >= number for worker, number in wanted), PATIENCE
             )
         assert not self.problems, self.problems
-        assert done, (wanted, [worker.changed for worker in self._workers], self.refused[-3:])
+        assert done, ([(worker.changed, number) for worker, number in wanted], self.refused[-3:])
+
+    def kill(self, at: int) -> None:
+        """Kill a process; what it is doing may be done or not."""
+        self._workers[at].killed = True
+        self._workers[at].session.server.kill()
 
     def stop(self) -> None:
         """Let each end its operation, and see that nothing went wrong."""
@@ -84,13 +86,13 @@ class Load:
         """Seconds from a moment until each process has made a change."""
         returned: dict[str, float] = {}
         for each in self.history:
-            if each.name != "read" and each.returned > moment:
+            if each.name not in READS and each.returned > moment:
                 returned[each.process] = min(each.returned - moment, returned.get(each.process, each.returned))
         return max(returned[worker.name] for worker in self._workers)
 
     def unexplained(self) -> str:
         """Why no single session can have answered like that; empty if one can."""
-        return unexplained(self.history, EMPTY, session_step)
+        return unexplained_session(self.history)
 
 
 @dataclass
@@ -101,6 +103,7 @@ class _Worker:
     seed: int
     mix: dict[str, int]
     changed: int = field(default=0, init=False)
+    killed: bool = field(default=False, init=False)
 
     def run(self) -> None:
         rng = random.Random(f"{self.seed} {self.name}")
@@ -112,22 +115,29 @@ class _Worker:
                 (name,) = rng.choices(names, weights)
                 argument = {"append": f"{self.name}-{number}", "revert": rng.randrange(4)}.get(name)
                 called = time.monotonic()
-                result = self._ask(name, argument, f"{self.name}-r{number}")
-                self.load.note(Operation(self.name, name, argument, called, time.monotonic(), result))
-                self.changed += name != "read"
+                try:
+                    result, version = self._ask(name, argument, f"{self.name}-r{number}")
+                except (AssertionError, OSError):
+                    if not self.killed:
+                        raise
+                    self.load.note(Operation(self.name, name, argument, called))
+                    return
+                self.changed += name not in READS
+                self.load.note(Operation(self.name, name, argument, called, time.monotonic(), result, version))
         except BaseException as error:
             self.load.complain(f"{self.name}: {error!r}")
 
-    def _ask(self, name: str, argument: object, request_id: str) -> object:
-        """The result of an operation, repeated under the same request id until it is done."""
+    def _ask(self, name: str, argument: object, request_id: str) -> tuple[object, tuple[int, ...] | None]:
+        """The result of an operation, repeated under the same request id until it is done, and the head after it."""
         began = time.monotonic()
         while True:
             reply = self._send(name, argument, request_id).reply()
             if "result" in reply:
-                return _told(name, reply["result"])
+                result = reply["result"]
+                return _told(name, result), _version(result)
             error = reply["error"]
             if error["code"] in (4002, 4018):  # no such checkpoint, nothing to undo
-                return False
+                return False, None
             self.load.refused.append(error)
             assert error["code"] in (4005, 4012), error
             assert error["data"]["retryable"] is True, error
@@ -145,8 +155,18 @@ class _Worker:
                 return start("context/revertTo", checkpointId=argument, requestId=request_id)
             case "undo":
                 return start("context/undo", requestId=request_id)
+            case "count":
+                return start("session/getState")
             case _:
                 return start("context/getHistory", limit=1000)
+
+
+def _version(result: Message) -> tuple[int, ...] | None:
+    """A head as numbers, of which a later one's are greater; pages of history have none."""
+    if "head" not in result:
+        return None
+    epoch, rewrites, length = result["head"].partition("-")[0].split(".")
+    return int(epoch, 36), int(rewrites), int(length)
 
 
 def _told(name: str, result: Message) -> object:
