@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -90,7 +90,7 @@ async def adopt(service: Service, params: BridgeAdoptParams, call: Call) -> Json
     asked: Json = {"kind": plan.kind, "path": str(made.path), "event": "start", "sessionId": mirror.session_id}
     try:  # a process that follows the folder may have opened the mirror before this one
         catching_up = replace(call, method=CATCH_UP.name, params=asked, progress=None)
-        await _caught_up(service, mirror, CATCH_UP.read_params(asked), catching_up)
+        await _caught_up(service, mirror, cast("BridgeCatchUpParams", CATCH_UP.read_params(asked)), catching_up)
     except (TimeleapError, OSError):  # who asks again is to find one new session, not two
         await asyncio.to_thread(made.path.unlink, missing_ok=True)
         raise
