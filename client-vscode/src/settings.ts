@@ -9,6 +9,8 @@ export interface Settings {
   readonly interpreter: string;
   /** Directory of the store; empty: the platform's. */
   readonly home: string;
+  /** Directory, or URL of a database without a password; empty: the home. */
+  readonly store: string;
   readonly durability: "disk" | "os";
   /** Milliseconds. */
   readonly requestTimeout: number;
@@ -22,7 +24,7 @@ export interface Settings {
 }
 
 /** A change of these needs another server. */
-const OF_THE_SERVER = ["server", "home", "durability", "maxContextSize", "requestTimeout"].map((name) => `timeleap.${name}`);
+const OF_THE_SERVER = ["server", "home", "store", "durability", "maxContextSize", "requestTimeout"].map((name) => `timeleap.${name}`);
 
 export function readSettings(): Settings {
   const given = vscode.workspace.getConfiguration("timeleap");
@@ -30,6 +32,7 @@ export function readSettings(): Settings {
     command: given.get<string[]>("server.command", []),
     interpreter: given.get("server.interpreter", ""),
     home: given.get("home", ""),
+    store: given.get("store", "").trim(),
     durability: given.get("durability", "disk"),
     requestTimeout: given.get("requestTimeout", 60) * 1000,
     maxContextSize: given.get<number | null>("maxContextSize", null),

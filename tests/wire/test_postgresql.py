@@ -21,6 +21,7 @@ from tests.support.postgresql import Cluster, private_cluster, shared_cluster
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, assistant, user
 
+from timeleap.client import AsyncTimeleap
 from timeleap_protocol.methods import ANSWERED
 
 
@@ -60,6 +61,17 @@ def test_a_session_lies_at_the_url_of_the_store_without_user_and_password(serve:
     place = f"postgresql://127.0.0.1:{cluster.port}/{name}#s"
     assert Session.open(server, "s").state["path"] == place
     assert [session["path"] for session in server.call("session/list")["sessions"]] == [place]
+
+
+async def test_two_python_clients_share_a_session_by_the_url_of_the_store(tmp_path: Path, url: str) -> None:
+    def client(machine: str) -> AsyncTimeleap:
+        return AsyncTimeleap(home=tmp_path / machine, store=url)
+
+    async with client("a") as a, client("b") as b, a.session("s") as ours, b.session("s") as theirs:
+        assert (ours.opened.access, theirs.opened.access) == ("owner", "owner")
+        await ours.append("from a")
+        await theirs.append("from b")
+        assert [message["content"] for message in await ours.history()] == ["from a", "from b"]
 
 
 def test_what_others_change_is_heard_and_seen(serve: Serve, url: str) -> None:

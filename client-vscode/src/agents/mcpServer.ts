@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Launch } from "../server/launch.js";
+import { refusePassword } from "../server/storeUrl.js";
 import { onDidChangeServerSettings, type Settings } from "../settings.js";
 
 export interface McpServerOptions {
@@ -22,10 +23,12 @@ export function registerMcpServer({ settings, locate, log, version }: McpServerO
         return [];
       }
       try {
-        const { home } = settings();
+        const { home, store } = settings();
+        refusePassword(store);
         const { command, args } = await locate(settings());
         const offered = mcpArguments(args, home, vscode.workspace.workspaceFolders?.[0]?.uri.fsPath);
-        return offered === undefined ? [] : [new vscode.McpStdioServerDefinition("Timeleap", command, offered, { PYTHONUTF8: "1" }, version)];
+        const env = { PYTHONUTF8: "1", ...(store === "" ? {} : { TIMELEAP_STORE: store }) };
+        return offered === undefined ? [] : [new vscode.McpStdioServerDefinition("Timeleap", command, offered, env, version)];
       } catch (error) {
         log.info(`no MCP server is offered: ${error instanceof Error ? error.message : String(error)}`);
         return [];

@@ -67,6 +67,10 @@ export function wordsFor(error: unknown): Words {
     return { message: vscode.l10n.t("The server ended before it answered. The view shows what is true."), steps: [restart(), logs()] };
   }
   const trouble = storageTroubleOf(error);
+  if (trouble?.outcomeUnknown) {
+    const text = vscode.l10n.t("{0} Whether the change was made is not known; the view shows what is true.", trouble.what);
+    return { message: text, steps: [logs()] };
+  }
   if (trouble) {
     return { message: vscode.l10n.t("{0} Nothing was changed. {1}", trouble.what, trouble.next), steps: [logs()] };
   }

@@ -17,6 +17,7 @@ import { Disposables } from "../lifecycle.js";
 import type { Settings } from "../settings.js";
 import { ServerFailure, startFailure } from "./failure.js";
 import type { Launch } from "./launch.js";
+import { refusePassword } from "./storeUrl.js";
 
 export type SidecarState =
   | { readonly kind: "idle" }
@@ -147,6 +148,7 @@ export class Sidecar extends Disposables implements Wire {
     let launch: Launch | undefined;
     try {
       const settings = this.options.settings();
+      refusePassword(settings.store);
       launch = await this.options.locate(settings);
       this.options.log.info(`starting ${[launch.command, ...launch.args].join(" ")} (${launch.source})`);
       const client = await this.connect(launch, settings);
@@ -242,6 +244,8 @@ function initializationOptions(settings: Settings): InitializationOptions {
   return {
     durability: settings.durability,
     ...(settings.home === "" ? {} : { home: settings.home }),
+    // Not an argument of the command, which the log and other users of the machine can read.
+    ...(settings.store === "" ? {} : { store: settings.store }),
     ...(settings.maxContextSize === null ? {} : { maxContextSize: settings.maxContextSize }),
   };
 }

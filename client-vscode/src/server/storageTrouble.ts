@@ -12,6 +12,8 @@ export interface StorageTrouble {
   readonly what: string;
   /** What to do, and where. */
   readonly next: string;
+  /** The database was lost during a commit, and has not said how that turned out. */
+  readonly outcomeUnknown?: boolean;
 }
 
 /** A file is not what it has to be: a directory, a link. */
@@ -22,7 +24,11 @@ export function storageTroubleOf(error: unknown): StorageTrouble | undefined {
   if (!isTimeleapError(error, "storageFailure")) {
     return undefined;
   }
-  const { errno, path } = error.data as { readonly errno?: unknown; readonly path?: unknown };
+  const { errno, path, store, outcome } = error.data as Readonly<Record<string, unknown>>;
+  if (store !== undefined) {
+    const what = vscode.l10n.t("The database that the sessions are in cannot be used: {0}.", error.message);
+    return { kind: "storageRefused", what, next: nextAfter("storageRefused"), outcomeUnknown: outcome === "unknown" };
+  }
   if (WRONG_KIND_OF_FILE.has(errno)) {
     return undefined;
   }

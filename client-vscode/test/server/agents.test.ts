@@ -103,7 +103,14 @@ test("the MCP server is offered as the server is started, with the store and the
   const [command, ...args] = COMMAND;
   const offered = { command, args: [...args.slice(0, -1), "mcp", "--home", running.home, "--workspace", "/projects/one"] };
   expect(await lm.mcpProvider!.provideMcpServerDefinitions()).toMatchObject([offered]);
+  workspace.changeSetting("timeleap.store", "postgresql://agent@db/timeleap");
+  expect(await lm.mcpProvider!.provideMcpServerDefinitions()).toMatchObject([
+    { ...offered, env: { TIMELEAP_STORE: "postgresql://agent@db/timeleap" } },
+  ]);
+  workspace.changeSetting("timeleap.store", "postgresql://agent:hunter2@db/timeleap");
+  expect(await lm.mcpProvider!.provideMcpServerDefinitions()).toEqual([]);
+  workspace.changeSetting("timeleap.store", "");
   workspace.changeSetting("timeleap.server.command", ["start-timeleap"]);
   expect(await lm.mcpProvider!.provideMcpServerDefinitions()).toEqual([]);
-  expect(changes).toBe(2);
+  expect(changes).toBe(5);
 });

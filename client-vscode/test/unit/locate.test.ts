@@ -10,6 +10,7 @@ const SETTINGS: Settings = {
   command: [],
   interpreter: "",
   home: "",
+  store: "",
   durability: "disk",
   requestTimeout: 60_000,
   maxContextSize: null,

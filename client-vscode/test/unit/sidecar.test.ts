@@ -6,7 +6,7 @@ import { Sidecar, type SidecarState } from "../../src/server/sidecar.js";
 import type { Settings } from "../../src/settings.js";
 import { log, user } from "../support/vscode.js";
 
-const SETTINGS = { durability: "os", home: "/store", maxContextSize: 1000, requestTimeout: 5_000 } as Settings;
+const SETTINGS = { durability: "os", home: "/store", store: "", maxContextSize: 1000, requestTimeout: 5_000 } as Settings;
 
 /** A server in a few lines: answers by method, or does what it is told to. */
 const server = (body: string): Launch => ({
@@ -25,13 +25,16 @@ const SOUND = server(`if (method === "initialize") answer(id, hello); else if (m
 const DYING = server(`if (method === "initialize") answer(id, hello); else if (method === "session/list") process.exit(1); else if (id !== undefined) answer(id, null);`);
 
 let sidecar: Sidecar;
+let logged: string[];
 let states: SidecarState["kind"][];
 
-function make(launch: Launch | (() => Promise<Launch>), initializeTimeout = 10_000): Sidecar {
+function make(launch: Launch | (() => Promise<Launch>), initializeTimeout = 10_000, store = ""): Sidecar {
+  const channel = log();
+  logged = channel.lines;
   sidecar = new Sidecar({
-    settings: () => SETTINGS,
+    settings: () => ({ ...SETTINGS, store }),
     locate: typeof launch === "function" ? launch : () => Promise.resolve(launch),
-    log: log() as unknown as LogOutputChannel,
+    log: channel as unknown as LogOutputChannel,
     version: "1",
     initializeTimeout,
   });
@@ -134,3 +137,43 @@ test("the settings go to the server; what is not set is left to it", async () =>
   const client = await sidecar.started();
   expect(JSON.parse(client.server.serverInfo.version)).toEqual({ durability: "os", home: "/store", maxContextSize: 1000 });
 });
+
+/** Answers a list with what it was greeted with. */
+const GREETED = server(
+  `if (method === "initialize") { greeting = params; answer(id, hello); } else if (method === "exit") process.exit(0); else if (id !== undefined) answer(id, {sessions: [], greeting});`,
+);
+
+test("the store goes to the server, and neither its command nor the log says where it is", async () => {
+  const store = "postgresql://agent@db1:5432,db2/timeleap?service=x&application_name=a";
+  make(GREETED, 10_000, store);
+  expect(await sidecar.request("session/list", {})).toMatchObject({ greeting: { initializationOptions: { home: "/store", store } } });
+  expect(logged.join("\n")).toContain("starting");
+  expect(logged.join("\n")).not.toContain("db1");
+});
+
+test.each([
+  "postgresql://agent:hunter2@db/timeleap",
+  "POSTGRES://agent:hunter2@db1,db2/timeleap",
+  "postgresql://agent:hunt/er2@db/timeleap",
+  "postgresql://agent:hunt?er2@db/timeleap",
+  "postgresql://db/timeleap?user=agent&password=hunter2",
+  "postgresql://db/timeleap?p%61ssword=hunter2",
+  "postgresql://db/timeleap?sslpassword=hunter2",
+  "host=db password = hunter2",
+])("a password in the setting is refused in words that do not have it: %s", async (store) => {
+  let asked = false;
+  make(() => ((asked = true), Promise.resolve(SOUND)), 10_000, store);
+  await expect(sidecar.started()).rejects.toEqual(failure("startFailed"));
+  await expect(sidecar.started()).rejects.toThrow("~/.pgpass");
+  expect(asked).toBe(false);
+  const said = JSON.stringify([logged, sidecar.state, String(await sidecar.started().catch((error: unknown) => error))]);
+  expect(said).not.toMatch(/hunt/);
+});
+
+test.each(["postgresql://agent@db/timeleap", "postgresql:///timeleap?host=/run/postgresql&passfile=/secret/pgpass", "/srv/a:b@c", "file:///srv/x"])(
+  "a store without a password is taken: %s",
+  async (store) => {
+    make(GREETED, 10_000, store);
+    expect(await sidecar.request("session/list", {})).toMatchObject({ greeting: { initializationOptions: { store } } });
+  },
+);

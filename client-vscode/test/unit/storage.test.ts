@@ -122,3 +122,14 @@ test("a session stays readable when the server comes back and the disk refuses; 
   await expect.poll(() => session.writable).toBe(true);
   expect(session.obstacle).toBeUndefined();
 });
+
+test("a database that cannot be used is said so, and nothing is promised of a commit whose outcome is unknown", () => {
+  const refused = (data: object): TimeleapError =>
+    new TimeleapError("cannot connect to postgresql://db/timeleap", 4005, { kind: "storageFailure", retryable: true, store: "postgresql://db/timeleap", ...data });
+  const { message } = wordsFor(refused({ reason: "unreachable" }));
+  expect(message).toContain("The database that the sessions are in cannot be used: cannot connect to postgresql://db/timeleap.");
+  expect(message).toContain("Nothing was changed.");
+  const unknown = wordsFor(refused({ reason: "lost", outcome: "unknown" })).message;
+  expect(unknown).toContain("Whether the change was made is not known");
+  expect(unknown).not.toContain("Nothing was changed");
+});

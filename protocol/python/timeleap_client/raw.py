@@ -33,6 +33,8 @@ class RawTimeleap:
 
     Args:
         home: The store's directory; None leaves it to the server (`TIMELEAP_HOME`, the platform's directory).
+        store: Where the sessions are: a directory, or `postgresql://...`, whose password stands in `~/.pgpass`, a service
+            file or `PGPASSWORD`; None leaves it to the server (`TIMELEAP_STORE`, `store` of `config.toml`, the home).
         command: What to start instead of the server of this installation.
         env: Variables for the server on top of our own environment.
         cwd: Working directory of the server.
@@ -54,6 +56,7 @@ class RawTimeleap:
         self,
         *,
         home: str | os.PathLike[str] | None = None,
+        store: str | os.PathLike[str] | None = None,
         command: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
@@ -66,17 +69,17 @@ class RawTimeleap:
         patience: float = 10.0,
         trace: Trace | None = None,
     ) -> None:
-        # Not by pathlib, which is a part of the time that the import of this takes.
-        home = None if home is None else os.path.join(os.getcwd(), home)  # noqa: PTH109, PTH118
         launch = Launch(
             command=tuple(command or default_command()),
-            home=home,
+            home=None if home is None else _absolute(home),
             env=dict(env or {}),
             cwd=None if cwd is None else os.fspath(cwd),
         )
         self._timeout = timeout
         self._bus = Bus()
-        greeting = Greeting(name, dict(options or {}), timeout, None if self._start_server else os.getpid())
+        # Not an argument of the command: others on this machine can read those.
+        given = dict(options or {}) if store is None else {**(options or {}), "store": _store_place(store)}
+        greeting = Greeting(name, given, timeout, None if self._start_server else os.getpid())
         self._link = Link(
             launch,
             Framing(framing),
@@ -200,6 +203,17 @@ class RawTimeleap:
     def serve(self, method: str, handler: Handler) -> None:
         """Answer requests of the server: `handler` takes the params and returns the result."""
         self._link.handlers[method] = handler
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """The same for a server that runs in another directory."""
+    # Not by pathlib, which is a part of the time that the import of this takes.
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+
+
+def _store_place(store: str | os.PathLike[str]) -> str:
+    is_url = isinstance(store, str) and store.startswith(("postgresql://", "postgres://", "file:"))
+    return str(store) if is_url else _absolute(store)
 
 
 def _summarizing(summarize: Summarize) -> Handler:

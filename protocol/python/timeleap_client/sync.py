@@ -87,6 +87,7 @@ class SyncTimeleap(SyncMethods):
         self,
         *,
         home: str | os.PathLike[str] | None = None,
+        store: str | os.PathLike[str] | None = None,
         command: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
@@ -102,6 +103,7 @@ class SyncTimeleap(SyncMethods):
         self._listening: list[SyncNotifications] = []
         self._client = AsyncTimeleap(
             home=home,
+            store=store,
             command=command,
             env=env,
             cwd=cwd,

@@ -28,6 +28,11 @@ export type Summarize = (
 export interface ClientOptions {
   /** Params of `initialize`; `processId`, the protocol version and `summarize` are filled in. */
   readonly initialize?: InitializeParams;
+  /**
+   * Where the sessions are: a directory, or `postgresql://...`, whose password stands in `~/.pgpass`, a service file or
+   * `PGPASSWORD`. Default: `TIMELEAP_STORE`, else the server's own.
+   */
+  readonly store?: string;
   /** Milliseconds until the server has to have answered `initialize`. Default: 60 000. */
   readonly initializeTimeout?: number;
   /** Milliseconds until a request has to be answered; 0: no limit. Default: 60 000. */
@@ -208,6 +213,8 @@ function greeting(options: ClientOptions): InitializeParams {
   return {
     processId: process.pid,
     ...given,
+    // Not an argument of the command: others on this machine can read those.
+    ...(options.store === undefined ? {} : { initializationOptions: { ...given.initializationOptions, store: options.store } }),
     capabilities: { ...given.capabilities, experimental: { ...experimental, timeleap } },
   };
 }

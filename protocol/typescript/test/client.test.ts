@@ -36,6 +36,18 @@ test("initialize says who we are and keeps what the caller said", async () => {
   );
 });
 
+test("the store goes along with the handshake, where no other user reads it", async () => {
+  const store = "postgresql://agent@a,b:5433/timeleap?timeleap_read=standby";
+  const fake = new Fake();
+  await fake.run(
+    async () => {
+      assert.deepEqual(fake.params("initialize")[0]?.["initializationOptions"], { durability: "os", store });
+      assert.ok(!JSON.stringify(fake.command).includes(store));
+    },
+    { store, initialize: { initializationOptions: { durability: "os" } } },
+  );
+});
+
 test("params go by name, and an empty object where there are none", async () => {
   const fake = new Fake();
   await fake.run(async (client) => {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -214,3 +215,14 @@ async def test_typed_methods_return_models(fake):
         result = await client.session_set_title(session_id="s", title="new")
     assert result.head == "1"
     assert fake.effects[0]["title"] == "new"
+
+
+@pytest.mark.parametrize("url", ["postgresql://agent@a,b:5433/timeleap?timeleap_read=standby", "file:///srv/timeleap"])
+async def test_the_store_goes_along_with_the_handshake_where_no_other_user_reads_it(fake, tmp_path, url):
+    async with RawTimeleap(**fake.args(store=url, options={"durability": "os"})):
+        pass
+    async with RawTimeleap(**fake.args(store="there", cwd=tmp_path)):
+        pass
+    first, second = fake.params("initialize")
+    assert first["initializationOptions"] == {"durability": "os", "store": url}
+    assert second["initializationOptions"] == {"store": str(Path.cwd() / "there")}
