@@ -29,6 +29,7 @@ import { Documents } from "./documents/documents.js";
 import { Lenses } from "./documents/lenses.js";
 import { SetAside } from "./documents/setAside.js";
 import { FileContents } from "./documents/fileContents.js";
+import { documentActionCommands } from "./page/documentActions.js";
 import { ConversationPages } from "./page/pages.js";
 import { locateServer } from "./server/locate.js";
 import { ManagedEnvironment } from "./server/managed.js";
@@ -113,6 +114,7 @@ function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
     ...compactCommand(bench),
     ...dmailCommands(bench),
     ...documentCommands(bench),
+    ...documentActionCommands(bench),
     ...compareCommands(bench),
     ...findingCommands(bench),
     ...fileCommands(bench),

@@ -3,7 +3,6 @@
 import * as vscode from "vscode";
 import type { DiffPoint } from "timeleap-client";
 import { commonMessages, differenceByServer, sharedByCheckpoints, type Difference, type Side } from "../documents/comparison.js";
-import { DocumentPlace } from "../documents/lenses.js";
 import { uriOf, type Reference, type Selected } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
@@ -75,10 +74,6 @@ function at({ place }: CheckpointNode | BeginningNode | MessageNode | ToolCallNo
 const CONTEXT = 4;
 
 async function compare(bench: Workbench, node: unknown): Promise<void> {
-  if (node instanceof DocumentPlace && node.index !== undefined) {
-    await compareFrom(node.session, node.index);
-    return;
-  }
   const compared = await comparedWith(bench, node);
   const { session, side, name } = compared;
   const working = { location: vscode.ProgressLocation.Window, title: vscode.l10n.t("Comparing…") };
@@ -89,16 +84,6 @@ async function compare(bench: Workbench, node: unknown): Promise<void> {
   const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
   const counted = removed === undefined || added === undefined ? "" : ` (${vscode.l10n.t("−{0}, +{1} messages", exact(removed), exact(added))})`;
   await vscode.commands.executeCommand("vscode.diff", left, right, `${vscode.l10n.t("{0} ↔ Present", name)}${counted}`, { preview: true });
-}
-
-/** The conversation as it was just before a message of the present one. */
-async function compareFrom(session: Session, index: number): Promise<void> {
-  const from = Math.max(0, index - CONTEXT);
-  const name = vscode.l10n.t("Before message {0}", exact(index));
-  const left = uriOf({ session: session.id, selected: { kind: "range", from, to: index }, format: "md", title: name });
-  const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
-  const added = vscode.l10n.t("−{0}, +{1} messages", exact(0), exact(session.state.context.messageCount - index));
-  await vscode.commands.executeCommand("vscode.diff", left, right, `${vscode.l10n.t("{0} ↔ Present", name)} (${added})`, { preview: true });
 }
 
 /** The server compares where it can: it need not send what it compares. */

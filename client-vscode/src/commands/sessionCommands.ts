@@ -1,12 +1,12 @@
 /** Sessions: opening, naming, putting away. */
 
 import * as vscode from "vscode";
-import { DocumentPlace } from "../documents/lenses.js";
 import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { chooseWorkspace } from "../sessions/workspaces.js";
-import { sayInformation, withoutIcons } from "../text/say.js";
+import { withoutIcons } from "../text/say.js";
+import { fork } from "./forking.js";
 import { pickSession, pickTrashed } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { requireTrust, shownSession, target } from "./targets.js";
@@ -18,7 +18,7 @@ export function sessionCommands(bench: Workbench): Handlers {
     openSession: (node) => openSession(bench, node),
     openFolder: () => openFolder(bench),
     closeSession: (node) => bench.sessions.close(sessionId(bench, node)),
-    fork: (node) => fork(bench, node),
+    fork: (node) => forkRow(bench, node),
     setTitle: (node) => setTitle(bench, node),
     archive: (node) => archive(bench, node, "session/archive"),
     unarchive: (node) => archive(bench, node, "session/unarchive"),
@@ -85,35 +85,19 @@ async function openFolder({ sessions }: Workbench): Promise<void> {
   }
 }
 
-async function fork(bench: Workbench, node: unknown): Promise<void> {
+async function forkRow(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
-  const row = target(CheckpointNode, node);
-  const origin = node instanceof SessionNode ? node : undefined;
-  const place = node instanceof DocumentPlace ? node : undefined;
-  const id = origin?.info.sessionId ?? (place?.session ?? row?.place.session ?? shownSession(bench.sessions)).id;
-  const name = origin?.name ?? (place?.session ?? row?.place.session ?? shownSession(bench.sessions)).name;
-  const title = await vscode.window.showInputBox({
-    title: row ? vscode.l10n.t("Fork from “{0}”", row.name) : vscode.l10n.t("Fork the session"),
-    prompt: vscode.l10n.t("Title of the new session"),
-    value: vscode.l10n.t("{0} (fork)", name),
-  });
-  if (title === undefined) {
+  const whole = vscode.l10n.t("Fork the session");
+  if (node instanceof SessionNode) {
+    await fork(bench, { id: node.info.sessionId, name: node.name }, whole, {});
     return;
   }
-  const checkpointUid = place?.checkpointUid ?? row?.span.checkpoint.uid;
-  const state = await bench.sidecar.request("session/fork", {
-    sessionId: id,
-    ...(checkpointUid === undefined ? {} : { checkpointUid }),
-    ...(title.trim() === "" ? {} : { title: title.trim() }),
-  });
-  const forked = bench.sessions.adopt({}, state);
-  const { index } = place ?? {};
-  // Forks are made of checkpoints or of the whole: without a checkpoint before the message, the new session goes back to there.
-  if (checkpointUid === undefined && index !== undefined && index < state.context.messageCount) {
-    await forked.request("context/revertTo", { messageIndex: index });
+  const row = target(CheckpointNode, node);
+  if (row) {
+    await fork(bench, row.place.session, vscode.l10n.t("Fork: the new session ends before “{0}”", row.name), { checkpointUid: row.span.checkpoint.uid });
+    return;
   }
-  bench.sessions.show(forked);
-  void sayInformation(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", title));
+  await fork(bench, shownSession(bench.sessions), whole, {});
 }
 
 async function setTitle(bench: Workbench, node: unknown): Promise<void> {

@@ -90,21 +90,8 @@ async function revert(bench: Workbench, session: Session, to: { checkpointUid: s
   return restoring.restore !== "files";
 }
 
-/** A document may be of another session than the one that the views show. */
-function requireShown({ session }: DocumentPlace, shown: Session): Session {
-  if (session !== shown) {
-    throw new Refusal(vscode.l10n.t("This document is not of the session that is shown."));
-  }
-  return session;
-}
-
 async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
   const session = writableSession(bench.sessions);
-  if (node instanceof DocumentPlace && node.index !== undefined) {
-    const [entry] = await requireShown(node, session).log.messages(node.index, node.index + 1);
-    await revertToIndex(bench, session, node.index, entry ? oneLine(gistOf(entry.message), 50) || roleName(entry.message.role) : String(node.index));
-    return;
-  }
   const row = target(MessageNode, node, bench.views.checkpoints) ?? target(ToolCallNode, node, bench.views.checkpoints);
   if (!row) {
     throw new Refusal(vscode.l10n.t("Select a message first."));
@@ -226,11 +213,11 @@ async function stepAtOnce(bench: Workbench, session: Session, direction: Directi
 }
 
 async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
-  const session = writableSession(bench.sessions);
   if (node instanceof DocumentPlace && node.timelineId !== undefined) {
-    await restore(bench, requireShown(node, session), node.timelineId, vscode.l10n.t("before the change"));
+    await restore(bench, writableSession({ shown: node.session }), node.timelineId, vscode.l10n.t("before the change"));
     return;
   }
+  const session = writableSession(bench.sessions);
   const row = target(TimelineNode, node);
   if (row && row.session !== session) {
     throw new Refusal(vscode.l10n.t("This timeline is not of the session that is shown."));

@@ -1,7 +1,8 @@
-/** What is done at a message of the page. */
+/** What is done at a message, of the page or of a document. */
 
 import * as vscode from "vscode";
 import type { Checkpoint, HistoryMessage } from "timeleap-client";
+import { checkpointBefore, fork, forkAtMessage } from "../commands/forking.js";
 import { pin } from "../commands/pinCommands.js";
 import type { Workbench } from "../commands/register.js";
 import { Refusal } from "../commands/report.js";
@@ -11,6 +12,7 @@ import { uriOf, type Reference } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
 import { gistOf, textOf } from "../text/message.js";
+import { checkpointName } from "../text/happened.js";
 import { sayInformation } from "../text/say.js";
 import { roleName } from "../views/messageNodes.js";
 import type { Action, FromPage } from "./wire.js";
@@ -20,7 +22,7 @@ const CONTEXT = 4;
 /** The most a note is shown while it is written. */
 const PREVIEW = 50;
 
-/** The log that the page shows. */
+/** The log that the page or the document shows. */
 export interface Shown {
   readonly session: Session;
   /** Absent: the live log. */
@@ -34,11 +36,11 @@ export async function act(bench: Workbench, shown: Shown, { action, index, selec
     case "again":
       return goBack(bench, shown, index, action);
     case "fork":
-      return fork(bench, present(shown), index);
+      return forkAtMessage(bench, present(shown), index);
     case "pin":
       return pin(bench, writable(session), selection?.trim() ? selection : textOf((await messageAt(shown, index)).message));
     case "note":
-      return note(present(shown), index);
+      return note(bench, present(shown), index);
     case "markdown":
     case "json":
       return copy(shown, index, action);
@@ -54,7 +56,7 @@ export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "r
   if (action === "revert") {
     await revertToCheckpoint(bench, writable(session), checkpoint);
   } else {
-    await forkAs(bench, session, { checkpointUid: checkpoint.uid });
+    await fork(bench, session, vscode.l10n.t("Fork: the new session ends before “{0}”", checkpointName(checkpoint)), { checkpointUid: checkpoint.uid });
   }
 }
 
@@ -64,10 +66,14 @@ export async function restoreShown(bench: Workbench, session: Session, timeline:
 
 /** Undo and redo are of the shown session: what is done in a page is done to its session. */
 export async function step(bench: Workbench, session: Session, direction: "undo" | "redo"): Promise<void> {
-  if (bench.sessions.shown !== session) {
-    bench.sessions.show(session);
-  }
+  ensureShown(bench, session);
   await vscode.commands.executeCommand(`timeleap.${direction}`);
+}
+
+function ensureShown({ sessions }: Workbench, session: Session): void {
+  if (sessions.shown !== session) {
+    sessions.show(session);
+  }
 }
 
 async function goBack(bench: Workbench, shown: Shown, index: number, action: Action): Promise<void> {
@@ -87,37 +93,8 @@ async function goBack(bench: Workbench, shown: Shown, index: number, action: Act
   void sayInformation(vscode.l10n.t("The prompt is in the clipboard: paste it to the agent, change it, and go again."));
 }
 
-/**
- * A new session that ends with this message. Forks are made of checkpoints or of the whole: where no checkpoint stands behind the
- * message, the new session goes back to there, and what was after it is a timeline of the new one.
- */
-async function fork(bench: Workbench, session: Session, index: number): Promise<void> {
-  const end = index + 1;
-  const forked = await forkAs(bench, session, {});
-  if (forked && end < forked.state.context.messageCount) {
-    await forked.request("context/revertTo", { messageIndex: end });
-  }
-}
-
-async function forkAs(bench: Workbench, session: Session, at: { readonly checkpointUid?: string }): Promise<Session | undefined> {
-  const title = await vscode.window.showInputBox({
-    title: vscode.l10n.t("Fork the session"),
-    prompt: vscode.l10n.t("Title of the new session"),
-    value: vscode.l10n.t("{0} (fork)", session.name),
-  });
-  if (title === undefined) {
-    return undefined;
-  }
-  writable(session, "fork");
-  const state = await bench.sidecar.request("session/fork", { sessionId: session.id, ...at, ...(title.trim() === "" ? {} : { title: title.trim() }) });
-  const forked = bench.sessions.adopt({}, state);
-  bench.sessions.show(forked);
-  void sayInformation(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", forked.name));
-  return forked;
-}
-
 /** Notes go to checkpoints: to the last one before the message. */
-async function note(session: Session, index: number): Promise<void> {
+async function note(bench: Workbench, session: Session, index: number): Promise<void> {
   writable(session);
   const checkpoint = await checkpointBefore(session, index);
   if (!checkpoint) {
@@ -131,23 +108,10 @@ async function note(session: Session, index: number): Promise<void> {
     await session.request("context/sendDMail", { checkpointUid: checkpoint.uid, message });
     const deliver = vscode.l10n.t("Deliver…");
     if ((await sayInformation(vscode.l10n.t("The note waits to be delivered."), deliver)) === deliver) {
+      ensureShown(bench, session); // the command is about that one
       await vscode.commands.executeCommand("timeleap.deliverDMail");
     }
   }
-}
-
-/** The last checkpoint with at most so many messages before it. */
-export async function checkpointBefore(session: Session, index: number): Promise<Checkpoint | undefined> {
-  let cursor: string | undefined;
-  do {
-    const page = await session.request("context/listCheckpoints", { order: "desc", limit: 1_000, ...(cursor === undefined ? {} : { cursor }) });
-    const found = page.checkpoints.find(({ messageCount }) => messageCount <= index);
-    if (found) {
-      return found;
-    }
-    cursor = page.nextCursor;
-  } while (cursor !== undefined);
-  return undefined;
 }
 
 async function copy(shown: Shown, index: number, as: "markdown" | "json"): Promise<void> {
@@ -172,7 +136,7 @@ function reference({ session, timeline }: Shown, index: number, format: Referenc
   return { session: session.id, selected: { kind: "messages", indexes: [index] }, format, title, ...(timeline === undefined ? {} : { timeline }) };
 }
 
-async function messageAt({ session, timeline }: Shown, index: number): Promise<HistoryMessage> {
+export async function messageAt({ session, timeline }: Shown, index: number): Promise<HistoryMessage> {
   const of = timeline === undefined ? {} : { timelineId: timeline };
   const { messages } = await session.request("context/getHistory", { from: index, to: index + 1, limit: 1, ...of });
   const [entry] = messages;
@@ -182,8 +146,8 @@ async function messageAt({ session, timeline }: Shown, index: number): Promise<H
   return entry;
 }
 
-function writable(session: Session, purpose?: "fork"): Session {
-  return purpose === "fork" && vscode.workspace.isTrusted ? session : writableSession({ shown: session });
+function writable(session: Session): Session {
+  return writableSession({ shown: session });
 }
 
 function present({ session, timeline }: Shown): Session {

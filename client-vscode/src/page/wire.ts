@@ -123,6 +123,12 @@ export type ToPage =
 /** What can be done at a message. */
 export type Action = "revert" | "again" | "fork" | "pin" | "markdown" | "json" | "compare" | "note" | "document";
 
+/** Those that there are at a message; `live`: it can be gone back to, and something can be left there. */
+export function actionsAt(role: string, { live, forkable }: { readonly live: boolean; readonly forkable: boolean }): Action[] {
+  const going: Action[] = role === "user" ? ["revert", "again"] : ["revert"];
+  return [...(live ? going : []), ...(forkable ? (["fork"] as const) : []), ...(live ? (["pin", "note"] as const) : []), "compare", "markdown", "json", "document"];
+}
+
 export type FromPage =
   | { readonly kind: "ready" }
   | { readonly kind: "read"; readonly epoch: number; readonly from: number; readonly to: number }

@@ -29,7 +29,7 @@ export function words() {
     brokenPicture: vscode.l10n.t("This picture cannot be shown."),
     part: vscode.l10n.t("Part of the kind “{0}”, shown as text"),
     cut: vscode.l10n.t("The first {0} of {1} characters"),
-    openDocument: vscode.l10n.t("Open as Document"),
+    document: vscode.l10n.t("Open as Document"),
     showLines: vscode.l10n.t("Show all {0} lines"),
     showLess: vscode.l10n.t("Show less"),
     moreCalls: vscode.l10n.t("Show {0} more calls"),

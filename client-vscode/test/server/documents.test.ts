@@ -193,31 +193,128 @@ test("a document whose checkpoint goes keeps what it said until it is moved; a r
 
 /** The commands above the lines of a document. */
 async function lensesOf(uri: Uri): Promise<{ command: string; title: string; arguments: unknown[] }[]> {
-  const lines = (await workspace.openTextDocument(uri)).getText().split("\n");
-  const document = { uri, lineCount: lines.length, lineAt: (line: number) => ({ text: lines[line] }) };
-  return (await languages.lenses!.provideCodeLenses(document)).map(({ command }) => command);
+  return languages.lenses!.provideCodeLenses(await linesOf(uri)).map(({ command }) => command);
+}
+
+async function linesOf(uri: Uri): Promise<{ uri: Uri; lineCount: number; getText(): string; lineAt(line: number): { text: string } }> {
+  const text = (await workspace.openTextDocument(uri)).getText();
+  const lines = text.split("\n");
+  return { uri, lineCount: lines.length, getText: () => text, lineAt: (line) => ({ text: lines[line]! }) };
+}
+
+/** Presses the lens of this title above a message. */
+async function pressLens(uri: Uri, title: string, index: number): Promise<void> {
+  const lens = (await lensesOf(uri)).filter((one) => one.title === title)[index]!;
+  await commands.executeCommand(lens.command, ...lens.arguments);
+}
+
+async function openWhole(): Promise<Uri> {
+  await commands.executeCommand("timeleap.openWholeDocument");
+  return (user.opened.at(-1) as { uri: Uri }).uri;
+}
+
+/** Chooses by its label, and keeps what there was to choose from. */
+function choose(label: string, offered: string[] = []): void {
+  user.pick = (items) => {
+    offered.splice(0, offered.length, ...(items as { label: string }[]).map((item) => item.label));
+    return items.find((item) => (item as { label: string }).label === label);
+  };
 }
 
 test("the whole conversation opens as a document, with what can be done at each message", async () => {
   seed(running.home, "chat", turns(3));
   await open("chat");
-  await commands.executeCommand("timeleap.openWholeDocument");
+  const uri = await openWhole();
   expect(shown().match(/^## /gm)).toHaveLength(6);
-  const { uri } = user.opened.at(-1) as { uri: Uri };
-  const lenses = await lensesOf(uri);
-  expect(lenses.map(({ command }) => command)).toEqual([0, 1, 2].flatMap(() => ["timeleap.revertToMessage", "timeleap.fork", "timeleap.compare", "timeleap.revertToMessage", "timeleap.fork", "timeleap.compare"]));
-  await commands.executeCommand("timeleap.compare", ...lenses.at(-1)!.arguments);
+  const each = ["Go Back to Before This…", "Fork from Here…", "Compare with Present", "More…"];
+  expect((await lensesOf(uri)).map(({ title }) => title)).toEqual([0, 1, 2, 3, 4, 5].flatMap(() => each));
+  await pressLens(uri, "Compare with Present", 4);
   const [before, present] = await compared();
-  expect([before.includes("answer 2"), present.includes("answer 2")]).toEqual([false, true]);
-  user.input = () => "a branch";
-  await commands.executeCommand("timeleap.fork", ...lenses[6]!.arguments);
-  expect(running.api.shownSession!.state.context.messageCount).toBe(2);
-  await open("chat");
-  await commands.executeCommand("timeleap.fork", ...lenses[10]!.arguments); // no checkpoint stands before this message
-  await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(3), { timeout: 20_000 });
-  await open("chat");
+  expect([before.includes("question 2"), before.includes("answer 2"), present.includes("answer 2")]).toEqual([true, false, true]);
   press("Go Back");
-  await commands.executeCommand("timeleap.revertToMessage", ...lenses.at(-2)!.arguments);
+  await pressLens(uri, "Go Back to Before This…", 5);
   expect(user.said.at(-2)).toMatchObject({ modal: true, message: "Go back to before “answer 2”?" });
   expect(running.api.shownSession!.state.context.messageCount).toBe(5);
+});
+
+test("a fork from a message of a document ends with that message, as one from the page does, whether a checkpoint stands behind it or not", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const uri = await openWhole();
+  const questions: (string | undefined)[] = [];
+  user.input = ({ title }) => {
+    questions.push(title);
+    return "a branch";
+  };
+  for (const index of [2, 3, 5]) {
+    await pressLens(uri, "Fork from Here…", index);
+    const forked = running.api.shownSession!;
+    expect([forked.state.title, forked.state.context.messageCount]).toEqual(["a branch", index + 1]);
+    await open("chat");
+    expect(running.api.shownSession!.state.context.messageCount).toBe(6);
+  }
+  expect(questions).toEqual([2, 3, 5].map((index) => `Fork: the new session ends with message ${index}`));
+});
+
+test("pin, note, copy and go again are in the list of a document's message, as in the page", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const uri = await openWhole();
+  const offered: string[] = [];
+  choose("Pin", offered);
+  await pressLens(uri, "More…", 2);
+  const all = ["Go Back to Before This…", "Edit and Go Again…", "Fork from Here…", "Pin", "Write a Note to Here…", "Compare with Present", "Copy as Markdown", "Copy as JSON"];
+  expect(offered).toEqual(all);
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["question 1"]), WAIT);
+  choose("Copy as Markdown", offered);
+  await pressLens(uri, "More…", 3);
+  expect(offered).toEqual(all.filter((label) => label !== "Edit and Go Again…"));
+  expect(user.clipboard).toBe("## 3 · Assistant\n\nanswer 1\n");
+  choose("Copy as JSON");
+  await pressLens(uri, "More…", 3);
+  expect(JSON.parse(user.clipboard)).toEqual({ role: "assistant", content: "answer 1" });
+  choose("Write a Note to Here…");
+  user.input = () => "do it otherwise";
+  await pressLens(uri, "More…", 3);
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pendingDMail).toMatchObject({ checkpointId: 1, message: "do it otherwise" }), WAIT);
+  choose("Edit and Go Again…");
+  press("Go Back");
+  await pressLens(uri, "More…", 4);
+  expect([user.clipboard, running.api.shownSession!.state.context.messageCount]).toEqual(["question 2", 4]);
+});
+
+test("the list is of the message that the cursor is in; without one it says so, and a choice not made does nothing", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const document = await linesOf(await openWhole());
+  const at = (line: number): void => {
+    window.activeTextEditor = { document, selection: { active: { line } } };
+  };
+  user.clipboard = "mine";
+  at(document.getText().split("\n").indexOf("question 2"));
+  user.pick = () => undefined;
+  await commands.executeCommand("timeleap.messageActions");
+  expect(user.clipboard).toBe("mine");
+  choose("Copy as Markdown");
+  await commands.executeCommand("timeleap.messageActions");
+  expect(user.clipboard).toBe("## 4 · User\n\nquestion 2\n");
+  window.activeTextEditor = undefined;
+  await commands.executeCommand("timeleap.messageActions");
+  expect(user.said.at(-1)!.message).toContain("Put the cursor into a message");
+});
+
+test("of a message that was set aside there is what changes nothing", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  press("Clear");
+  await commands.executeCommand("timeleap.clear");
+  const [timeline] = await running.rows("timelines");
+  await commands.executeCommand("timeleap.openDocument", timeline!.node);
+  const { uri } = user.opened.at(-1) as { uri: Uri };
+  expect((await lensesOf(uri)).map(({ title }) => title).slice(1, 3)).toEqual(["Compare with Present", "More…"]);
+  const offered: string[] = [];
+  choose("Copy as Markdown", offered);
+  await pressLens(uri, "More…", 3);
+  expect(offered).toEqual(["Compare with Present", "Copy as Markdown", "Copy as JSON"]);
+  expect(user.clipboard).toBe("## 3 · Assistant\n\nanswer 1\n");
 });

@@ -417,7 +417,7 @@ export const extensions = {
 };
 
 export const languages = {
-  lenses: undefined as { provideCodeLenses(document: unknown): Promise<{ command: { command: string; title: string; arguments: unknown[] } }[]> } | undefined,
+  lenses: undefined as { provideCodeLenses(document: unknown): { command: { command: string; title: string; arguments: unknown[] } }[] } | undefined,
   registerCodeLensProvider(_: unknown, provider: unknown): Disposable {
     languages.lenses = provider as typeof languages.lenses;
     return new Disposable(() => (languages.lenses = undefined));

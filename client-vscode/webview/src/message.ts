@@ -93,7 +93,7 @@ function picture(url: string): HTMLElement {
 }
 
 function rest(text: string, whole: number, message: ShownMessage, context: MessageContext): HTMLElement {
-  return make("p", { class: "quiet" }, say("cut", text.length, whole), " ", button(say("openDocument"), () => context.openDocument(message.index), { class: "link" }));
+  return make("p", { class: "quiet" }, say("cut", text.length, whole), " ", button(say("document"), () => context.openDocument(message.index), { class: "link" }));
 }
 
 /** Plain text; many lines are folded. Why something failed stands at the end, what else is said at the beginning. */

@@ -1,5 +1,6 @@
 /** The page: what the extension host tells is shown, what a person does is told. */
 
+import { actionsAt } from "../../src/page/wire.js";
 import type { Action, Facts, FromPage, Kept, ShownCall, ShownCheckpoint, ShownMessage, ToPage } from "../../src/page/wire.js";
 import { button, icon, ICONS, make } from "./dom.js";
 import { showMenu, type Entry } from "./menu.js";
@@ -361,14 +362,7 @@ export class Page {
   }
 
   private entries({ index, role }: ShownMessage, live: boolean): Entry[] {
-    const entry = (action: Exclude<Action, "document">): Entry => ({ label: say(action), run: () => this.act(action, index) });
-    return [
-      ...(live ? [entry("revert"), ...(role === "user" ? [entry("again")] : []), entry("fork"), entry("pin"), entry("note")] : []),
-      entry("compare"),
-      entry("markdown"),
-      entry("json"),
-      { label: say("openDocument"), run: () => this.act("document", index) },
-    ];
+    return actionsAt(role, { live, forkable: live }).map((action) => ({ label: say(action), run: () => this.act(action, index) }));
   }
 
   private compare(to: ShownCheckpoint | undefined): void {
