@@ -49,6 +49,10 @@ BENCH ?= benchmarks
 MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/property tests/crash/files
 # Driven by the tests over the wire, in processes that are not measured.
 NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/trees.py,*/files/wire_forms.py,*/storage/postgresql/*
+# Where the tests put their files: in memory, if there is much of it, since they wait for the disk a quarter of their time. No
+# test is about what a disk keeps without power: those of crashes kill processes, or look at what was written and synced.
+TEMPORARY := if test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 8000000; \
+  then mktemp -d /dev/shm/timeleap-tests-XXXXXX; else mktemp -d; fi
 PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 ##@ Use
@@ -63,8 +67,9 @@ demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample ses
 test: setup $(TYPESCRIPT)/dist/.built $(EXTENSION)/node_modules/.installed  ## Set up and run all tests but the long programmes
 	$(if $(COVERAGE),$(PYTEST) -m "$(PRESENT)" --cov --cov-report= $(MEASURED))
 	@echo "The TypeScript tests run meanwhile; what they print comes at the end."
-	@make --no-print-directory test-node >$(NODE_OUTPUT) 2>&1 & node=$$!; trap 'kill $$node 2>/dev/null' INT TERM; \
-	$(PYTEST) -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) $(TESTS); python=$$?; \
+	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
+	make --no-print-directory test-node >$(NODE_OUTPUT) 2>&1 & node=$$!; trap 'kill $$node 2>/dev/null' INT TERM; \
+	$(PYTEST) --basetemp "$$folder/tests" -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) $(TESTS); python=$$?; \
 	wait $$node; node=$$?; cat $(NODE_OUTPUT); \
 	if [ $$python != 0 ]; then echo "The Python tests failed: see above."; fi; exit $$((python != 0 || node != 0))
 
