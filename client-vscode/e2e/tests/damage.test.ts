@@ -19,7 +19,7 @@ test("a session that is damaged beyond opening is said to be, and opens once it 
     renameSync(log, `${log}.aside`);
     mkdirSync(log); // nothing that could be read
     await window.run("refresh");
-    await expect(window.sessions.row("Broken")).toContainText("damaged");
+    await expect(window.sessions.row("Broken")).toContainText("cannot be read");
     await window.openSessionInVain("Broken");
     const welcome = window.welcome(/damaged in a way that cannot be worked around/);
     await expect(welcome).toBeVisible();

@@ -24,8 +24,8 @@ export function timeTravelCommands(bench: Workbench): Handlers {
     createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
     revertTo: (node) => revertTo(bench, node),
     revertToMessage: (node) => revertToMessage(bench, node),
-    undo: (how) => step(bench, "context/undo", how === AT_ONCE),
-    redo: (how) => step(bench, "context/redo", how === AT_ONCE),
+    undo: (how) => step(bench, writableSession(bench.sessions), "context/undo", how === AT_ONCE),
+    redo: (how) => step(bench, writableSession(bench.sessions), "context/redo", how === AT_ONCE),
     restoreTimeline: (node) => restoreTimeline(bench, node),
     clear: () => clear(bench),
   };
@@ -138,8 +138,7 @@ type Direction = keyof typeof DIRECTIONS;
 const AT_ONCE = "atOnce";
 
 /** One step back or forth among the changes of the whole conversation. */
-async function step(bench: Workbench, direction: Direction, atOnce = false): Promise<void> {
-  const session = writableSession(bench.sessions);
+async function step(bench: Workbench, session: Session, direction: Direction, atOnce = false): Promise<void> {
   if (!bench.sidecar.serves(direction)) {
     await undoWithoutSteps(bench, session, direction);
     return;
@@ -206,7 +205,7 @@ function sayStep(bench: Workbench, session: Session, direction: Direction, done:
 /** Without asking if nothing has happened since; files that went along go back along. */
 async function stepAtOnce(bench: Workbench, session: Session, direction: Direction, { head, files }: Pick<UndoResult, "head" | "files">): Promise<void> {
   if (session.state.head !== head) {
-    await step(bench, direction);
+    await step(bench, session, direction);
     return;
   }
   sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: head }, files ? { restore: "both" } : CONVERSATION));

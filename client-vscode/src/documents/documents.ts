@@ -31,14 +31,13 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   private readonly texts = new Map<string, string>();
   /** What open documents say, by URI: a conversation that goes back takes nothing away that somebody reads. */
   private readonly readable = new Map<string, string>();
-  private settling: NodeJS.Timeout | undefined;
+  /** By session. */
+  private readonly settling = new Map<string, NodeJS.Timeout>();
 
   constructor(private readonly sessions: Sessions) {
     super();
     this.register(vscode.workspace.registerTextDocumentContentProvider(SCHEME, this));
-    this.register(
-      sessions.followShown((session) => session?.onDidChange((event) => event !== "state" && this.follow(session.id, event === "redacted"))),
-    );
+    this.register(sessions.onDidChangeContext(({ change }) => this.follow(change.sessionId, change.kind === "redacted")));
     this.register(vscode.workspace.onDidCloseTextDocument(({ uri }) => this.readable.delete(uri.toString())));
   }
 
@@ -104,7 +103,7 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   }
 
   override dispose(): void {
-    clearTimeout(this.settling);
+    this.settling.forEach(clearTimeout);
     super.dispose();
   }
 
@@ -118,7 +117,7 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
    * leaves every document at once, whatever it shows.
    */
   private follow(sessionId: string, redacted: boolean): void {
-    clearTimeout(this.settling);
+    clearTimeout(this.settling.get(sessionId));
     if (redacted) {
       this.readable.clear();
       for (const { uri } of vscode.workspace.textDocuments) {
@@ -128,7 +127,8 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
       }
       return;
     }
-    this.settling = setTimeout(() => {
+    const settled = setTimeout(() => {
+      this.settling.delete(sessionId);
       for (const { uri } of vscode.workspace.textDocuments) {
         const reference = referenceOf(uri);
         const open = reference?.selected.kind === "checkpoint" || (reference?.selected.kind === "range" && reference.selected.to === undefined);
@@ -137,6 +137,7 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
         }
       }
     }, SETTLE);
+    this.settling.set(sessionId, settled);
   }
 }
 

@@ -19,7 +19,7 @@ export class SetAside extends Disposables {
 
   constructor(sessions: Sessions) {
     super();
-    this.register(sessions.followShown((session) => session?.onDidChangeContext((change) => this.take(session, change))));
+    this.register(sessions.onDidChangeContext(({ session, change }) => this.take(session, change)));
   }
 
   private take(session: Session, change: ContextDidChange): void {

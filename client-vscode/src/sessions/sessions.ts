@@ -2,7 +2,7 @@
 
 import { dirname } from "node:path";
 import * as vscode from "vscode";
-import type { Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
+import type { ContextDidChange, Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError } from "../server/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
@@ -19,6 +19,12 @@ export interface SessionProblem {
   readonly how: SessionOpenParams;
 }
 
+/** A notification, and the session it is about. */
+export interface SessionChange {
+  readonly session: Session;
+  readonly change: ContextDidChange;
+}
+
 /** Where it is remembered how to open the shown session, workspace by workspace. */
 const REMEMBERED = "timeleap.session";
 
@@ -29,7 +35,9 @@ export class Sessions extends Disposables {
   private readonly listChanged = this.register(new vscode.EventEmitter<undefined>());
   /** The list of sessions may have changed. */
   readonly onDidChangeList = this.listChanged.event;
-
+  private readonly contextChanged = this.register(new vscode.EventEmitter<SessionChange>());
+  /** The conversation of an open session changed, shown or not; once the session has taken that over. */
+  readonly onDidChangeContext = this.contextChanged.event;
   private readonly storeFound = this.register(new vscode.EventEmitter<string>());
   /** Where the sessions of the store are, once one has been listed. */
   readonly onDidFindStore = this.storeFound.event;
@@ -50,7 +58,13 @@ export class Sessions extends Disposables {
     private readonly memory: vscode.Memento,
   ) {
     super();
-    this.register(sidecar.onNotification("context/didChange", (change) => this.open_.get(change.sessionId)?.contextChanged(change)));
+    this.register(sidecar.onNotification("context/didChange", (change) => {
+      const session = this.open_.get(change.sessionId);
+      if (session) {
+        session.contextChanged(change);
+        this.contextChanged.fire({ session, change });
+      }
+    }));
     this.register(sidecar.onNotification("session/didChange", (change) => {
       this.open_.get(change.sessionId)?.stateChanged(change);
       if (change.kind === "deleted") {

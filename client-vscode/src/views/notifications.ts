@@ -88,7 +88,8 @@ export class News extends Disposables {
     if (message !== undefined) {
       const undo = vscode.l10n.t("Undo");
       void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {
-        if (chosen === undo) {
+        if (chosen === undo && this.sessions.get(session.id) === session) {
+          this.sessions.show(session); // another one may be shown by now
           void vscode.commands.executeCommand("timeleap.undo", "atOnce");
         }
       });

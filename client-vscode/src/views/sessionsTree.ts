@@ -152,7 +152,7 @@ export class SessionNode extends TreeNode {
     ];
     return treeItem(this.id, {
       label: this.name,
-      description: damaged === undefined ? facts.join(" · ") : vscode.l10n.t("damaged: {0}", damaged),
+      description: damaged === undefined ? facts.join(" · ") : vscode.l10n.t("cannot be read: {0}", damaged),
       icon: damaged !== undefined ? "error" : shown ? "eye" : open ? "circle-filled" : archived ? "archive" : "comment-discussion",
       ...(damaged === undefined ? {} : { color: "list.errorForeground" }),
       tooltip: this.tooltip(),

@@ -1,0 +1,161 @@
+import { expect, picture, sample, test, IMPORTS, SECOND_BUG } from "../support/test";
+import { ConversationPage } from "../window/conversation";
+import { lives, until } from "../support/process";
+import type { Pipeline } from "../support/store";
+import { Texts } from "../support/texts";
+import { Window } from "../window/window";
+import { pathToFileURL } from "node:url";
+
+// What others do to a session while this window shows it, in its rows, as a page and in documents.
+const SECRET = "hunter2-hunter2-hunter2";
+const LAST = 31;
+
+let number = 0;
+let session = "";
+let title = "";
+let page: ConversationPage;
+let agent: Pipeline;
+
+test.beforeAll(async ({ workbench }) => {
+    await workbench.open();
+});
+
+// The agent owns the session; the window joins it, and shows it as a page.
+test.beforeEach(async ({ workbench, window, store }) => {
+    number += 1;
+    session = `others-${String(number)}`;
+    title = `Worked on by others (${String(number)})`;
+    agent = store.pipeline();
+    await agent.call("initialize", { clientInfo: { name: "agent" } });
+    await agent.replay(session, sample(), { title, workspace: pathToFileURL(workbench.folder).href });
+    await window.show();
+    await window.openSession(title);
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
+    await window.clearNotifications();
+    await window.run("openConversation");
+    page = new ConversationPage(window.page);
+    await page.shows(title);
+    await expect(page.row(LAST)).toBeVisible();
+});
+
+test.afterEach(async ({ window }) => {
+    await agent.close();
+    await window.closeEditors();
+});
+
+/** An agent's request about the session. */
+function asks<Result>(method: string, params: Record<string, unknown> = {}): Promise<Result> {
+    return agent.call<Result>(method, { sessionId: session, ...params });
+}
+
+test("another program's going back is told, with Undo; rows and page follow both", async ({ window, store }) => {
+    const before = store.log(session);
+    await asks("context/revertTo", { checkpointId: 5 });
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
+    await expect(page.row(LAST)).toHaveCount(0);
+    await expect(page.row(16)).toBeInViewport();
+    await window.notifications.look(`agent took “${title}” back: 14 messages`);
+    await picture(window, "others-revert");
+    await window.notifications.press(`agent took “${title}” back`, "Undo");
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
+    await page.feed.press("End");
+    await expect(page.row(LAST)).toBeInViewport();
+    await expect.poll(() => store.log(session)).toBe(before);
+});
+
+test("Undo is of the session it was offered for, and shows it, whichever is shown by then", async ({ window, store }) => {
+    const elsewhere = `${title}, not touched`;
+    await store.replay(`${session}-untouched`, sample(), { title: elsewhere });
+    const [before, untouched] = [store.log(session), store.log(`${session}-untouched`)];
+    await asks("context/revertTo", { checkpointId: 5 });
+    await window.notifications.look(`agent took “${title}” back`);
+    await window.openSession(elsewhere);
+    await window.notifications.press(`agent took “${title}” back`, "Undo");
+    await expect.poll(() => store.log(session)).toBe(before);
+    await expect(window.header).not.toContainText(elsewhere);
+    await expect(window.header).toContainText(title);
+    expect(store.log(`${session}-untouched`)).toBe(untouched);
+});
+
+test("another program's compaction and clearing are told, with Undo", async ({ window, store }) => {
+    const before = store.log(session);
+    await asks("context/compact");
+    await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
+    await expect(page.row(0)).toContainText("compacted");
+    await window.notifications.look(`agent compacted “${title}”: `);
+    await picture(window, "others-compact");
+    await window.notifications.press(`agent compacted “${title}”`, "Undo");
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
+    await asks("context/clear");
+    await expect(page.feed.getByRole("article")).toHaveCount(0);
+    await window.notifications.press(`agent cleared “${title}”`, "Undo");
+    await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
+    await expect.poll(() => store.log(session)).toBe(before);
+});
+
+test("another window's going back is told as that", async ({ window, workbench }) => {
+    const other = await window.page.context().newPage();
+    await other.goto(`${workbench.address}/?${new URLSearchParams({ folder: workbench.folder }).toString()}`);
+    const second = new Window(other, new Texts());
+    await second.show();
+    await second.openSession(title);
+    await second.checkpoints.command(second.checkpoints.row(SECOND_BUG, 1), second.texts.command("revertTo"), second.dialog.root);
+    await second.dialog.press(/Go Back/);
+    await second.notifications.look(/Went back to before /);
+    await expect(second.notifications.saying(/Another window/)).toHaveCount(0);
+    await window.page.bringToFront();
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
+    await expect(page.row(LAST)).toHaveCount(0);
+    await window.notifications.press(`Another window took “${title}” back: 14 messages`, "Undo");
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
+    await expect(second.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
+    await other.close();
+});
+
+test("a server that is killed under an open page: what is read stays, and goes on with the next server", async ({ window, store }) => {
+    await agent.close();
+    await until("the window owns the session", async () => {
+        await store.call("session/get", { sessionId: session }).catch(() => undefined);
+        return store.owner(session) !== undefined && lives(store.owner(session) ?? 0);
+    });
+    await window.ask("createCheckpoint", "A label for the checkpoint", "mine now");
+    await expect(window.checkpoints.row("mine now", 1)).toBeVisible();
+    process.kill(store.owner(session) ?? 0, "SIGKILL");
+    await expect(window.saying(/was started again at/)).toBeVisible();
+    await expect(page.row(LAST)).toBeVisible();
+    await picture(window, "page-recovered");
+    await store.call("context/appendMessage", { sessionId: session, message: { role: "user", content: "Are you still there?" } });
+    await expect(page.row(LAST + 1)).toContainText("Are you still there?");
+    await page.choose(LAST + 1, "Go Back to Before This…");
+    await window.dialog.press(/Go Back/);
+    await expect(page.row(LAST + 1)).toHaveCount(0);
+});
+
+test("what is redacted leaves the page and every open document at once, also of what was set aside, and while another session is shown", async ({ window, store }) => {
+    const elsewhere = `${title}, and another`;
+    await store.replay(`${session}-shown`, sample(), { title: elsewhere });
+    await asks("context/checkpoint", { label: "the key" });
+    await asks("context/appendMessage", { message: { role: "user", content: `the key is ${SECRET}` } });
+    const row = window.checkpoints.row("the key", 1);
+    const documents = window.page.locator(".editor-instance .view-lines");
+    await window.checkpoints.command(row, window.texts.command("openDocument"), documents.filter({ hasText: SECRET }));
+    await window.quick.command("View: Keep Editor");
+    await asks("context/revertTo", { checkpointId: 5 });
+    await expect(window.page.locator(".tab", { hasText: "(set aside)" })).toBeVisible();
+    await asks("context/appendMessage", { message: { role: "user", content: `once more, the key is ${SECRET}` } });
+    await window.checkpoints.command(window.checkpoints.row("That is not fair", 1), window.texts.command("openJson"), documents.filter({ hasText: "once more" }));
+    await window.quick.command("View: Move Editor into Next Group");
+    await expect(documents.filter({ hasText: SECRET })).toHaveCount(2);
+    await window.openSession(elsewhere);
+    await expect(documents.filter({ hasText: SECRET })).toHaveCount(2);
+    await picture(window, "redact-before");
+    await asks("session/redact", { value: SECRET });
+    await expect(documents.filter({ hasText: SECRET })).toHaveCount(0);
+    await expect(documents.filter({ hasText: "the key is" })).toHaveCount(2);
+    await picture(window, "redact-after");
+    expect(store.log(session)).not.toContain(SECRET);
+    await window.page.locator(".tab", { hasText: title }).first().click();
+    await page.shows(title);
+    await expect(page.frame.locator("body")).not.toContainText(SECRET);
+    await expect(page.feed).toContainText("once more");
+});
