@@ -58,8 +58,8 @@ PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 1
 ##@ Use
 
 .PHONY: demo
-demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample session (SESSION=file.jsonl for another)
-	@$(BIN)/timeleap demo $(SESSION)
+demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample session (SESSION=file.jsonl for another; STORE=postgresql: on two machines)
+	@$(BIN)/timeleap demo $(SESSION) $(if $(STORE),--store $(STORE))
 
 ##@ Check
 

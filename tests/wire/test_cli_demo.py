@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.postgresql import INSTALL, programs
+
+from timeleap.cli import private_cluster
 
 
 @pytest.fixture
@@ -41,6 +44,50 @@ def test_the_story_shows_what_crosses_the_wire_and_draws_the_graph(cli):
         assert part in told
     assert "FAILED" not in told
     assert "✗" not in told
+
+
+@pytest.mark.long
+def test_two_machines_share_a_session_in_a_database_that_loses_its_primary(cli):
+    if programs() is None:
+        pytest.skip(f"PostgreSQL is not installed: {INSTALL}")
+    told = cli.execute("demo", "--store", "postgresql").out
+    for part in (
+        '{"requestId": "demo-',
+        "agent, process",
+        "-- (killed)",
+        "◇ context_1",
+        "A third machine, later",
+        "18 of 18 promises kept",
+    ):
+        assert part in told
+    assert "✗" not in told
+    assert not cli.home.exists()
+
+
+@pytest.mark.long
+def test_a_machine_that_hears_nothing_fails_the_demo_of_two(cli, tmp_path):
+    if programs() is None:
+        pytest.skip(f"PostgreSQL is not installed: {INSTALL}")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import timeleap.cli.demo_database as demo\n"
+        "demo._PATIENCE = 0.5\n"
+        "demo._Machine._hear = lambda self, notification: None\n"
+    )
+    liar = Cli(cli.home, {"PYTHONPATH": str(tmp_path)})
+    told = liar.execute("demo", "--store", "postgresql", "--json", code=1).json()
+    broken = [check["promise"] for check in told["checks"] if not check["kept"]]
+    assert broken == [
+        "the editor hears of it, and by whom",
+        "the agent hears what was reverted, by whom, under which request",
+        "the agent undoes the editor's revert, which the editor hears",
+    ]
+
+
+def test_the_demo_of_two_machines_says_what_it_lacks(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr(private_cluster, "programs", lambda: None)
+    assert f"PostgreSQL is not installed: {INSTALL}" in cli.run("demo", "--store", "postgresql", code=2).err
+    for more in (["x.jsonl"], ["--keep"], ["--home", str(tmp_path)]):
+        assert "session of its own" in cli.run("demo", "--store", "postgresql", *more, code=2).err
 
 
 @pytest.mark.long

@@ -78,6 +78,7 @@ class Backend:
         patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
         process: Whether the server gets a process of its own, which can be started again: it serves for long. One that
             is to write a log gets one, too.
+        store: Where the sessions are; None leaves it to the server.
     """
 
     def __init__(
@@ -88,12 +89,13 @@ class Backend:
         patience: float = 0.0,
         *,
         process: bool = False,
+        store: str | None = None,
     ) -> None:
         self._terminal = terminal
         self._loop = LoopThread()
         process = process or not os.environ.keys().isdisjoint(("TIMELEAP_LOG_FILE", "TIMELEAP_LOG_LEVEL"))
         make = RawTimeleap if process else _LocalTimeleap
-        self.client = make(home=terminal.home, name=name, trace=trace, patience=patience)
+        self.client = make(home=terminal.home, store=store, name=name, trace=trace, patience=patience)
 
     def __enter__(self) -> Self:
         try:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from timeleap.cli.backend import Backend, OpenSession
 from timeleap.cli.command import FAILED, command
 from timeleap.cli.create import parse, steps
+from timeleap.cli.demo_actor import Actor
+from timeleap.cli.demo_database import SESSION_ID, show_two_machines
 from timeleap.cli.demo_screen import Screen
 from timeleap.cli.formatting import Json, count, size
-from timeleap.cli.graph import read_graph
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.clock import new_uid
 from timeleap_client.errors import TimeleapRpcError
-from timeleap_client.notifications import Notification
 
 app = Commands("Look")
 
@@ -54,6 +52,12 @@ def demo(
         Argument(metavar="[PATH]", help="A session file (JSON lines) or directory; a sample if none is given."),
     ] = None,
     keep: Annotated[bool, Option("--keep", help="Do not remove the store it made.")] = False,
+    store: Annotated[
+        Literal["files", "postgresql"],
+        Option(
+            "--store", help="postgresql: two machines on one session, in a database of their own (needs PostgreSQL)."
+        ),
+    ] = "files",
 ) -> None:
     """Tell in a minute what Timeleap is, with a real server in a store of its own.
 
@@ -64,23 +68,35 @@ def demo(
     Examples:
         timeleap demo
         timeleap demo ~/sessions/fix-dates/context.jsonl --keep
+        timeleap demo --store postgresql
     """
-    began = time.monotonic()
-    with _session_file(path) as file, _store(terminal, keep) as store:
-        home, records = Path(store), _records(file)
+    if store == "postgresql":
+        if path is not None or keep or terminal.home is not None:
+            raise UsageError("with --store postgresql the demo has a session of its own, which goes with its servers")
+        screen = Screen(terminal)
+        _conclude(terminal, screen, show_two_machines(screen), SESSION_ID)
+        return
+    with _session_file(path) as file, _store(terminal, keep) as folder:
+        home, records = Path(folder), _records(file)
         screen = Screen(terminal)
         screen.title("timeleap demo", f"A real server, a store in {home}, and the session {path or file.name}.")
         with Story(screen, home, file, records) as story:
             for scene in SCENES:
                 scene(story, screen)
             requests = story.requests
-    screen.summary(requests, time.monotonic() - began)
-    if keep or terminal.home is not None:
-        screen.say(f"Look around: timeleap log {story.session_id} --home {home}")
+    look = f"timeleap log {story.session_id} --home {home}" if keep or terminal.home is not None else ""
+    _conclude(terminal, screen, requests, story.session_id, look)
+
+
+def _conclude(terminal: Terminal, screen: Screen, requests: int, session_id: str, look: str = "") -> None:
+    """Sum up; a promise that was not kept ends the command with an exit code of its own."""
+    screen.summary(requests)
+    if look:
+        screen.say(f"Look around: {look}")
     kept = all(check.kept for check in screen.checks)
     if terminal.machine:
         checks = [asdict(check) for check in screen.checks]
-        terminal.document({"ok": kept, "sessionId": story.session_id, "checks": checks})
+        terminal.document({"ok": kept, "sessionId": session_id, "checks": checks})
     if not kept:
         raise Exit(FAILED)
 
@@ -112,94 +128,6 @@ def _records(file: Path) -> list[Json]:
     if all(record["role"].startswith("_") for record in records):
         raise UsageError(f"there is no message in {file}")
     return records
-
-
-class Actor:
-    """A program in the demo: a client, its server and the session it has open.
-
-    Requests of the methods `shown` are shown on the screen, and those that `call` makes; those on `session` are not.
-    """
-
-    backend: Backend | None = None
-    session: OpenSession
-
-    def __init__(
-        self, screen: Screen, home: Path, session_id: str, name: str = "timeleap-cli", shown: Iterable[str] = ()
-    ) -> None:
-        self.session_id = session_id
-        self.requests = 0
-        self.heard: list[Json] = []
-        self._screen = screen
-        self._name = name
-        self._terminal = Terminal(home, machine=True)
-        self._shown = set(shown)
-        self._ids: dict[Any, str] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop_server()
-
-    def start_server(self) -> float:
-        """Start it; returns the seconds until it had answered `initialize`."""
-        began = time.monotonic()
-        self.backend = Backend(self._terminal, self._crossed, self._name, patience=10.0, process=True).__enter__()
-        return time.monotonic() - began
-
-    def stop_server(self) -> int | None:
-        backend, self.backend = self.backend, None
-        return backend.close() if backend is not None else None
-
-    def kill_server(self) -> None:
-        """Kill the server with SIGKILL, as the out-of-memory killer does."""
-        assert self.pid is not None
-        os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-
-    @property
-    def pid(self) -> int | None:
-        return None if self.backend is None else self.backend.client.pid
-
-    def open(self, **params: Any) -> Json:
-        assert self.backend is not None
-        self.backend.client.on(self._hear, "context/didChange", session_id=self.session_id)
-        state: Json = self.backend.call("session/open", {"sessionId": self.session_id, **params})
-        self.session = OpenSession(self.backend, state)
-        return state
-
-    def call(self, method: str, **params: Any) -> Json:
-        self._shown.add(method)
-        try:
-            return self.session.call(method, **params)
-        finally:
-            self._shown.discard(method)
-
-    def history(self) -> list[Json]:
-        return [entry["message"] for entry in self.session.pages("context/getHistory", "messages", limit=500)]
-
-    def checkpoints(self) -> list[Json]:
-        return list(self.session.pages("context/listCheckpoints", "checkpoints", order="asc", limit=1000))
-
-    def state(self) -> Json:
-        return self.session.call("session/getState")
-
-    def draw(self) -> None:
-        self._screen.picture(read_graph(self.session, checkpoints=6, timelines=6))
-
-    def _hear(self, notification: Notification) -> None:
-        self.heard.append(notification.params)
-
-    def _crossed(self, direction: Literal["sent", "received"], message: Json) -> None:
-        method = message.get("method")
-        if direction == "sent" and "id" in message and method is not None:
-            self.requests += 1
-            if method == "initialize":
-                self._ids.clear()  # a new connection counts from the beginning
-            if method in self._shown:
-                self._ids[message["id"]] = method
-                self._screen.wire(direction, message)
-        elif direction == "received" and method is None and self._ids.pop(message.get("id"), None) is not None:
-            self._screen.wire(direction, message)
 
 
 class Story(Actor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,6 +41,7 @@ class Screen:
         self._out = terminal.out
         self._width = min(_WIDTH, self._out.width) if self._out.is_terminal else _WIDTH
         self._out.width = self._width
+        self._began = time.monotonic()
         self._scene = ""
         self._scenes = 0
         self._glyphs = glyphs_for(sys.stdout.encoding)
@@ -98,7 +100,7 @@ class Screen:
         shown = f"  ({found})" if found else ""
         self._show(Text.assemble((f" {sign} ", "bold green" if kept else "bold red"), promise, (safe(shown), "dim")))
 
-    def summary(self, requests: int, seconds: float) -> None:
+    def summary(self, requests: int) -> None:
         from rich.table import Table
         from rich.text import Text
 
@@ -114,7 +116,7 @@ class Screen:
         kept_all, every = sum(check.kept for check in self.checks), len(self.checks)
         self._show(Text(), table)
         self.say(
-            f"{kept_all} of {every} promises kept, {requests} requests, {seconds:.1f} seconds",
+            f"{kept_all} of {every} promises kept, {requests} requests, {time.monotonic() - self._began:.1f} seconds",
             "bold green" if kept_all == every else "bold red",
         )
 
