@@ -25,9 +25,9 @@ interface Setup extends Partial<WorkbenchOptions> {
 /** For the files whose servers go wrong; named once, so that they share a workbench. */
 export const THROUGH_MIDDLEMAN: Setup = { throughMiddleman: true };
 
-/** For those that need another extension beside ours: the sample agent, one that says when all are there, a model, a folder on no disk. */
+/** For those that need another extension beside ours: the sample agent, one that says when all are there, a model, a folder on no disk, a user of chat's tools. */
 export const WITH_OTHERS: Setup = {
-    extensions: [VSIX, join(ROOT, "examples/vscode-agent"), ...["ready", "model", "virtual"].map((name) => join(FIXTURES, name))],
+    extensions: [VSIX, join(ROOT, "examples/vscode-agent"), ...["ready", "model", "virtual", "chat"].map((name) => join(FIXTURES, name))],
 };
 
 interface Everything {

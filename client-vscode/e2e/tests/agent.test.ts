@@ -1,5 +1,5 @@
 import { ConversationPage } from "../window/conversation";
-import { WITH_OTHERS, expect, test } from "../support/test";
+import { WITH_OTHERS, expect, picture, test } from "../support/test";
 
 test.use({ setup: WITH_OTHERS });
 
@@ -33,4 +33,26 @@ test("an agent of a few lines keeps its conversation here, and goes on from the 
     await expect(window.quick.input).toHaveValue("Who built it?");
     await window.quick.answer(QUESTION, "Who built it, and why?");
     await expect(page.row(3)).toContainText("That was question 2; you said: Who built it, and why?");
+});
+
+test("going back stops the agent's turn first, so that it adds nothing to the past", async ({ window, store }) => {
+    await window.clearNotifications();
+    await window.openSession("Sample agent");
+    const before = store.messages("sample-agent");
+    await window.quick.command("Ask the Sample Agent");
+    await window.quick.answer(QUESTION, "run workbench.action.closeSidebar");
+    const asking = window.checkpoints.row("Approval needed: run command", 1);
+    await expect(asking).toBeVisible();
+    await window.checkpoints.command(window.checkpoints.row("run workbench", 1), window.texts.command("revertTo"), window.dialog.root);
+    await picture(window, "agent-stopped");
+    await window.dialog.press(/Go Back/);
+    await expect(window.checkpoints.row("run workbench", 1)).toHaveCount(0);
+    await expect(asking).toHaveCount(0);
+    await expect(window.notifications.saying(/changed meanwhile/)).toHaveCount(0);
+    expect(store.messages("sample-agent")).toEqual(before);
+    // The next turn begins where the conversation is.
+    await window.quick.command("Ask the Sample Agent");
+    await window.quick.answer(QUESTION, "Are you still there?");
+    await expect.poll(() => store.messages("sample-agent").at(-1)?.content).toMatch(/^That was question \d; you said: Are you still there\?$/);
+    expect(store.messages("sample-agent")).toHaveLength(before.length + 2);
 });

@@ -1,4 +1,4 @@
-import { SECOND_BUG, expect, picture, sample, test } from "../support/test";
+import { OURS, SECOND_BUG, expect, picture, sample, test } from "../support/test";
 import { MOMENT, WHILE, patiently } from "../window/patience";
 import { pathToFileURL } from "node:url";
 
@@ -92,6 +92,46 @@ test("any two checkpoints are compared: the one that was selected with another",
     await expect(window.diff.after).toContainText("That is not fair");
     await expect(window.diff.before).not.toContainText("That is not fair");
     await window.closeEditors();
+});
+
+test("two selected checkpoints are compared with each other", async ({ window }) => {
+    const [first, second] = [window.checkpoints.row("That is not fair", 1), window.checkpoints.row(SECOND_BUG, 1)];
+    await patiently(async () => {
+        await second.locator(".monaco-icon-label").click({ timeout: MOMENT });
+        await first.locator(".monaco-icon-label").click({ modifiers: ["ControlOrMeta"], timeout: MOMENT });
+        for (const row of [first, second]) await expect(row).toHaveAttribute("aria-selected", "true", { timeout: MOMENT });
+    });
+    const entry = await window.checkpoints.openMenu(second, window.texts.command("compareSelected"));
+    await expect(entry).toBeVisible();
+    await picture(window, "compare-selected", { hovering: true });
+    await window.checkpoints.command(second, window.texts.command("compareSelected"), window.diff.root);
+    await expect(window.page.getByRole("tab", { name: /That is not fair.* ↔ python -c.*−0, \+/ })).toBeVisible(); // the earlier one is the left side
+    await expect(window.diff.after).toContainText("That is not fair");
+    await expect(window.diff.before).not.toContainText("That is not fair");
+    await window.closeEditors();
+});
+
+test("the rows stand newest or oldest first, as the settings say", async ({ window, workbench }) => {
+    await window.openSession("Edits");
+    await expect.poll(async () => (await window.checkpoints.texts())[0]).toMatch(/part19\.py|pytest/);
+    const failed = window.checkpoints.row("1 failed", 1);
+    const place = async (): Promise<number> => (await window.checkpoints.texts()).findIndex((text) => text.includes("1 failed"));
+    await expect(failed).toBeVisible();
+    await expect.poll(place).toBe(19 - 12);
+    try {
+        workbench.configure({ ...OURS, "timeleap.order": "oldestFirst" });
+        await expect.poll(place).toBe(12);
+        await picture(window, "oldest-first");
+        await window.ask("createCheckpoint", "A label for the checkpoint", "the newest of all");
+        await window.checkpoints.toTheEnd(window.checkpoints.row("the newest of all", 1));
+        await expect.poll(async () => (await window.checkpoints.texts()).at(-1)).toContain("the newest of all");
+    } finally {
+        workbench.configure(OURS);
+    }
+    await window.checkpoints.root.press("Home"); // it was at the end
+    await expect.poll(async () => (await window.checkpoints.texts())[0]).toContain("the newest of all");
+    await expect.poll(place).toBe(20 - 12);
+    await window.openSession("Split the bill");
 });
 
 test("from a document one gets to its checkpoint", async ({ window }) => {

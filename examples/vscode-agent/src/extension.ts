@@ -16,7 +16,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     const session = await timeleap.openSession({ sessionId: SESSION, title: "Sample agent", autoCheckpoint: "turn" });
     const question = await vscode.window.showInputBox({ prompt: "What do you want to know?", value });
     if (question !== undefined) {
-      await turn(session, question);
+      await untilTakenBack(session, (signal) => turn(session, question, signal));
     }
   };
   context.subscriptions.push(
@@ -32,7 +32,22 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   );
 }
 
-async function turn(session: TimeleapSession, question: string): Promise<void> {
+/** A person who takes the conversation back waits until the turn has stopped: it adds nothing to the past they go back to. */
+async function untilTakenBack(session: TimeleapSession, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const stop = new AbortController();
+  const working = work(stop.signal).catch((error: unknown) => {
+    if (!stop.signal.aborted) {
+      throw error;
+    }
+  });
+  const listening = session.onWillRevert(({ waitUntil }) => {
+    stop.abort();
+    waitUntil(working);
+  });
+  await working.finally(() => listening.dispose());
+}
+
+async function turn(session: TimeleapSession, question: string, signal: AbortSignal): Promise<void> {
   await session.append({ role: "user", content: question });
   for (;;) {
     const conversation: Message[] = [];
@@ -40,20 +55,21 @@ async function turn(session: TimeleapSession, question: string): Promise<void> {
       conversation.push(message);
     }
     const reply = await think(conversation);
+    signal.throwIfAborted();
     await session.append(reply);
     if (!reply.tool_calls) {
       return;
     }
-    await session.append(...(await Promise.all(reply.tool_calls.map((call) => act(session, call)))));
+    await session.append(...(await Promise.all(reply.tool_calls.map((call) => act(session, call, signal)))));
   }
 }
 
 type ToolCall = NonNullable<Message["tool_calls"]>[number];
 
 /** Asks first: any window of the session may answer, or its approvals do. What a person rejects, the model is told. */
-async function act(session: TimeleapSession, { id, function: { arguments: given } }: ToolCall): Promise<Message> {
+async function act(session: TimeleapSession, { id, function: { arguments: given } }: ToolCall, signal: AbortSignal): Promise<Message> {
   const { command } = JSON.parse(given ?? "{}") as { command: string };
-  const { decision, reason } = await session.requestApproval("run command", { description: command, toolCallId: id });
+  const { decision, reason } = await session.requestApproval("run command", { description: command, toolCallId: id, signal });
   if (decision === "reject") {
     return { role: "tool", tool_call_id: id, content: `The person did not allow it: ${reason ?? "no reason given"}` };
   }
