@@ -39,12 +39,18 @@ class Framing(StrEnum):
 
     def wrap(self, body: bytes) -> bytes:
         """`body` as one frame."""
-        if self is _LSP:
-            return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        return body + b"\n"
+        return _with_length(body) if self is _LSP else _as_line(body)
 
 
 _LSP = Framing.LSP  # a member of an enum takes longer to look up than all else that `wrap` does
+
+
+def _with_length(body: bytes) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def _as_line(body: bytes) -> bytes:
+    return body + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +76,12 @@ class FrameReader:
 
     Attributes:
         framing: The one agreed upon or recognised; None before the first byte that tells.
+        wrap: Makes a frame of an answer, in that framing; one a line before it is known.
     """
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, framing: Framing | None = None) -> None:
         self.framing = framing
+        self.wrap = _with_length if framing is _LSP else _as_line
         self._limit = max_frame_bytes
         self._buffer = bytearray()
         self._start = 0  # of what was not yet given back
@@ -165,7 +173,7 @@ class FrameReader:
         if head.startswith(b"{"):
             self.framing, self._take = Framing.NDJSON, self._line
         elif re.match(rb"content-(length|type)[ \t]*:", head):
-            self.framing, self._take = Framing.LSP, self._frame
+            self.framing, self._take, self.wrap = Framing.LSP, self._frame, _with_length
         elif any(name.startswith(head) or re.fullmatch(name + rb"[ \t]*", head) for name in _HEADER_NAMES):
             return None
         else:

@@ -93,6 +93,12 @@ class ParamsStruct(StrictStruct, kw_only=True):
     partial_result_token: str | Int | None = None
 
 
+def choose_one(*fields: object) -> None:
+    """`choose` for groups of one field each, of which one is required."""
+    if fields.count(None) != len(fields) - 1:
+        raise ValueError("fields exclude each other")  # the model has the words
+
+
 def choose(*groups: tuple[object, ...], required: bool) -> None:
     """Raise `ValueError` where fields of more than one group are given, or of none though one is `required`."""
     given = 0

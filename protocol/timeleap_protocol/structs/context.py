@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from timeleap_protocol.params import Count, Int, JsonObject, Limit, ParamsStruct, PathText, Positive, RequestId, choose
+from timeleap_protocol.params import (
+    Count,
+    Int,
+    JsonObject,
+    Limit,
+    ParamsStruct,
+    PathText,
+    Positive,
+    RequestId,
+    choose,
+    choose_one,
+)
 
 
 class AppendMessageParams(ParamsStruct, kw_only=True):
@@ -18,7 +29,7 @@ class AppendMessageParams(ParamsStruct, kw_only=True):
     messages: Annotated[list[JsonObject], Meta(min_length=1)] | None = None
 
     def __post_init__(self) -> None:
-        choose((self.message,), (self.messages,), required=True)
+        choose_one(self.message, self.messages)
 
 
 class UpdateTokenCountParams(ParamsStruct, kw_only=True):
@@ -71,7 +82,7 @@ class RevertToParams(ParamsStruct, kw_only=True):
     heal: bool | None = None
 
     def __post_init__(self) -> None:
-        choose((self.checkpoint_id,), (self.checkpoint_uid,), (self.message_index,), required=True)
+        choose_one(self.checkpoint_id, self.checkpoint_uid, self.message_index)
 
 
 class ClearParams(ParamsStruct, kw_only=True):

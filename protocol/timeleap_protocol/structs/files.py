@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from timeleap_protocol.params import Count, Limit, Name, ParamsStruct, RequestId, StrictStruct, choose
+from timeleap_protocol.params import Count, Limit, Name, ParamsStruct, RequestId, StrictStruct, choose, choose_one
 
 
 class FilesSnapshotParams(ParamsStruct, kw_only=True):
@@ -57,7 +57,7 @@ class FilesTarget(StrictStruct, kw_only=True):
     checkpoint_uid: str | None = None
 
     def __post_init__(self) -> None:
-        choose((self.snapshot,), (self.checkpoint_uid,), required=True)
+        choose_one(self.snapshot, self.checkpoint_uid)
 
 
 class FilesRestoreParams(ParamsStruct, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from timeleap_protocol.params import ParamsStruct, RequestId, choose
+from timeleap_protocol.params import ParamsStruct, RequestId, choose_one
 
 
 class SessionRedactParams(ParamsStruct, kw_only=True):
@@ -23,4 +23,4 @@ class SessionRedactParams(ParamsStruct, kw_only=True):
     store: bool | None = None
 
     def __post_init__(self) -> None:
-        choose((self.value,), (self.pattern,), (self.secrets,), required=True)
+        choose_one(self.value, self.pattern, self.secrets)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from timeleap_protocol.params import Count, Limit, ParamsStruct, RequestId, choose
+from timeleap_protocol.params import Count, Limit, ParamsStruct, RequestId, choose_one
 
 
 class SessionPurgeParams(ParamsStruct, kw_only=True):
@@ -14,7 +14,7 @@ class SessionPurgeParams(ParamsStruct, kw_only=True):
     request_id: RequestId | None = None
 
     def __post_init__(self) -> None:
-        choose((self.session_id,), (self.older_than,), required=True)
+        choose_one(self.session_id, self.older_than)
 
 
 class SessionListAuditParams(ParamsStruct, kw_only=True):

@@ -231,6 +231,7 @@ async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descript
 
     gc.freeze()  # what was imported is never looked through again
     gc.enable()
+    gc.set_threshold(20_000)  # a burst of requests makes a thousand objects, none of which is garbage for the collector
     # glibc keeps twice the largest block that was freed: else each page of a megabyte costs a thousand page faults.
     bytes(4 << 20)
     log.info("serving, process %d", os.getpid())

@@ -33,7 +33,7 @@ from timeleap.storage.durable import failpoint
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
-from timeleap_protocol.framing import Fault, FrameReader, Framing
+from timeleap_protocol.framing import Fault, FrameReader
 from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT, PROTOCOL_VERSION
 from timeleap_protocol.method import Method
 from timeleap_protocol.methods import SERVER_NOTIFICATIONS
@@ -101,7 +101,7 @@ class Stage(Enum):
 
 
 # A member of an enum takes longer to look up than the rest of such a comparison.
-_READY, _INITIALIZING, _NDJSON = Stage.READY, Stage.INITIALIZING, Framing.NDJSON
+_READY, _INITIALIZING = Stage.READY, Stage.INITIALIZING
 
 
 class Connection(asyncio.Protocol):
@@ -185,7 +185,8 @@ class Connection(asyncio.Protocol):
         self._congest(False)
         self._outbox.clear()
         self.close_input(ExitCode.STREAM_LOST)
-        self._pump()  # what was accepted is finished, though it waited for a reader
+        if not self._pumping:
+            self._pump()  # what was accepted is finished, though it waited for a reader
 
     def pause_writing(self) -> None:
         """The client reads too slowly: read nothing more from it, begin nothing more."""
@@ -256,7 +257,7 @@ class Connection(asyncio.Protocol):
     def send(self, body: bytes) -> None:
         if self._transport is None or self.dropped:
             return
-        self._outbox.append((self._frames.framing or _NDJSON).wrap(body))
+        self._outbox.append(self._frames.wrap(body))
         self._collected += len(body)
         if self._pumping:
             if self._collected > MAX_COLLECTED:
@@ -287,6 +288,12 @@ class Connection(asyncio.Protocol):
             raise RefusedError(ErrorKind.INVALID_REQUEST, "after shutdown only exit may follow")
         elif method not in ("initialize", "rpc.discover"):
             raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
+
+    def begin(self, row: Method, params: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        """The steps of a request that is worked on as soon as it is read (`Method.at_once`); as `accept`."""
+        method = row.name
+        call = Call(self, method, None, params, followed=self.followed)
+        return self._service().handle(method, row.read_params(params), call)
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
         """What answers a request. Called in order of arrival; what it raises is the reply."""
@@ -422,35 +429,37 @@ class Connection(asyncio.Protocol):
         return False
 
     def _blocked(self) -> bool:
+        rpc = self._rpc
         return (
-            len(self._rpc.running) >= self._max_in_flight
-            or self._rpc.weight >= MAX_WEIGHT
-            or self._congested
+            self._congested
+            or rpc.weight >= MAX_WEIGHT
+            or len(rpc.running) >= self._max_in_flight
             or self.stage is _INITIALIZING
         )
 
     def _pump(self) -> None:
         """Begin what waits in the inbox, as far as there is room."""
+        inbox, rpc = self._inbox, self._rpc
         self._pumping = True  # those that are answered at once need not begin the next
         try:
             for _ in range(SLICE):
-                if not self._inbox or self._blocked():
+                if not inbox or self._blocked():
                     break
-                message = self._inbox.popleft()
+                message = inbox.popleft()
                 self._parked -= message.size
-                self.followed = bool(self._inbox)
-                self._rpc.handle_message(message)
+                self.followed = bool(inbox)
+                rpc.handle_message(message)
         finally:
             self._pumping = False
         if self._outbox and not self._flush_due:
-            if self._rpc.running:
+            if rpc.running:
                 self._flush_due = True
                 self._loop.call_soon(self._flush)
             else:
                 self._flush()  # nothing more to collect: a client that waits for them need not wait a turn
-        if self._inbox and not self._blocked():
+        if inbox and not self._blocked():
             self._pump_soon()
-        if self._inbox or self._congested or self._closing or not self._reading:
+        if inbox or self._congested or self._closing or not self._reading:
             self.regulate()
         if self._closing:
             self._check_finished()
@@ -476,7 +485,7 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _check_finished(self) -> None:
-        if not self._inbox and not self._rpc.running and not self.finished.done():
+        if not self._inbox and not self._rpc.running and not self._pumping and not self.finished.done():
             self._flush()
             self.finished.set_result(None)
 
@@ -494,7 +503,7 @@ class Connection(asyncio.Protocol):
         if self._congested and not self._closing:
             return  # what waits here can still be taken back
         if self._outbox and self._transport is not None:
-            data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
+            data = b"".join(self._outbox)
             self._outbox.clear()
             self._transport.write(data)
 

@@ -172,23 +172,23 @@ class WorkDone:
 
 
 class Running(msgspec.Struct):
-    """A request that was taken and is not answered yet; `weight`: bytes it holds, and its reply is expected to have."""
+    """A request that was taken and is not answered yet; `weight`: bytes it holds, and its reply is expected to have, from
+    when it waits: what is answered in the call that reads it is never listed."""
 
     message: Request
     row: Method
-    weight: int
+    weight: int = -1
     work_done: WorkDone | None = None
     began: bool = False
     received: float = msgspec.field(default_factory=time.perf_counter)
 
 
 class ConnectionPort(Client, Protocol):
-    """What requests need of their connection, `timeleap.rpc.connection.Connection`; `followed`: others have arrived."""
+    """What requests need of their connection (`timeleap.rpc.connection.Connection`)."""
 
-    @property
-    def followed(self) -> bool: ...
     def send(self, body: bytes) -> None: ...
     def admit(self, method: str) -> None: ...
+    def begin(self, row: Method, params: dict[str, Any]) -> Coroutine[Any, Any, Any]: ...
     def accept(self, row: Method, params: dict[str, Any]) -> Work: ...
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
     def request_ended(self) -> None: ...
@@ -279,6 +279,7 @@ class EdgeProtocol(JsonRPCProtocol):
                 log.warning("ignoring a notification %s: %s", _shown(message.method), type(error).__qualname__)
 
     def _take_request(self, message: Request) -> None:
+        """Begin a request, and answer it in this very call if it need not wait."""
         message_id, method, params = message.id, message.method, message.params
         try:
             if message_id in self.running:
@@ -289,19 +290,19 @@ class EdgeProtocol(JsonRPCProtocol):
                 kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
-            work = self._link.accept(row, params)
-            at_once = row.at_once and not self._unbegun
-            steps = at_once and work(Call(self._link, method, None, params, followed=self._link.followed))
+            if row.at_once and not self._unbegun:
+                steps = self._link.begin(row, params)
+            else:
+                steps, work = None, self._link.accept(row, params)
         except Exception as error:
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
             return
-        weight = message.size + (self._reply_sizes.get(method) or self._expected_reply(row))
-        running = self.running[message_id] = Running(message, row, weight)
-        self.weight += weight
-        if steps:
+        running = Running(message, row)
+        if steps is not None:
             self._go_on(running, steps)
             return
+        self._list(running)
         token = params.get("workDoneToken") if row.progress else None
         work_done = running.work_done = None if token is None else WorkDone(self.notify, token, method)
         call = Call(self._link, method, work_done.report if work_done else None, params)
@@ -314,10 +315,16 @@ class EdgeProtocol(JsonRPCProtocol):
         self._unbegun += 1
         self._execute_handler(message_id, cast("Any", self._run), cast("Any", ended), args=(running, work, call))
 
+    def _list(self, running: Running) -> None:
+        """A request has to wait: it counts from now on."""
+        message, row = running.message, running.row
+        running.weight = message.size + (self._reply_sizes.get(row.name) or self._expected_reply(row))
+        self.running[message.id] = running
+        self.weight += running.weight
+
     def _go_on(self, running: Running, steps: Coroutine[Any, Any, Any], waited_for: object = None) -> None:
         """Do the work of a request in this very call, until it waits. Where it waits once, for a future, as most do, it
         goes on in the future's callback; else a task goes on with it."""
-        running.began = True
         try:
             awaited = steps.send(None)
         except StopIteration as done:
@@ -325,6 +332,9 @@ class EdgeProtocol(JsonRPCProtocol):
         except (Exception, asyncio.CancelledError) as error:
             self._answer(running, None, error)
         else:
+            if running.weight < 0:
+                running.began = True
+                self._list(running)
             futures: dict[Any, Any] = self._request_futures
             if waited_for is None and asyncio.isfuture(awaited):
                 awaited._asyncio_future_blocking = False  # as a task does that takes it over
@@ -388,12 +398,13 @@ class EdgeProtocol(JsonRPCProtocol):
 
     def _answer(self, running: Running, result: Any, error: BaseException | None) -> None:
         row, message_id = running.row, running.message.id
-        name = row.name
-        del self.running[message_id]
-        self._request_futures.pop(message_id, None)
-        self.weight -= running.weight
-        if running.work_done is not None:
-            running.work_done.end()
+        name, listed = row.name, running.weight >= 0
+        if listed:
+            del self.running[message_id]
+            self._request_futures.pop(message_id, None)
+            self.weight -= running.weight
+            if running.work_done is not None:
+                running.work_done.end()
         if self.trace != "off":
             took = (time.perf_counter() - running.received) * 1000
             outcome = "answered" if error is None else "refused"
@@ -415,9 +426,10 @@ class EdgeProtocol(JsonRPCProtocol):
             kind = self.refuse(message_id, error, where)
         if log.isEnabledFor(logging.INFO):
             _log_answer(running, result, kind, sent)
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_result(None)
-        self._link.request_ended()
+        if listed:
+            if self._answered is not None and not self._answered.done():
+                self._answered.set_result(None)
+            self._link.request_ended()
 
     def _expected_reply(self, row: Method) -> int:
         # Of what waits for a person many may wait at once, and hold up nothing else.

@@ -78,13 +78,15 @@ def strict_json(line: bytes) -> bytes:
 
 
 def _finite(values: Iterable[object]) -> bool:
-    for value in () if _PLAIN.issuperset(map(type, values)) else values:
-        if isinstance(value, (list, tuple)):
+    for value in values:
+        if type(value) in _PLAIN:
+            continue
+        if type(value) is dict or (not isinstance(value, (list, tuple, float)) and isinstance(value, Mapping)):
+            finite = _PLAIN.issuperset(map(type, value.values())) or _finite(value.values())
+        elif isinstance(value, (list, tuple)):
             finite = _finite(value)
-        elif isinstance(value, float):
-            finite = math.isfinite(value)
         else:
-            finite = not isinstance(value, (dict, Mapping)) or _finite(value.values())
+            finite = not isinstance(value, float) or math.isfinite(value)
         if not finite:
             return False
     return True
