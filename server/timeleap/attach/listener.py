@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from timeleap.attach import sockets
@@ -57,18 +58,18 @@ class SharedNotifications:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._params: Any = None
-        self._frames: dict[Framing, bytes] = {}
+        self._frames: dict[Callable[[bytes], bytes], bytes] = {}
         self._waiting: dict[AttachedConnection, None] = {}
         self._next = 0.0  # on the loop's clock: when the next may be written
 
-    def frame(self, framing: Framing, method: str, params: Any) -> bytes:
-        """The frame of a notification; that of the same params as before is there already."""
+    def frame(self, wrap: Callable[[bytes], bytes], method: str, params: Any) -> bytes:
+        """The frame of a notification, as `wrap` makes them; that of the same params as before is there already."""
         if params is not self._params:
             self._params = params
             self._frames = {}
-        if framing not in self._frames:
-            self._frames[framing] = framing.wrap(encode({"jsonrpc": "2.0", "method": method, "params": params}))
-        return self._frames[framing]
+        if (frame := self._frames.get(wrap)) is None:
+            frame = self._frames[wrap] = wrap(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+        return frame
 
     def write_soon(self, connection: AttachedConnection) -> None:
         """Have a connection write what it has collected: in the next turn of the loop, or when the pause is over."""
@@ -99,7 +100,7 @@ class AttachedConnection(Connection):
         if self._congested:
             super().notify(method, params)
         elif self._transport is not None and not self.dropped and method not in self._rpc.unwanted:
-            self._outbox.append(self._shared.frame(self._frames.framing or Framing.NDJSON, method, params))
+            self._outbox.append(self._shared.frame(self._frames.wrap, method, params))
             if len(self._outbox) == 1 and not self._pumping:  # else it goes along with what waits there, or a reply
                 self._shared.write_soon(self)
 

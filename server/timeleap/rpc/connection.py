@@ -291,9 +291,8 @@ class Connection(asyncio.Protocol):
 
     def begin(self, row: Method, params: dict[str, Any]) -> Coroutine[Any, Any, Any]:
         """The steps of a request that is worked on as soon as it is read (`Method.at_once`); as `accept`."""
-        method = row.name
-        call = Call(self, method, None, params, followed=self.followed)
-        return self._service().handle(method, row.read_params(params), call)
+        call = Call(self, row.name, None, params, followed=self.followed)
+        return self._service().handle(row.name, row.read_params(params), call)
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
         """What answers a request. Called in order of arrival; what it raises is the reply."""
@@ -429,11 +428,10 @@ class Connection(asyncio.Protocol):
         return False
 
     def _blocked(self) -> bool:
-        rpc = self._rpc
         return (
             self._congested
-            or rpc.weight >= MAX_WEIGHT
-            or len(rpc.running) >= self._max_in_flight
+            or self._rpc.weight >= MAX_WEIGHT
+            or len(self._rpc.running) >= self._max_in_flight
             or self.stage is _INITIALIZING
         )
 

@@ -290,10 +290,9 @@ class EdgeProtocol(JsonRPCProtocol):
                 kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
-            if row.at_once and not self._unbegun:
-                steps = self._link.begin(row, params)
-            else:
-                steps, work = None, self._link.accept(row, params)
+            at_once = row.at_once and not self._unbegun
+            steps = self._link.begin(row, params) if at_once else None
+            work = None if at_once else self._link.accept(row, params)
         except Exception as error:
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
@@ -301,9 +300,13 @@ class EdgeProtocol(JsonRPCProtocol):
         running = Running(message, row)
         if steps is not None:
             self._go_on(running, steps)
-            return
+        elif work is not None:
+            self._begin_task(running, work)
+
+    def _begin_task(self, running: Running, work: Work) -> None:
         self._list(running)
-        token = params.get("workDoneToken") if row.progress else None
+        message_id, method, params = running.message.id, running.row.name, running.message.params
+        token = params.get("workDoneToken") if running.row.progress else None
         work_done = running.work_done = None if token is None else WorkDone(self.notify, token, method)
         call = Call(self._link, method, work_done.report if work_done else None, params)
 
@@ -336,7 +339,7 @@ class EdgeProtocol(JsonRPCProtocol):
                 running.began = True
                 self._list(running)
             futures: dict[Any, Any] = self._request_futures
-            if waited_for is None and asyncio.isfuture(awaited):
+            if waited_for is None and isinstance(awaited, asyncio.Future):
                 awaited._asyncio_future_blocking = False  # as a task does that takes it over
                 awaited.add_done_callback(partial(self._go_on, running, steps))
             else:

@@ -164,19 +164,17 @@ class Subscribers:
                 if client.wants_approvals and notified.adds(method, params):
                     client.notify(method, params)
             return
-        self._tell(method, params)
+        for client, _ in tuple(self._clients.values()):
+            client.notify(method, params)
         if method == CONTEXT and self._budget.max_context_size is not None:
             tokens = self._session.engine.state.token_count_with_pending
             before, self._over = self._over, self._budget.should_compact(tokens)
             if self._over and not before and not self._session.meta.compacted_by_agent:  # once for each crossing
-                about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens}
-                self._tell("context/compactionSuggested", {**about, **self._budget.wire()})
+                about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
+                for client, _ in tuple(self._clients.values()):
+                    client.notify("context/compactionSuggested", about)
         if event.kind == "deleted" and self._session.deleted:
             self._deleted()
-
-    def _tell(self, method: str, params: Json) -> None:
-        for client, _ in tuple(self._clients.values()):
-            client.notify(method, params)
 
 
 def tell_recovery(client: Client, session: Session) -> None:

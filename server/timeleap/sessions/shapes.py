@@ -82,12 +82,14 @@ class Event(Struct, frozen=True):
 
     def params(self, session_id: str) -> Json:
         """The notification's params."""
-        method, members = self.method, self.members
+        method, members, cause = self.method, self.members, self.cause.wire()
         if method in (CONTEXT, SESSION):
-            about = {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": self.cause.wire()}
-            return {**about, **members}
-        cause = {"cause": self.cause.wire()} if method in (FILES_RESTORED, FILES_TAKEN) else {}
-        return {"sessionId": session_id, **members, **cause}
+            return {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": cause, **members}
+        return {
+            "sessionId": session_id,
+            **members,
+            **({"cause": cause} if method in (FILES_RESTORED, FILES_TAKEN) else {}),
+        }
 
 
 class Listeners:

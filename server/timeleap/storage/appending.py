@@ -61,10 +61,11 @@ class Outcome(asyncio.Future[T]):
     gets the result all the same.
     """
 
+    unwanted = False
+
     def __init__(self, *, taken: bool = False) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self.taken = taken
-        self.unwanted = False
 
     def cancel(self, msg: Any | None = None) -> bool:
         if self.taken:

@@ -387,7 +387,8 @@ class LockedLog(WriteQueue):
 
     def commit_now(self, group: WriteGroup) -> list[Appended]:
         """Without a sync, or with a quick one, a write costs a fraction of the trip to another thread."""
-        self.check_unmodified()
+        if self.modified or self.refusal is not None:
+            self.check_unmodified()
         if group.after is group.before:
             state = self._shown.log.state
             return [Appended(state, state, self._shown.head_at(state)) for _ in group.spans]

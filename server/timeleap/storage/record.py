@@ -287,9 +287,9 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
         raise InvalidInputError(f"the key {TL_KEY!r} is reserved")
     if "content" not in message:
         message, tl = {**message, "content": None}, {ABSENT: 1, **(tl or {})}
-    body = encode_json(message)
     readable, value = _measure(message)
-    record = NewRecord(body, _MESSAGE, _ROLES.get(role, _OTHER), value, _NO_FLAGS if readable else _UNREADABLE)
+    flags = _NO_FLAGS if readable else _UNREADABLE
+    record = NewRecord(encode_json(message), _MESSAGE, _ROLES.get(role, _OTHER), value, flags)
     return _with_tl(record, tl) if tl else record
 
 
