@@ -501,7 +501,7 @@ class StoreMachine(EngineMachine):
     @rule()
     def delete_and_undelete(self) -> None:
         self.run(self.store.delete("s"))
-        self.run(self.store.undelete("s"))
+        self.run(self.store.trash.undelete("s"))
         self.session = self.run(self.opened_again())
 
     async def opened_again(self) -> Session:

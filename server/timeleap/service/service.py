@@ -275,7 +275,7 @@ class Service:
 
     def _keep_trash(self) -> None:
         if "trash" not in self.background:
-            keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)
+            keeping = keep_trash(self.store.trash, self.config.trash_max_age, self._tell_all)
             self.background["trash"] = asyncio.get_running_loop().create_task(keeping)
 
     def _tell_all(self, method: str, params: Mapping[str, Any]) -> None:

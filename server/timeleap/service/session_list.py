@@ -17,9 +17,9 @@ from timeleap.sessions.files import Lines
 from timeleap.sessions.home import Trashed
 from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session_files import AUDIT_NAME
+from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest
 from timeleap.sessions.shapes import Cause, Retention
 from timeleap.sessions.warnings import AUDIT_DAMAGED, FileProblem, file_problems, leftover_warnings
 from timeleap.storage.engine import Damage
@@ -64,7 +64,7 @@ def _open_by_path(service: Service, call: Call) -> dict[str, Path]:
 
 async def list_trash(service: Service, params: SessionListTrashParams, _: Call) -> Json:
     """Deleted sessions, newest first."""
-    return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit or DEFAULT_SESSION_PAGE))
+    return _listing(await service.store.trash.page(cursor=params.cursor, limit=params.limit or DEFAULT_SESSION_PAGE))
 
 
 def _listing(page: SessionPage) -> Json:
@@ -82,7 +82,7 @@ async def delete_session(service: Service, params: SessionDeleteParams, call: Ca
 
 async def undelete_session(service: Service, params: SessionUndeleteParams, call: Call) -> Json:
     """Bring the newest deleted session of that id back."""
-    done = await service.store.undelete(params.session_id, guard(params, call))
+    done = await service.store.trash.undelete(params.session_id, guard(params, call))
     return {} if done else {"duplicate": True}
 
 
@@ -97,8 +97,8 @@ async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Jso
         raise InvalidInputError(f"deletedAt: {text}", errors=[{"loc": ["deletedAt"], "msg": text, "type": "choice"}])
     request = PurgeRequest(params.session_id, params.deleted_at, params.older_than or 0)
     if params.dry_run:
-        return _purged(await service.store.plan_purge(request))
-    return _purged(await service.store.purge(request, guard(params, call)))
+        return _purged(await service.store.trash.plan_purge(request))
+    return _purged(await service.store.trash.purge(request, guard(params, call)))
 
 
 def _purged(outcome: PurgeOutcome) -> Json:

@@ -7,14 +7,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions.purge import PurgeRequest
+from timeleap.sessions.session_trash import PurgeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from timeleap.sessions.home import Trashed
+    from timeleap.sessions.session_trash import Trash
     from timeleap.sessions.shapes import Json
-    from timeleap.sessions.store import SessionStore
 
 log = logging.getLogger(__name__)
 
@@ -23,14 +23,14 @@ MAX_TOLD = 20
 """Sessions removed for their age that clients are notified of separately."""
 
 
-async def keep_trash(store: SessionStore, max_age: int | None, tell: Callable[[str, Json], None]) -> None:
+async def keep_trash(trash: Trash, max_age: int | None, tell: Callable[[str, Json], None]) -> None:
     """Remove what has lain in the trash for more than `max_age` seconds (None: for ever), at once and every hour, and
     notify every client of it by `tell`. Cancelled, a removal that is under way is finished by the next server."""
     while True:
         try:
-            await store.finish_purges()
+            await trash.finish_purges()
             if max_age is not None:
-                _report((await store.purge(PurgeRequest(older_than=max_age))).purged, tell)
+                _report((await trash.purge(PurgeRequest(older_than=max_age))).purged, tell)
         except StorageFailureError as error:
             log.warning("cannot remove what is old from the trash: %s", error)
         await asyncio.sleep(HOUR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,16 +20,15 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
-from timeleap.sessions import creation, listing, purge
+from timeleap.sessions import creation, listing
 from timeleap.sessions.creation import Fork, Traits
-from timeleap.sessions.home import Home, SharedStore, check_session_id, discard, new_session_id, trash_name
+from timeleap.sessions.home import Home, SharedStore, check_session_id, discard, new_session_id
 from timeleap.sessions.listing import Glance, ListRequest
-from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
-from timeleap.sessions.seal import KeyRing, Register, SealLocation
+from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.session_trash import Trash
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
     Event,
@@ -43,7 +42,6 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import FindSnapshots, SnapshotStore, TreeOf, no_tree
-from timeleap.storage.durable import failpoint
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 
@@ -98,6 +96,7 @@ class SessionStore:
             tree_of=tree_of,
             shared=shared,
         )
+        self.trash = Trash(self.home, self._openings, self.ledger, self._keys, snapshots, shared=shared)
 
     @property
     def snapshots(self) -> SnapshotStore | None:
@@ -276,15 +275,6 @@ class SessionStore:
         }
         return {**open_here, **others}
 
-    async def list_trash(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
-        """A page of deleted sessions, last deleted first."""
-        shared = self._shared
-        if shared is None:
-            return await asyncio.to_thread(listing.list_trash, self.home, cursor=cursor, limit=limit)
-        await asyncio.to_thread(shared.fetch_all)
-        page = await asyncio.to_thread(listing.list_trash, self.home, cursor=cursor, limit=limit, counts=shared.counts)
-        return replace(page, sessions=tuple(replace(s, path=shared.location(Path(s.path).name)) for s in page.sessions))
-
     async def fork(
         self,
         session_id: str,
@@ -395,8 +385,6 @@ class SessionStore:
             if left is not None:
                 await asyncio.to_thread(discard, left)
 
-    # The trash
-
     async def delete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Move a session to the trash; returns False where the request is a repeat. One that is open here is closed
         first, and its listeners are told.
@@ -423,100 +411,16 @@ class SessionStore:
             if self._shared is None:
                 await lock.acquire("hold", wait=0)
             try:
-                await asyncio.to_thread(self._to_trash, session_id, path, guard)
+                await asyncio.to_thread(self.trash.take, session_id, path, guard)
             finally:
                 lock.release()
         if session is not None:
             session.emit(Event("deleted", session.head, cause=guard.cause))
         return True
 
-    async def undelete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
-        """Bring the session of that id back that was deleted last; returns False where the request is a repeat.
-
-        Raises:
-            SessionNotFoundError: There is none in the trash.
-            SessionExistsError: The id is taken by now.
-        """
-        async with self._openings.turn(session_id):
-            moved = await asyncio.to_thread(self.ledger.moved, guard)
-            if moved is not None:
-                await asyncio.to_thread(self._revive, session_id, moved)  # a crash may have come in between
-                return False
-            await asyncio.to_thread(self._from_trash, session_id, guard)
-        return True
-
-    async def purge(self, request: PurgeRequest, guard: Mutation = NOBODY) -> PurgeOutcome:
-        """Remove sessions from the trash for good, and finish what a crash cut short.
-
-        Raises:
-            SessionNotFoundError: There is nothing of that id in the trash.
-            SessionLockedError: Another process is using one of that id; the others are gone.
-            StorageFailureError: Some of it may be done; it is finished by asking again.
-        """
-        if self._shared is not None:
-            return await asyncio.to_thread(purge.purge_shared, self.home, self.ledger, self._shared, request, guard)
-        known = self.home, self._openings, self.ledger, self._keys, self._snapshots
-        return await purge.purge(*known, request=request, guard=guard)
-
-    async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
-        """A dry run of `purge`. Raises SessionNotFoundError: There is nothing of that id in the trash."""
-        if self._shared is not None:
-            return PurgeOutcome(tuple(await asyncio.to_thread(purge.in_shared_trash, self.home, self._shared, request)))
-        return await purge.plan(self.home, request)
-
-    async def finish_purges(self) -> None:
-        """Finish what a crash cut short of a purge, or of a deletion."""
-        if self._shared is not None:
-            return  # a transaction is not cut short
-        with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
-            await asyncio.to_thread(self._keys.change, Register.finish_deletes, self.home.real_path)
-        await asyncio.to_thread(purge.finish, self.home, self.ledger, self._keys, self._snapshots)
-
-    def home_of(self, session_id: str) -> SealLocation:
-        """Where the user's key knows a session of this store to be at home."""
-        return self.home.real_path, session_id
-
     def _publish(self, directory: Path, session_id: str) -> None:
         """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
-        self._keys.change(Register.retire, self.home_of(session_id))
+        self._keys.change(Register.retire, (self.home.real_path, session_id))
         if self._shared is not None:
             self._shared.publish(directory, session_id)
         self.home.publish(directory, session_id)
-
-    def _to_trash(self, session_id: str, path: Path, guard: Mutation) -> None:
-        if self._shared is not None:
-            self._shared.fetch_all()
-        place, uid, name = self.home_of(session_id), Meta(path, "readOnly").uid, trash_name(session_id)
-        self._keys.change(Register.announce, place, name, uid)
-        with self._noted_move(name, guard):
-            self._move(self.home.to_trash, session_id, name)
-            failpoint("store.trashed")
-            self._keys.change(Register.retire, place, name, uid)
-
-    def _from_trash(self, session_id: str, guard: Mutation) -> None:
-        if self._shared is not None:
-            self._shared.fetch_all()
-        name = self.home.newest_trashed(session_id)
-        with self._noted_move(name, guard):
-            self._move(self.home.from_trash, session_id, name)
-            self._revive(session_id, name)
-
-    def _move(self, move: Callable[[str, str], None], session_id: str, name: str) -> None:
-        """Move a session to the trash or back, where it is called `name`."""
-        if self._shared is None:
-            move(session_id, name)
-        elif move == self.home.to_trash:
-            self._shared.move(session_id, name)
-        else:
-            self._shared.move(name, session_id)
-
-    def _revive(self, session_id: str, name: str) -> None:
-        with contextlib.suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
-            self._keys.change(Register.revive, self.home_of(session_id), name)
-
-    @contextlib.contextmanager
-    def _noted_move(self, name: str, guard: Mutation) -> Iterator[None]:
-        self.ledger.note(guard, {"trash": name})
-        yield
-        failpoint("store.moved")
-        self.ledger.note(guard, {"trash": name, "done": True})

@@ -13,9 +13,8 @@ from tests.crash.storage.recorder import Recording, recording
 from tests.crash.storage.states import State, crash_states
 from tests.unit.sessions.worlds import World, asked, texts
 
-from timeleap.sessions import purge
 from timeleap.sessions.home import Trashed
-from timeleap.sessions.purge import PurgeRequest
+from timeleap.sessions.session_trash import PurgeRequest, in_trash
 from timeleap.sessions.shapes import Mutation
 
 PURGING = asked("purge-1", "session/purge")
@@ -78,7 +77,7 @@ async def prepare(world: World, name: str) -> Scene:
         "one of several": PurgeRequest("gone", deleted_at=world.store.home.trashed()[-1][1]),
         "all": PurgeRequest(),
     }[name]
-    meant = tuple(purge.in_trash(world.store.home, request))
+    meant = tuple(in_trash(world.store.home, request))
     kept = {"by id": ("other",), "one of several": ("gone", "other"), "all": ()}[name]
     trash = world.store.home.trash
     return Scene(request, meant, said, {one.name: contents(trash / one.name) for one in meant}, kept, living)
@@ -115,7 +114,7 @@ async def complaints(world: World, state: State, scene: Scene, *, back: bool) ->
         back: One that the purge had not reached is undeleted before it is asked for again.
     """
     found: list[str] = []
-    await world.store.finish_purges()  # as a server does when it starts
+    await world.store.trash.finish_purges()  # as a server does when it starts
     home = world.store.home
     if home.condemned():
         found.append(f"left over: {home.condemned()}")
@@ -127,15 +126,15 @@ async def complaints(world: World, state: State, scene: Scene, *, back: bool) ->
     found += removed(world, scene, [one for one in scene.meant if one not in left])
     if back and left:
         name = home.newest_trashed("gone")
-        await world.store.undelete("gone")
+        await world.store.trash.undelete("gone")
         meant = tuple(one for one in scene.meant if one.name != name)
         scene = replace(scene, meant=meant, living={**scene.living, "gone": scene.texts[name]})
-    outcome = await world.store.purge(scene.request, PURGING)
+    outcome = await world.store.trash.purge(scene.request, PURGING)
     if facts(outcome.purged) != facts(scene.meant) or outcome.kept:
         found.append(f"the repeat says {outcome}")
     if state.acked and not outcome.duplicate:
         found.append("the repeat is not known")
-    again = await world.store.purge(scene.request, PURGING)
+    again = await world.store.trash.purge(scene.request, PURGING)
     if (facts(again.purged), again.duplicate) != (facts(scene.meant), True):
         found.append(f"the second repeat says {again}")
     found += removed(world, scene, scene.meant)
@@ -161,7 +160,7 @@ async def others(world: World, scene: Scene) -> list[str]:
     found += [f"{text} was deleted again" for text in again]
     living = dict(scene.living)
     if "other" in scene.kept:
-        await store.undelete("other")
+        await store.trash.undelete("other")
         living["other"] = DELETED["other"]
     for name, text in living.items():
         session = await world.session(name, create=False)
@@ -178,7 +177,7 @@ async def record(place: Path, name: str) -> tuple[Recording, Scene]:
     with recording(place) as recorder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "os", recorder)
         recorder.note("start")
-        outcome = await world.store.purge(scene.request, PURGING)
+        outcome = await world.store.trash.purge(scene.request, PURGING)
         recorder.note("ack")
     assert facts(outcome.purged) == facts(scene.meant) != []
     await world.close()

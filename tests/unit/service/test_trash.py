@@ -10,13 +10,12 @@ import pytest
 from timeleap.errors import StorageFailureError
 from timeleap.service import trash
 from timeleap.sessions.home import Trashed
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
-from timeleap.sessions.store import SessionStore
+from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest, Trash
 
 ONE = Trashed("a", "2020-01-01T00:00:00.000Z", "a~20200101T000000.000000", 5)
 
 
-class FakeStore:
+class FakeTrash:
     """Answers each purge with the next outcome."""
 
     def __init__(self, *outcomes: PurgeOutcome | Exception) -> None:
@@ -38,9 +37,9 @@ class FakeStore:
         return outcome
 
 
-def start(store: FakeStore, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
+def start(fake: FakeTrash, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
     keeping = trash.keep_trash(
-        cast("SessionStore", store), max_age, lambda method, params: told.append((method, params["sessionId"]))
+        cast("Trash", fake), max_age, lambda method, params: told.append((method, params["sessionId"]))
     )
     return asyncio.get_running_loop().create_task(keeping)
 
@@ -50,9 +49,9 @@ async def stop(keeper: asyncio.Task[None]) -> None:
     await asyncio.wait([keeper])
 
 
-async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
-    keeper = start(store, max_age, told)
-    await asyncio.wait_for(store.done.wait(), 30)
+async def keep(fake: FakeTrash, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
+    keeper = start(fake, max_age, told)
+    await asyncio.wait_for(fake.done.wait(), 30)
     await asyncio.sleep(0)
     return keeper
 
@@ -61,28 +60,28 @@ async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> asynci
 async def test_what_is_old_is_removed_again_and_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trash, "HOUR", 0.001)
     failure = StorageFailureError("no room", path="/", errno="ENOSPC")
-    store = FakeStore(PurgeOutcome((ONE,)), failure, PurgeOutcome(()), PurgeOutcome((ONE,)))
+    fake = FakeTrash(PurgeOutcome((ONE,)), failure, PurgeOutcome(()), PurgeOutcome((ONE,)))
     told: list[Any] = []
-    keeper = await keep(store, 60, told)
+    keeper = await keep(fake, 60, told)
     await stop(keeper)
-    assert store.asked[:4] == [PurgeRequest(older_than=60)] * 4
+    assert fake.asked[:4] == [PurgeRequest(older_than=60)] * 4
     assert told == [("session/warning", "a")] * 2
 
 
 @pytest.mark.asyncio
 async def test_of_many_some_are_named():
-    store = FakeStore(PurgeOutcome((ONE,) * 1000))
+    fake = FakeTrash(PurgeOutcome((ONE,) * 1000))
     told: list[Any] = []
-    keeper = await keep(store, 60, told)
+    keeper = await keep(fake, 60, told)
     await stop(keeper)
     assert len(told) == trash.MAX_TOLD
 
 
 @pytest.mark.asyncio
 async def test_without_an_age_only_what_was_begun_is_finished():
-    store = FakeStore()
-    keeper = start(store, None, [])
+    fake = FakeTrash()
+    keeper = start(fake, None, [])
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     await stop(keeper)
-    assert (store.finished, store.asked) == (1, [])
+    assert (fake.finished, fake.asked) == (1, [])

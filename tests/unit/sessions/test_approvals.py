@@ -427,7 +427,7 @@ async def test_deleting_and_undeleting_keeps_them(world: World) -> None:
     session = await world.session()
     await session.set_yolo(True)
     await world.store.delete("s1")
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     assert (await world.session()).facts.approval.yolo
 
 

@@ -197,7 +197,7 @@ async def test_an_unknown_cursor_is_refused(world: World, cursor: str) -> None:
     with pytest.raises(InvalidInputError, match="cursor"):
         await world.store.list(ListRequest(cursor=cursor))
     with pytest.raises(InvalidInputError, match="cursor"):
-        await world.store.list_trash(cursor=cursor)
+        await world.store.trash.page(cursor=cursor)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])
@@ -205,7 +205,7 @@ async def test_a_limit_out_of_range_is_refused(world: World, limit: int) -> None
     with pytest.raises(InvalidInputError, match="limit"):
         await world.store.list(ListRequest(limit=limit))
     with pytest.raises(InvalidInputError, match="limit"):
-        await world.store.list_trash(limit=limit)
+        await world.store.trash.page(limit=limit)
 
 
 async def test_archived_sessions_are_listed_only_if_asked_for(world: World) -> None:
@@ -278,14 +278,14 @@ async def test_a_deleted_session_can_be_brought_back(world: World) -> None:
     await world.store.delete("s1")
     assert (await world.store.list()).sessions == ()
     assert not world.path().exists()
-    listed = (await world.store.list_trash()).sessions
+    listed = (await world.store.trash.page()).sessions
     assert [(one.session_id, one.title, one.message_count) for one in listed] == [("s1", "T", 1)]
     assert listed[0].deleted_at is not None
     with pytest.raises(SessionNotFoundError):
         await world.store.open("s1", create=False)
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     assert {name: data for name, data in world.tree().items() if name.startswith("sessions")} == before
-    assert (await world.store.list_trash()).sessions == ()
+    assert (await world.store.trash.page()).sessions == ()
     assert texts(await world.session()) == ["Where is the file?"]
 
 
@@ -299,7 +299,7 @@ async def test_deleting_closes_an_open_session_and_tells_its_listeners(world: Wo
     assert kinds(told) == ["messagesAppended", "deleted"]
     assert told[-1].cause.client == "ed"
     await session.aclose()
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     assert texts(await world.session()) == ["Where is the file?"]
 
 
@@ -310,15 +310,15 @@ async def test_the_id_of_a_deleted_session_is_free_and_the_newest_comes_back(wor
         await world.store.delete("s1")
     await world.session()
     with pytest.raises(SessionExistsError):
-        await world.store.undelete("s1")
+        await world.store.trash.undelete("s1")
     await world.store.delete("s1")
     for kept in ([], ["new"], ["old"]):
-        await world.store.undelete("s1")
+        await world.store.trash.undelete("s1")
         assert texts(await world.session()) == kept
         shutil.rmtree(world.path())
         await world.restart()
     with pytest.raises(SessionNotFoundError):
-        await world.store.undelete("s1")
+        await world.store.trash.undelete("s1")
 
 
 async def test_what_else_lies_in_the_trash_is_left_alone(world: World, tmp_path: Path) -> None:
@@ -329,19 +329,19 @@ async def test_what_else_lies_in_the_trash_is_left_alone(world: World, tmp_path:
     (trash / "s3~20261120T093000.000000-abcd").touch()
     (trash / "s4~99999999T999999.000000").mkdir()
     (trash / "whatever").mkdir()
-    assert [one.session_id for one in (await world.store.list_trash()).sessions] == ["s1"]
+    assert [one.session_id for one in (await world.store.trash.page()).sessions] == ["s1"]
     for name in ("s2", "s3", "s4"):
         with pytest.raises(SessionNotFoundError):
-            await world.store.undelete(name)
+            await world.store.trash.undelete(name)
 
 
 async def test_the_trash_has_pages(world: World) -> None:
     for number in range(3):
         await world.session(f"s{number}")
         await world.store.delete(f"s{number}")
-    first = await world.store.list_trash(limit=2)
+    first = await world.store.trash.page(limit=2)
     assert [one.session_id for one in first.sessions] == ["s2", "s1"]
-    second = await world.store.list_trash(cursor=first.next_cursor, limit=2)
+    second = await world.store.trash.page(cursor=first.next_cursor, limit=2)
     assert [one.session_id for one in second.sessions] == ["s0"]
     assert second.next_cursor is None
 
@@ -371,15 +371,15 @@ async def test_a_repeated_move_is_done_once(world: World) -> None:
     await world.session()
     assert await world.store.delete("s1", delete)
     assert not await world.store.delete("s1", delete)
-    assert await world.store.undelete("s1", undelete)
+    assert await world.store.trash.undelete("s1", undelete)
     await world.restart()
-    assert not await world.store.undelete("s1", undelete)
+    assert not await world.store.trash.undelete("s1", undelete)
     assert not await world.store.delete("s1", delete)
     assert world.path().exists()
     with pytest.raises(InvalidInputError, match="requestId"):
         await world.store.delete("s1", asked("d", "session/delete", "other"))
     assert await world.store.delete("s1", asked("d2", "session/delete"))
-    assert not await world.store.undelete("s1", undelete)
+    assert not await world.store.trash.undelete("s1", undelete)
 
 
 MOVER = """
@@ -390,7 +390,7 @@ from timeleap.sessions.store import SessionStore
 
 async def main(home, how):
     store = SessionStore(Path(home))
-    await getattr(store, how)("s1", Mutation(request_id="r", method="session/" + how, fingerprint="f"))
+    await getattr(store.trash if how == "undelete" else store, how)("s1", Mutation(request_id="r", method="session/" + how, fingerprint="f"))
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -406,7 +406,8 @@ async def test_killed_anywhere_a_move_sent_again_is_done_once(world: World, how:
         await world.store.delete("s1")
     assert run_child(MOVER, str(world.home), how, failpoints=f"{point}=kill") == -9
     await world.restart()
-    assert await getattr(world.store, how)("s1", asked("r", f"session/{how}")) is (point == "store.before_move")
-    assert not await getattr(world.store, how)("s1", asked("r", f"session/{how}"))
+    move = world.store.delete if how == "delete" else world.store.trash.undelete
+    assert await move("s1", asked("r", f"session/{how}")) is (point == "store.before_move")
+    assert not await move("s1", asked("r", f"session/{how}"))
     assert world.path().exists() is (how == "undelete")
-    assert len((await world.store.list_trash()).sessions) == (1 if how == "delete" else 0)
+    assert len((await world.store.trash.page()).sessions) == (1 if how == "delete" else 0)

@@ -94,7 +94,7 @@ async def test_undelete_brings_the_approvals_back(world: World) -> None:
     await world.restart()
     for _ in range(2):
         await world.store.delete("s1")
-        await world.store.undelete("s1")
+        await world.store.trash.undelete("s1")
         session = await world.reopened()
         assert is_on(session) and session.warnings == []
 
@@ -105,14 +105,14 @@ async def test_undelete_brings_back_only_those_of_that_directory(world: World) -
     copied(trash, world.path())
     await world.restart()
     await world.store.delete("s1")
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     session = await world.reopened()
     assert not is_on(session) and said(session)
     await world.restart()
     await world.store.delete("s1")
     later = trashed(world)[-1]
     copied(trash, later)
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     assert not is_on(await world.reopened())
 
 
@@ -121,7 +121,7 @@ async def test_the_first_one_comes_back_when_the_later_one_is_gone(world: World)
     await world.restart()
     await world.store.delete("s1")
     shutil.rmtree(trashed(world)[-1])
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     assert is_on(await world.reopened())
 
 

@@ -121,7 +121,7 @@ async def test_what_cannot_be_an_id_touches_nothing(world: World, wrong: str) ->
     with pytest.raises(InvalidSessionIdError):
         await world.store.delete(wrong)
     with pytest.raises(InvalidSessionIdError):
-        await world.store.undelete(wrong)
+        await world.store.trash.undelete(wrong)
     with pytest.raises(InvalidSessionIdError):
         world.store.locate(wrong)
     with pytest.raises(InvalidSessionIdError):
@@ -439,7 +439,7 @@ async def test_a_store_that_is_read_only_can_be_read(world: World, monkeypatch: 
     opened = await store.open("s1", access="read")
     assert texts(opened.session) == ["Where is the file?"]
     await store.list()
-    await store.list_trash()
+    await store.trash.page()
     await store.aclose()
     assert world.tree() == before
 

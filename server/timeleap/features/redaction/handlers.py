@@ -23,9 +23,9 @@ from timeleap.features.redaction.redaction import (
 )
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.service.service import guard
-from timeleap.sessions import purge, shapes
+from timeleap.sessions import session_trash, shapes
 from timeleap.sessions.home import in_trash
-from timeleap.sessions.purge import PurgeRequest
+from timeleap.sessions.session_trash import PurgeRequest
 from timeleap.summaries.log_spans import without_spans
 from timeleap_protocol.limits import MAX_PAGE
 
@@ -73,7 +73,7 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
     if params.deleted_at is not None:
         order = replace(order, progress=call.byte_progress("looking through it"))
         async with service.store.turn(params.session_id):
-            found = (await purge.plan(home, PurgeRequest(params.session_id, params.deleted_at))).purged[0]
+            found = (await session_trash.plan(home, PurgeRequest(params.session_id, params.deleted_at))).purged[0]
             directory = home.trash / found.name
             if params.dry_run:
                 result = render(await plan_in_trash(directory, order, params.expected_head))

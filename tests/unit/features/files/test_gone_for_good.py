@@ -16,8 +16,8 @@ from timeleap.features.files.stored import SnapshotsOfStore, snapshots_in
 from timeleap.features.files.tree import FileTree
 from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
-from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.session import Session
+from timeleap.sessions.session_trash import PurgeRequest
 from timeleap.storage import durable
 
 
@@ -43,10 +43,10 @@ async def test_deleting_keeps_the_snapshots_and_purging_removes_them(world: Worl
     put(root, a_txt=SECRET)
     uid = (await with_snapshot(world, root)).meta.uid
     await world.store.delete("s1")
-    await world.store.undelete("s1")
+    await world.store.trash.undelete("s1")
     assert [each.session_uid for each in snapshots_in(only(world.home))] == [uid]
     await world.store.delete("s1")
-    outcome = await world.store.purge(PurgeRequest("s1"))
+    outcome = await world.store.trash.purge(PurgeRequest("s1"))
     assert [session.files_remain for session in outcome.purged] == [False]
     assert stored(only(world.home)) == b""
 
@@ -56,9 +56,9 @@ async def test_a_purge_that_stops_before_the_snapshots_is_finished_by_the_next(w
     await world.store.delete("s1")
     durable.arm("purge.noted=raise:EIO")
     with pytest.raises(OSError, match="Input/output"):
-        await world.store.purge(PurgeRequest("s1"))
+        await world.store.trash.purge(PurgeRequest("s1"))
     durable.arm("")
-    await world.store.finish_purges()
+    await world.store.trash.finish_purges()
     assert snapshots_in(only(world.home)) == []
 
 
@@ -66,7 +66,7 @@ async def test_what_remains_is_said_in_the_purge(world: World, root: Path) -> No
     await with_snapshot(world, root)
     await world.store.delete("s1")
     next((world.home / "trash").glob("*/timeleap.json")).write_text("{damaged")
-    outcome = await world.store.purge(PurgeRequest("s1"))
+    outcome = await world.store.trash.purge(PurgeRequest("s1"))
     assert [session.files_remain for session in outcome.purged] == [True]
 
 
@@ -79,8 +79,8 @@ async def test_snapshots_that_cannot_be_removed_let_the_session_stay_until_the_n
         refuse = FilesUnavailableError("busy", reason="noGit")
         patch.setattr(SnapshotsOfStore, "forget", lambda *_: (_ for _ in ()).throw(refuse))
         with pytest.raises(StorageFailureError, match="purge again"):
-            await world.store.purge(PurgeRequest("s1"), asked("p", "session/purge"))
-    outcome = await world.store.purge(PurgeRequest("s1"), asked("p", "session/purge"))
+            await world.store.trash.purge(PurgeRequest("s1"), asked("p", "session/purge"))
+    outcome = await world.store.trash.purge(PurgeRequest("s1"), asked("p", "session/purge"))
     assert [session.session_id for session in outcome.purged] == ["s1"]
     assert snapshots_in(only(world.home)) == []
 

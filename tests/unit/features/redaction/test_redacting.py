@@ -121,7 +121,7 @@ async def test_the_trash_keeps_its_request_ids(world: World, monkeypatch: pytest
     await world.store.delete("gone")
     last = other
     for _ in range(2):  # the newest first
-        await world.store.undelete("gone")
+        await world.store.trash.undelete("gone")
         last = await world.session("gone")
         count = last.engine.state.messages
         if count:
@@ -370,7 +370,7 @@ async def test_the_trash_keeps_what_can_be_undone_but_no_fingerprint_of_it(world
     assert len(member["undo"]) == (0 if undone else 1)
     await world.store.delete("s1")
     while True:  # the older one of the two
-        await world.store.undelete("s1")
+        await world.store.trash.undelete("s1")
         back = (await world.store.open("s1", create=False)).session
         if back.engine.timelines():
             break

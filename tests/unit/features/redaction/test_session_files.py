@@ -17,8 +17,8 @@ from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import session_files
 from timeleap.sessions.home import Home
-from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.removing import PruneRequest
+from timeleap.sessions.session_trash import PurgeRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.lock import SessionLock
 
@@ -240,7 +240,7 @@ async def test_a_purge_leaves_what_is_being_built_however_long_nothing_was_writt
         idle.mkdir()
         for directory in (slow, idle):
             os.utime(directory, (1, 1))
-        await world.store.purge(PurgeRequest(older_than=0))
+        await world.store.trash.purge(PurgeRequest(older_than=0))
         assert slow.is_dir() and not idle.exists()
 
 
