@@ -44,7 +44,7 @@ test("a tool that goes back asks first; refused, nothing changes, agreed to, it 
     const checkpointUid = await checkpoint(store, 5);
     await use(window, "timeleap_go_back", { checkpointUid });
     await expect(window.dialog.root).toContainText("Take “Asked about by chat” back?");
-    await expect(window.dialog.root).toContainText("14 messages");
+    await expect(window.dialog.root).toContainText(/To before “python -c 'from .*”: 14 messages/);
     await picture(window, "chat-confirm");
     await window.dialog.dismiss();
     await expect(window.editor).toContainText("Not done: ");

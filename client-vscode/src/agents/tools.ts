@@ -12,6 +12,8 @@ import type { Wire } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { amount, oneLine } from "../text/format.js";
+import { checkpointName } from "../text/happened.js";
+import { withoutLinks } from "../text/say.js";
 import { asData, checkpointLine, messageLines } from "./reading.js";
 
 interface OfSession {
@@ -174,7 +176,7 @@ function goingBack(): Change<GoBackInput> {
       agreed.set(key(session, input), plan.head);
       return {
         title: vscode.l10n.t("Take “{0}” back?", session.name),
-        message: vscode.l10n.t("To before the checkpoint {0}: {1} set aside. It can be undone.", checkpointUid, amount(plan)),
+        message: vscode.l10n.t("To before “{0}”: {1} set aside. It can be undone.", await nameOf(session, checkpointUid), amount(plan)),
       };
     },
     make: async (session, input, options) => {
@@ -191,16 +193,21 @@ function goingBack(): Change<GoBackInput> {
 }
 
 const writingNote: Change<NoteInput> = {
-  question: ({ name }, { text, checkpointUid }) =>
-    Promise.resolve({
-      title: vscode.l10n.t("Leave a note in “{0}”?", name),
-      message: vscode.l10n.t("For the checkpoint {0}; it waits until somebody delivers it: {1}", checkpointUid, oneLine(text, 600)),
-    }),
+  question: async (session, { text, checkpointUid }) => ({
+    title: vscode.l10n.t("Leave a note in “{0}”?", session.name),
+    message: vscode.l10n.t("For “{0}”; it waits until somebody delivers it: {1}", await nameOf(session, checkpointUid), oneLine(text, 600)),
+  }),
   make: async (session, { text, checkpointUid }, options) => {
     await session.request("context/sendDMail", { message: text, checkpointUid }, options);
     return "The note waits. Delivering it takes the conversation back to that checkpoint; the person does that.";
   },
 };
+
+/** What the rows call a checkpoint: its uid tells the person who is asked nothing. */
+async function nameOf({ log }: Session, uid: string): Promise<string> {
+  const span = await log.find(({ checkpoint }) => checkpoint.uid === uid);
+  return span ? withoutLinks(checkpointName(span.checkpoint)) : uid;
+}
 
 function point(name: string): DiffPoint {
   return name === "present" ? {} : { checkpointUid: name };

@@ -59,10 +59,10 @@ test("what changes the conversation says first what it does, and does it once", 
   const { session, uid } = await conversation();
   expect(await question("timeleap_create_checkpoint", { label: "now" })).toBe("Create a checkpoint? In “Mine”, called “now”.");
   expect(await use("timeleap_create_checkpoint", { label: "now" })).toMatch(/^Made #1 /);
-  expect(await question("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." })).toContain("It is 8080.");
+  expect(await question("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." })).toContain("For “before the answer”; it waits until somebody delivers it: It is 8080.");
   await use("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." });
   expect(session.state.pendingDMail?.message).toBe("It is 8080.");
-  expect(await question("timeleap_go_back", { checkpointUid: uid })).toContain("2 messages");
+  expect(await question("timeleap_go_back", { checkpointUid: uid })).toMatch(/^Take “Mine” back\? To before “before the answer”: 2 messages/);
   expect(session.state.context.messageCount).toBe(3);
   expect(await use("timeleap_go_back", { checkpointUid: uid })).toContain("has 1 messages now; 2 were set aside");
   expect(session.state.context).toMatchObject({ messageCount: 1, canUndo: 1 });
