@@ -44,6 +44,33 @@ print(1)
 
 <b>as it is</b>`;
 
+const called = (id: string, name: string, given: string): object => ({ id, type: "function", function: { name, arguments: given } });
+const numbered = (word: string, count: number): string => Array.from({ length: count }, (_, line) => `${word} ${line}`).join("\n");
+
+const CALLS = [
+    { role: "user", content: "Split the bill." },
+    {
+        role: "assistant",
+        content: "I change it and look.",
+        tool_calls: [
+            called("edit", "edit_file", JSON.stringify({
+                path: "src/tally.py",
+                old_string: "def split(total, guests):\n    return total / guests\n",
+                new_string: "def split(total, guests):\n    share, rest = divmod(total, guests)\n    return share, rest\n",
+            })),
+            called("run", "run", '{"command": "pytest -q", "timeout": 12345678901234567890}'),
+            called("list", "list_files", '{"path": "src"}'),
+            called("broken", "write_file", '{"path": "cut off'),
+        ],
+    },
+    { role: "tool", tool_call_id: "edit", content: "ok" },
+    { role: "tool", tool_call_id: "run", content: `${numbered("line", 60)}\n3 failed, 4 passed` },
+    { role: "tool", tool_call_id: "list", content: numbered("file", 41) },
+    { role: "tool", tool_call_id: "broken", content: numbered("kept", 40) },
+    { role: "tool", tool_call_id: "nobody asked", name: "lost and found", content: "Error: nobody asked" },
+    { role: "assistant", content: "", tool_calls: Array.from({ length: 1_000 }, (_, at) => called(`many ${at}`, "step", JSON.stringify({ name: `step ${at}` }))) },
+];
+
 /** Every test's page must ask for nothing but itself, and nothing may go wrong in it. */
 const test = base.extend<{ asked: string[]; open: (sessionId: string, hash?: string) => Promise<Page> }>({
     asked: async ({ context }, use) => {
@@ -105,6 +132,8 @@ test.beforeAll(async () => {
     await change("context/checkpoint", {});
     await change("context/appendMessage", { messages: [{ role: "tool", tool_call_id: "publish", content: "tally 1.4.0 is out" }, answer("Released.")] });
     await change("context/updateTokenCount", { tokenCount: 6_400 });
+    await pipeline.call("session/open", { sessionId: "calls" });
+    await pipeline.call("context/appendMessage", { sessionId: "calls", messages: CALLS });
     await pipeline.call("session/open", { sessionId: "hostile", title: HOSTILE[0], systemPrompt: HOSTILE[1] });
     for (const [index, text] of HOSTILE.entries()) {
         await pipeline.call("context/checkpoint", { sessionId: "hostile", label: text });
@@ -120,7 +149,7 @@ test.beforeAll(async () => {
     store.add("long", long());
     await pipeline.call("session/open", { sessionId: "markdown" });
     await pipeline.call("context/appendMessage", { sessionId: "markdown", messages: [user(MARKDOWN), answer("*a* ".repeat(10_000))] });
-    for (const sessionId of ["tally", "hostile", "long", "markdown"]) {
+    for (const sessionId of ["tally", "calls", "hostile", "long", "markdown"]) {
         await pipeline.call("session/export", { sessionId, format: "html", path: file(sessionId) });
     }
 });
@@ -225,18 +254,60 @@ test("any two points are compared as the server compares them", async ({ open })
     await expect(page.locator("#heading")).toContainText("The conversation at checkpoint 7");
 });
 
-test("a tool call and its result are one, folded until they are wanted", async ({ open }) => {
+test("a tool call and its result are one card, as in the editor", async ({ open }) => {
     const page = await open("tally");
-    const calls = page.locator("details.call");
-    const call = calls.filter({ hasText: "list_files" });
-    await expect(call.getByText("README.md")).toBeHidden();
-    await call.locator("summary").click();
-    await expect(call.getByText("README.md")).toBeVisible();
+    const cards = page.locator("section.card");
+    await expect(cards.filter({ hasText: "list_files" }).locator(".answer")).toContainText("README.md");
     await expect(page.locator('article[data-role="tool"]')).toHaveCount(0);
-    const publish = calls.filter({ hasText: "publish" });
+    const publish = cards.filter({ hasText: "publish" });
     await expect(publish).toContainText("tally 1.4.0 is out");
     await page.keyboard.press("ArrowLeft"); // to the checkpoint between both
     await expect(publish).toContainText("no result here");
+});
+
+test("cards have edits as diffs, arguments by their names, long results folded, and say what failed", async ({ open }) => {
+    const page = await open("calls");
+    const cards = page.locator("section.card");
+    const [edit, failing, listing, broken] = [cards.nth(0), cards.nth(1), cards.nth(2), cards.nth(3)];
+    await expect(edit.locator(".card-head")).toContainText("src/tally.py");
+    await expect(edit.locator(".line.removed .line-text")).toHaveText("    return total / guests");
+    await expect(edit.locator(".line.added .line-text")).toHaveText(["    share, rest = divmod(total, guests)", "    return share, rest"]);
+    await expect(edit.locator(".badge")).toHaveCount(0);
+
+    await expect(failing).toHaveClass("card failed");
+    await expect(failing).toHaveAccessibleName("run: failed");
+    await expect(failing.locator(".badge")).toHaveText("failed");
+    await expect(failing.locator("dt")).toHaveText(["command", "timeout"]);
+    await expect(failing.locator("dd")).toHaveText(["pytest -q", "12345678901234567890"]);
+    await expect(failing.locator(".answer pre")).toContainText("3 failed"); // why it failed stands at its end
+    await expect(failing.locator(".answer pre")).not.toContainText("line 0\n");
+
+    await expect(listing.locator(".badge")).toHaveCount(0);
+    const [pre, fold] = [listing.locator(".answer pre"), listing.locator(".fold")];
+    await expect(pre).toContainText("file 13");
+    await expect(pre).not.toContainText("file 14");
+    await fold.press("Enter");
+    await expect(pre).toContainText("file 40");
+    await expect(fold).toHaveText("Show less");
+    await expect(fold).toHaveAttribute("aria-expanded", "true");
+    await fold.press("Enter");
+    await expect(fold).toHaveText("Show all 41 lines");
+    await page.getByRole("searchbox").fill("file 30");
+    await page.getByRole("searchbox").press("Enter"); // which is folded away
+    await expect(pre).toContainText("file 30");
+
+    await expect(broken.locator(".answer pre")).toHaveText(Array.from({ length: 40 }, (_, line) => `kept ${line}`).join("\n")); // 40 lines are not folded
+    await expect(broken.locator("pre").first()).toHaveText('{"path": "cut off');
+    await expect(page.locator('article[data-role="tool"] .call-name')).toHaveText("lost and found");
+
+    const many = page.locator("article").filter({ hasText: "step 0" });
+    await expect(many.locator("section.card")).toHaveCount(30);
+    await many.getByRole("button", { name: "Show 970 more calls" }).click();
+    await expect(many.locator("section.card")).toHaveCount(1_000);
+    await expect(many.getByText("no result here").first()).toBeVisible();
+    await page.emulateMedia({ media: "print" });
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    await expect(failing.locator(".answer pre")).toContainText("line 0\n");
 });
 
 test("messages are shown as Markdown, of which HTML, pictures and unsafe links are text", async ({ open }) => {
@@ -369,7 +440,7 @@ test("it speaks Chinese to who reads Chinese, and keeps to the colours and the p
 test("it looks as the documentation shows it", async ({ open }) => {
     const page = await open("tally", "#present/8");
     await expect(page.locator("#heading")).toContainText("Ready to release");
-    await page.locator("details.call").last().locator("summary").click();
+    await expect(page.locator("section.card").last()).toBeVisible();
     await page.locator("#shown").evaluate((column) => (column.scrollTop = column.scrollHeight));
     if (process.env["TIMELEAP_SCREENSHOTS"]) {
         await page.screenshot({ animations: "disabled", caret: "hide", path: join(ROOT, "docs", "page.png") });
@@ -400,7 +471,7 @@ function calling(tool: string): object {
 /** The index of the last message of the conversation that is shown; a result counts where its call is. */
 async function lastShown(page: Page): Promise<number> {
     const last = page.locator("#content article").last();
-    const results = await last.locator("details.call .answered:not(:has(> .note))").count();
+    const results = await last.locator(".card .answer").count();
     return Number(await last.getAttribute("data-index")) + results;
 }
 
@@ -411,8 +482,8 @@ async function compared(page: Page, { common, removed, added, tokens }: Differen
     await expect(summary).toContainText(`+ ${added.length} added`);
     await expect(summary).toContainText(`${(tokens.to - tokens.from).toLocaleString("en-US")} tokens`);
     for (const [side, count] of [["removed", removed.length], ["added", added.length]] as const) {
-        const shown = page.locator(`.sides .${side}`);
-        const results = await shown.locator(".answered:not(:has(> .note))").count();
+        const shown = page.locator(`.sides > .${side}`);
+        const results = await shown.locator(".card .answer").count();
         expect((await shown.locator("article").count()) + results).toBe(count);
     }
 }

@@ -2,6 +2,7 @@
 
 import type { Checkpoint, HistoryMessage, Message } from "timeleap-client";
 import { summaryOf } from "../sessions/spanSummary.js";
+import { failedAnswer } from "../text/failure.js";
 import { callsOf, partsOf } from "../text/message.js";
 import type { ShownCall, ShownMessage, ShownPart } from "./wire.js";
 
@@ -46,21 +47,9 @@ export function shownMessage({ index, message }: HistoryMessage): ShownMessage {
   };
 }
 
-/** Whether a tool's answer says that it failed: by its own mark, else by how it begins or how the program ended. */
 export function failed(message: Message): boolean {
-  if (message.role !== "tool") {
-    return false;
-  }
-  const { is_error: marked } = message as Record<string, unknown>;
-  if (typeof marked === "boolean") {
-    return marked;
-  }
-  const texts = partsOf(message).flatMap((part) => (part.kind === "text" ? [part.text] : []));
-  const text = texts.join("\n");
-  const [start, end] = [text.slice(0, 400), text.slice(-400)];
-  const begins = /^\s*(?:<system>\s*)?(?:error\b|fatal\b|traceback \(most recent|command failed|permission denied|[\w.]*(?:error|exception):)/iu.test(start);
-  const ended = /\b(?:exit(?:ed)?(?: with)?(?: code| status)?|return(?:ed)? code)[:= ]+[1-9]\d{0,2}\b/iu;
-  return begins || ended.test(start) || ended.test(end) || /^(?:FAILED\b|(?:=+ .*\b)?[1-9]\d* (?:failed|errors?)\b)/mu.test(end);
+  const { role, is_error: marked } = message as Record<string, unknown>;
+  return role === "tool" && failedAnswer(marked, partsOf(message).flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n"));
 }
 
 /** Calls of its span that failed, where the server tells. */

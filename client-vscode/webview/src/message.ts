@@ -1,16 +1,10 @@
-/** One message, and a call with the message that answers it, as elements. */
+/** One message as elements; a call stands in it with the message that answers it. */
 
 import type { ShownCall, ShownMessage, ShownPart } from "../../src/page/wire.js";
+import { answerCard, card, cards, folded, type CardWords, type Folds } from "./card.js";
 import { button, make } from "./dom.js";
-import { editsOf, gistOf, membersIn, type Edit } from "./edits.js";
 import { MOST_MARKDOWN, rendered } from "./markdown.js";
 import { say, words } from "./words.js";
-
-/** Lines of a result beyond which it is folded, and of what is shown then. */
-export const FOLDED = 40;
-const SHOWN = 14;
-/** Calls of a message that are shown at once. */
-const CALLS = 30;
 
 export interface MessageContext {
   /** The message that answers a call of this one; null: there is none; undefined: it is not here yet. */
@@ -29,33 +23,47 @@ export function roleName(role: string): string {
 
 export function body(message: ShownMessage, context: MessageContext): HTMLElement {
   const element = make("div", { class: "body" });
-  const key = String(message.index);
+  const shown = parts(message, context);
   if (message.role === "tool") {
     const asked = context.asked(message);
-    element.append(make("div", { class: message.failed ? "card failed" : "card" },
-      make("div", { class: "card-head" }, make("span", { class: "call-name" }, asked ? say("resultOf", asked.name) : (message.name ?? say("result"))), message.failed && badge()),
-      make("div", { class: "card-body" }, ...parts(message, context))));
+    element.append(answerCard(asked ? say("resultOf", asked.name) : (message.name ?? say("result")), message.failed === true, shown, cardWords));
     return element;
   }
-  element.append(...parts(message, context));
-  const open = context.unfolded.has(`${key}/calls`);
-  const shown = open ? message.calls : message.calls.slice(0, CALLS);
-  element.append(...shown.map((call, at) => card(message, call, at, context)));
-  const left = message.calls.length - shown.length;
-  if (left > 0) {
-    element.append(button(say("moreCalls", left), () => {
-      context.unfolded.add(`${key}/calls`);
-      element.replaceWith(body(message, context));
-    }, { class: "fold" }));
-  }
+  element.append(...shown, ...cards(message.calls.length, (at) => cardOf(message, at, context), `${message.index}/calls`, foldsOf(context)));
   if (message.parts.length === 0 && message.calls.length === 0) {
     element.append(make("p", { class: "quiet" }, say("noText")));
   }
   return element;
 }
 
-function badge(): HTMLElement {
-  return make("span", { class: "badge" }, say("failed"));
+/** Said when they are needed: the page has its words by then. */
+const cardWords: CardWords = {
+  get failed() { return say("failed"); },
+  get noResult() { return say("noResult"); },
+  get result() { return say("result"); },
+  get edit() { return say("edit"); },
+  get addedLine() { return say("addedLine"); },
+  get removedLine() { return say("removedLine"); },
+  get showLess() { return say("showLess"); },
+  showLines: (lines) => say("showLines", lines),
+  moreCalls: (calls) => say("moreCalls", calls),
+};
+
+function foldsOf({ unfolded }: MessageContext): Folds {
+  return { unfolded, words: cardWords };
+}
+
+function cardOf(message: ShownMessage, at: number, context: MessageContext): HTMLElement {
+  const call = message.calls[at] ?? { id: "", name: "", given: "" };
+  const answer = context.answer(message, call);
+  const rendered = {
+    name: call.name,
+    given: call.given,
+    ...(call.cut === undefined ? {} : { rest: rest(call.given, call.cut, message, context) }),
+    answer: answer && parts(answer, context),
+    failed: answer?.failed === true,
+  };
+  return card(rendered, `${message.index}/call/${at}`, foldsOf(context));
 }
 
 function parts(message: ShownMessage, context: MessageContext): HTMLElement[] {
@@ -66,11 +74,11 @@ function partOf(part: ShownPart, message: ShownMessage, key: string, context: Me
   switch (part.kind) {
     case "text": {
       const plain = message.role === "tool" || part.text.length > MOST_MARKDOWN;
-      const element = plain ? folded(part.text, key, context, message.failed) : make("div", { class: "text" }, rendered(part.text));
+      const element = plain ? folded(part.text, key, foldsOf(context), message.failed) : make("div", { class: "text" }, rendered(part.text));
       return part.cut === undefined ? element : make("div", {}, element, rest(part.text, part.cut, message, context));
     }
     case "think": {
-      const details = make("details", { class: "thought" }, make("summary", {}, say("thought"), make("span", { class: "gist" }, oneLine(part.text))), make("div", { class: "text" }, part.text.length > MOST_MARKDOWN ? folded(part.text, key, context) : rendered(part.text)));
+      const details = make("details", { class: "thought" }, make("summary", {}, say("thought"), make("span", { class: "gist" }, oneLine(part.text))), make("div", { class: "text" }, part.text.length > MOST_MARKDOWN ? folded(part.text, key, foldsOf(context)) : rendered(part.text)));
       details.open = context.unfolded.has(key);
       details.addEventListener("toggle", () => (details.open ? context.unfolded.add(key) : context.unfolded.delete(key)));
       if (part.cut !== undefined) {
@@ -94,75 +102,6 @@ function picture(url: string): HTMLElement {
 
 function rest(text: string, whole: number, message: ShownMessage, context: MessageContext): HTMLElement {
   return make("p", { class: "quiet" }, say("cut", text.length, whole), " ", button(say("document"), () => context.openDocument(message.index), { class: "link" }));
-}
-
-/** Plain text; many lines are folded. Why something failed stands at the end, what else is said at the beginning. */
-function folded(text: string, key: string, context: MessageContext, atEnd = false): HTMLElement {
-  const lines = text.split("\n");
-  const pre = make("pre", { dir: "auto", tabindex: 0 }, text);
-  if (lines.length <= FOLDED) {
-    return pre;
-  }
-  const fold = button("", () => {
-    if (context.unfolded.has(key)) {
-      context.unfolded.delete(key);
-    } else {
-      context.unfolded.add(key);
-    }
-    show();
-  }, { class: "fold" });
-  const show = (): void => {
-    const open = context.unfolded.has(key);
-    pre.textContent = open ? text : atEnd ? `⋯\n${lines.slice(-SHOWN).join("\n")}` : lines.slice(0, SHOWN).join("\n");
-    fold.textContent = open ? say("showLess") : say("showLines", lines.length);
-    fold.setAttribute("aria-expanded", String(open));
-  };
-  show();
-  return make("div", { class: "folded" }, pre, fold);
-}
-
-function card(message: ShownMessage, call: ShownCall, at: number, context: MessageContext): HTMLElement {
-  const key = `${message.index}/call/${at}`;
-  const answer = context.answer(message, call);
-  const failed = answer?.failed === true;
-  const edits = editsOf(call.given);
-  const head = make("div", { class: "card-head" },
-    make("span", { class: "call-name" }, call.name),
-    make("span", { class: "gist", dir: "auto" }, edits ? (edits[0]?.path ?? "") : gistOf(call.given)),
-    failed && badge(),
-    answer === null && make("span", { class: "badge waiting" }, say("noResult")));
-  const asked = edits ? make("div", {}, ...edits.map(diff)) : argumentsOf(call, key, context);
-  if (call.cut !== undefined) {
-    asked.append(rest(call.given, call.cut, message, context));
-  }
-  const content = make("div", { class: "card-body" }, asked);
-  if (answer) {
-    content.append(make("div", { class: failed ? "answer failed" : "answer", "aria-label": say("result"), role: "group" }, ...parts(answer, context)));
-  }
-  return make("section", { class: failed ? "card failed" : "card", "aria-label": failed ? `${call.name}: ${say("failed")}` : call.name }, head, content);
-}
-
-function argumentsOf(call: ShownCall, key: string, context: MessageContext): HTMLElement {
-  const members = membersIn(call.given);
-  if (!members) {
-    return make("div", {}, ...(call.given.trim() === "" ? [] : [folded(call.given, `${key}/given`, context)]));
-  }
-  const [only] = members;
-  // The call's head says it already.
-  if (members.length === 1 && only && !only[1].includes("\n") && only[1].length <= 80 && gistOf(call.given) === only[1].trim()) {
-    return make("div", {});
-  }
-  return make("dl", { class: "members" }, ...members.flatMap(([name, value], at) => [
-    make("dt", {}, name),
-    make("dd", {}, value.includes("\n") || value.length > 200 ? folded(value, `${key}/${at}`, context) : make("code", { dir: "auto" }, value)),
-  ]));
-}
-
-function diff({ path, lines }: Edit): HTMLElement {
-  const rows = lines.map(({ mark, text }) => make("div", { class: `line ${mark}` },
-    make("span", { class: "mark", ...(mark === "same" ? { "aria-hidden": "true" } : { role: "img", "aria-label": mark === "added" ? say("addedLine") : say("removedLine") }) }, mark === "added" ? "+" : mark === "removed" ? "−" : " "),
-    make("span", { class: "line-text" }, text)));
-  return make("div", { class: "diff", role: "group", "aria-label": `${say("edit")} ${path}`, tabindex: 0 }, ...rows);
 }
 
 function oneLine(text: string): string {

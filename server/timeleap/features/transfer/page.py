@@ -1,10 +1,12 @@
 """A session as one HTML page for people: a slider through its checkpoints, its timelines as branches, what differs.
 
 The page is whole in itself. Its skeleton, style and script are the files of the folder `assets` beside this module,
-written by hand, but for markdown-it as it is published; the scripts are joined into one module, it first. The session
-is data in `<script type="application/json">` elements, which no browser runs, and the script turns texts into text
-nodes and Markdown into elements, and parses nothing as HTML. The policy in the page's head allows exactly this script and this style (by their hashes), images that are
-in the page itself, and nothing else: whatever a message holds, nothing of it runs and nothing is fetched.
+written by hand, but for markdown-it as it is published and tool calls as cards, which are those of the page in the editor
+(client-vscode, `npm run exported`); the scripts are joined into one module, those two first. The session is data in
+`<script type="application/json">` elements, which no browser runs, and the script turns texts into text nodes and
+Markdown into elements, and parses nothing as HTML. The policy in the page's head allows exactly this script and this
+style (by their hashes), images that are in the page itself, and nothing else: whatever a message holds, nothing of it
+runs and nothing is fetched.
 
 A message stands in the page once, however many logs have it: it has a number, and a log is runs of numbers behind what
 it shares with the log it branches off. So messages are the same exactly if their numbers are. They come in blocks of
@@ -40,6 +42,7 @@ MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages
 MANY_CHARACTERS: Final = 100 << 20
 MOST_CHARACTERS: Final = 512 << 20
+LIBRARIES: Final = ("markdown-it.min", "card.min")
 SCRIPTS: Final = (
     "words",
     "elements",
@@ -79,7 +82,7 @@ def write_page(exhibit: Exhibit) -> Iterator[str]:
 
 
 def _pieces(exhibit: Exhibit) -> Iterator[str]:
-    style, script = asset("page.css"), program()
+    style, script = f"{asset('card.min.css')}{asset('page.css')}", program()
     title = html.escape(exhibit.title or exhibit.session_id)
     yield filled(asset("page.html"), {"policy": _policy(style, script), "title": title, "style": style})
     pool = _Pool(single=not exhibit.timelines)
@@ -100,7 +103,7 @@ def asset(name: str) -> str:
 
 @cache
 def program() -> str:
-    return "\n".join(asset(f"{name}.js") for name in ("markdown-it.min", *SCRIPTS))
+    return "\n".join(asset(f"{name}.js") for name in (*LIBRARIES, *SCRIPTS))
 
 
 def _policy(style: str, script: str) -> str:

@@ -271,6 +271,19 @@ def test_nothing_in_the_pages_own_files_is_fetched_from_anywhere() -> None:
     assert namespace in "".join(files)
 
 
+def test_the_cards_of_the_editor_parse_no_html_fetch_nothing_and_do_not_end_their_script() -> None:
+    cards = page.asset("card.min.js")
+    forbidden = (
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\b(?:fetch|XMLHttpRequest|eval|importScripts|WebSocket)\b"
+    )
+    assert not re.search(
+        rf"{forbidden}|\bimport\(|new Function|</?script|sourceMappingURL|https?:|\.style\b|[^\x00-\x7f]", cards
+    )
+    assert set(re.findall(r"document\.(\w+)", cards)) == {"createElement"}
+    assert "url(" not in page.asset("card.min.css")
+    assert cards.startswith("/*! ") and "BSD-3-Clause" in cards[:200]
+
+
 def test_the_library_neither_fetches_nor_touches_the_document_nor_ends_its_script() -> None:
     library = page.asset("markdown-it.min.js")
     assert not re.search(

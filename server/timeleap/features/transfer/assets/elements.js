@@ -42,6 +42,13 @@ function clamped(text, render) {
   return box;
 }
 
+/** Show all of what is folded in calls and answers. @param {Element} element */
+function unfold(element) {
+  for (const fold of element.querySelectorAll('.fold[aria-expanded="false"]')) {
+    /** @type {HTMLElement} */ (fold).click();
+  }
+}
+
 /** @param {string} text */
 function verbatim(text) {
   return make("pre", {}, text);

@@ -3,7 +3,23 @@
 /** Images that are shown: they are in the page already, and of kinds that hold no script. */
 const IMAGE = /^data:image\/(png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=\s]+$/;
 
+// @ts-expect-error made of client-vscode/webview/src/card.ts; stands before this script
+const CARDS = EDITOR_CARDS;
+
 /** @typedef {{id: string | null, name: string, text: string}} Call */
+/** @typedef {{unfolded: Set<string>, words: typeof CARD_WORDS}} Folds */
+
+const CARD_WORDS = {
+  failed: WORDS.failedCall,
+  noResult: WORDS.noResult,
+  result: WORDS.answered,
+  edit: WORDS.edit,
+  addedLine: WORDS.addedLine,
+  removedLine: WORDS.removedLine,
+  showLess: WORDS.less,
+  showLines: WORDS.whole,
+  moreCalls: WORDS.moreCalls,
+};
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 function isObject(value) {
@@ -57,18 +73,41 @@ function messageElement(message, index, results) {
 
 /** @param {Message} message @param {Map<string, Message>} results */
 function body(message, results) {
-  const code = message.role === "tool";
-  return [
-    ...partsOf(message).map((part) => partElement(part, code)),
-    ...callsOf(message).map((call) => callElement(call, call.id === null ? undefined : results.get(call.id))),
-  ].filter((element) => element !== null);
+  const folds = { unfolded: new Set(), words: CARD_WORDS };
+  if (message.role === "tool") {
+    const title = typeof message.name === "string" ? message.name : WORDS.answered;
+    return [CARDS.answerCard(title, failed(message), answerParts(message, "answer", folds), CARD_WORDS)];
+  }
+  const calls = callsOf(message);
+  const cardAt = (/** @type {number} */ at) => {
+    const { id, name, text } = calls[at];
+    const result = id === null ? undefined : results.get(id);
+    const answer = result ? answerParts(result, `${at}/answer`, folds) : null;
+    return CARDS.card({ name, given: text, answer, failed: result !== undefined && failed(result) }, String(at), folds);
+  };
+  return [...partsOf(message).map(partElement).filter((element) => element !== null), ...CARDS.cards(calls.length, cardAt, "calls", folds)];
 }
 
-/** @param {Record<string, unknown>} part @param {boolean} code Whether its text is a program's. @returns {HTMLElement | null} */
-function partElement(part, code) {
+/** Output of programs is shown as it is. @param {Message} message @param {string} key @param {Folds} folds */
+function answerParts(message, key, folds) {
+  const bad = failed(message);
+  const shown = partsOf(message).map((part, at) =>
+    part.type === "text" && typeof part.text === "string" ? CARDS.folded(part.text, `${key}/${at}`, folds, bad) : partElement(part),
+  );
+  return shown.filter((element) => element !== null);
+}
+
+/** @param {Message} message */
+function failed(message) {
+  const texts = partsOf(message).flatMap((part) => (part.type === "text" && typeof part.text === "string" ? [part.text] : []));
+  return CARDS.failedAnswer(message.is_error, texts.join("\n"));
+}
+
+/** @param {Record<string, unknown>} part @returns {HTMLElement | null} */
+function partElement(part) {
   const type = String(part.type);
   if (type === "text" && typeof part.text === "string") {
-    return part.text.trim() === "" ? null : clamped(part.text, code ? verbatim : prose);
+    return part.text.trim() === "" ? null : clamped(part.text, prose);
   }
   if (type === "think" && typeof part.think === "string") {
     return folded("thinking", [WORDS.thinking], () => [clamped(/** @type {string} */ (part.think), prose)]);
@@ -83,42 +122,7 @@ function partElement(part, code) {
   return folded("unknown", [WORDS.unknownPart(type)], () => [clamped(JSON.stringify(part, null, 2), verbatim)]);
 }
 
-/** A call and what came of it, folded as one. @param {Call} call @param {Message | undefined} result */
-function callElement(call, result) {
-  const summary = [make("code", { className: "name" }, call.name), make("span", { className: "preview" }, oneLine(call.text))];
-  const open = () => {
-    const asked = make("div", { className: "asked" }, make("h4", {}, WORDS.asked), clamped(pretty(call.text), verbatim));
-    const parts = result ? partsOf(result).map((part) => partElement(part, true)) : [];
-    const answer = result ? parts.filter((part) => part !== null) : [make("p", { className: "note" }, WORDS.noResult)];
-    return [asked, make("div", { className: "answered" }, make("h4", {}, WORDS.answered), ...answer)];
-  };
-  const element = folded("call", summary, open);
-  element.classList.toggle("open-ended", !result);
-  element.querySelector("summary")?.setAttribute("aria-label", `${WORDS.calls(call.name)} ${oneLine(call.text)}`);
-  return element;
-}
-
 /** @param {string} className @param {(Node | string)[]} summary @param {() => Node[]} inside */
 function folded(className, summary, inside) {
   return make("details", { className }, make("summary", {}, ...summary), make("div", { className: "inside" }, ...inside()));
-}
-
-/** @param {string} text */
-function oneLine(text) {
-  return text.slice(0, 200).replace(/\s+/g, " ");
-}
-
-/** JSON as people read it; what is none stays as it is. @param {string} text */
-function pretty(text) {
-  try {
-    const value = JSON.parse(text);
-    return isObject(value) ? Object.entries(value).map(([key, one]) => field(key, one)).join("\n") : text;
-  } catch {
-    return text;
-  }
-}
-
-/** @param {string} key @param {unknown} value */
-function field(key, value) {
-  return typeof value === "string" ? (value.includes("\n") ? `${key}:\n${value}` : `${key}: ${value}`) : `${key}: ${JSON.stringify(value)}`;
 }

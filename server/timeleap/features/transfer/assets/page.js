@@ -158,9 +158,7 @@ class Page {
       }
     });
     addEventListener("beforeprint", () => {
-      for (const fold of document.querySelectorAll("details.call")) {
-        fold.setAttribute("open", "");
-      }
+      unfold(document.body);
     });
   }
 

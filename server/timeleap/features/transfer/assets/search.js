@@ -72,7 +72,11 @@ class Search {
 
   /** Set the text apart where it stands, and open what it is folded into. @param {HTMLElement | null} element */
   #mark(element) {
-    const ranges = element ? [...occurrences(element, this.query)] : [];
+    let ranges = element ? [...occurrences(element, this.query)] : [];
+    if (element && ranges.length === 0) {
+      unfold(element);
+      ranges = [...occurrences(element, this.query)];
+    }
     for (const range of ranges) {
       const fold = range.startContainer.parentElement?.closest("details");
       if (fold) {

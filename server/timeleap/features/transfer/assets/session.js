@@ -7,7 +7,7 @@
  * @typedef {keyof typeof ENGLISH.reason} Reason
  * @typedef {{session: {id: string, title: string | null, createdAt: string, updatedAt: string, parent?: string},
  *   block: number, prompts: string[], logs: LogFacts[], losses: string[]}} Facts
- * @typedef {{role: string, content?: unknown, name?: unknown, tool_calls?: unknown, tool_call_id?: unknown}} Message
+ * @typedef {{role: string, content?: unknown, name?: unknown, tool_calls?: unknown, tool_call_id?: unknown, is_error?: unknown}} Message
  */
 
 /** Blocks of messages that are kept parsed. */
