@@ -53,12 +53,15 @@ export async function pickSession(sessions: Sessions, title: string): Promise<Se
   }
   const uris = new Set<string | undefined>(workspaces().map(({ uri }) => uri));
   const ordered = [...list.filter(({ workspace }) => uris.has(workspace)), ...list.filter(({ workspace }) => !uris.has(workspace))];
-  const items = ordered.map((info) => ({
-    label: info.title ?? info.sessionId,
-    description: [relativeTime(info.updatedAt), tokens(info.tokenCount)].join(" · "),
-    ...(info.title === null ? {} : { detail: info.sessionId }),
-    info,
-  }));
+  const items = ordered.map((info) => {
+    const count = sessions.tokensOf(info);
+    return {
+      label: info.title ?? info.sessionId,
+      description: [relativeTime(info.updatedAt), ...(count === undefined ? [] : [tokens(count)])].join(" · "),
+      ...(info.title === null ? {} : { detail: info.sessionId }),
+      info,
+    };
+  });
   return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true, matchOnDetail: true }))?.info;
 }
 

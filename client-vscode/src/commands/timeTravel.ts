@@ -5,7 +5,7 @@ import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timel
 import { isTimeleapError } from "../server/errors.js";
 import { DocumentPlace } from "../documents/lenses.js";
 import type { Session } from "../sessions/session.js";
-import { amount, exact, listed, messages, oneLine, tokens } from "../text/format.js";
+import { amount, exact, listed, messages, oneLine, tokens, tokensUsed } from "../text/format.js";
 import { gistOf } from "../text/message.js";
 import { sayInPlace } from "../text/say.js";
 import { stepName } from "../text/steps.js";
@@ -303,7 +303,7 @@ export async function confirm(message: string, detail: string, button: string): 
 }
 
 function size({ context }: Pick<RewriteResult, "context">): string {
-  return listed([messages(context.messageCount), tokens(context.tokenCountWithPending)]);
+  return listed([messages(context.messageCount), tokens(tokensUsed(context))]);
 }
 
 export function kept(): string {

@@ -8,7 +8,7 @@ import { Disposables } from "../lifecycle.js";
 import { isTimeleapError, messageOf } from "../server/errors.js";
 import { previewOf, Search } from "../sessions/search.js";
 import type { Session, SessionEvent } from "../sessions/session.js";
-import { oneLine } from "../text/format.js";
+import { oneLine, tokensUsed } from "../text/format.js";
 import { whyReadOnly } from "../views/viewMessage.js";
 import { checkpointName } from "../text/happened.js";
 import { timelineName } from "../views/timelinesTree.js";
@@ -292,7 +292,7 @@ export class Conversation extends Disposables {
       epoch: this.epoch,
       keep,
       messages: this.total,
-      tokens: context.tokenCount,
+      tokens: tokensUsed(context),
       checkpoints: this.timeline?.checkpointCount ?? context.checkpoints.length + context.checkpointsOmitted,
       writable: this.current.writable,
       canUndo: context.canUndo ?? 0,

@@ -2,11 +2,12 @@
 
 import { dirname } from "node:path";
 import * as vscode from "vscode";
-import type { ContextDidChange, Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
+import type { ContextDidChange, Methods, Reconnected, SessionInfo, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError } from "../server/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { storageTroubleOf, type StorageTroubleKind } from "../server/storageTrouble.js";
+import { tokensReported, tokensUsed } from "../text/format.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session } from "./session.js";
 import { workspaces } from "./workspaces.js";
@@ -118,6 +119,12 @@ export class Sessions extends Disposables {
 
   get(sessionId: string): Session | undefined {
     return this.open_.get(sessionId);
+  }
+
+  /** How many tokens a listed session has: as the status bar says where it is open; undefined: not known before it is. */
+  tokensOf(info: SessionInfo): number | undefined {
+    const open = this.open_.get(info.sessionId);
+    return open ? tokensUsed(open.state.context) : tokensReported(info);
   }
 
   /** Opens a session and shows it. In Restricted Mode it is only looked at. */

@@ -87,6 +87,16 @@ export function bytes(count: number): string {
   return vscode.l10n.t("{0} bytes", exact(count));
 }
 
+/** How many tokens a conversation has, wherever that is said: as the model reported last, and an estimate of what came since. */
+export function tokensUsed({ tokenCountWithPending }: { readonly tokenCountWithPending: number }): number {
+  return tokenCountWithPending;
+}
+
+/** A reported number; undefined: there are messages, and none was reported. */
+export function tokensReported({ tokenCount, messageCount }: { readonly tokenCount: number; readonly messageCount: number }): number | undefined {
+  return tokenCount === 0 && messageCount > 0 ? undefined : tokenCount;
+}
+
 export function tokens(count: number): string {
   return vscode.l10n.t("{0} tokens", short(count));
 }

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { summaryOf } from "../sessions/spanSummary.js";
-import { checkpoints, exact, files, fullTime, listed, messages, oneLine } from "../text/format.js";
+import { checkpoints, exact, files, fullTime, listed, messages, oneLine, tokensReported } from "../text/format.js";
 import { callInWords, checkpointName, failures, grownInWords, happenedIcon, rowFacts, rowName, type Growth } from "../text/happened.js";
 import { gistOf } from "../text/message.js";
 import { ChangedFilesNode } from "./fileNodes.js";
@@ -217,12 +217,13 @@ export class CheckpointNode extends TreeNode {
       text.appendCodeblock(said, "text");
     }
     const growth = this.growth();
+    const counted = tokensReported(checkpoint);
     const rows: [string, string][] = [
       [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
       [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : fullTime(checkpoint.createdAt)],
       [vscode.l10n.t("Messages before it"), exact(start)],
       [vscode.l10n.t("Messages in it"), exact(end - start)],
-      [vscode.l10n.t("Tokens at it"), exact(checkpoint.tokenCount)],
+      ...(counted === undefined ? [] : [[vscode.l10n.t("Tokens at it"), exact(counted)] satisfies [string, string]]),
       ...(growth.tokens === undefined ? [] : [[vscode.l10n.t("Tokens in it"), exact(growth.tokens)] satisfies [string, string]]),
       ...filesInTooltip(checkpoint),
     ];

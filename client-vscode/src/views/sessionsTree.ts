@@ -141,13 +141,14 @@ export class SessionNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { archived, damaged, owner, updatedAt, sessionId } = this.info;
+    const count = this.sessions.tokensOf(this.info);
     const open = this.sessions.isOpen(sessionId);
     const shown = this.sessions.shown?.id === sessionId;
     const facts = [
       ...(shown ? [vscode.l10n.t("shown")] : open ? [vscode.l10n.t("open")] : []),
       ...(archived ? [vscode.l10n.t("archived")] : []),
       relativeTime(updatedAt),
-      tokens(this.tokenCount),
+      ...(count === undefined ? [] : [tokens(count)]),
       ...(owner && owner.pid !== process.pid && !open ? [vscode.l10n.t("in use by process {0}", String(owner.pid))] : []),
     ];
     return treeItem(this.id, {
@@ -161,16 +162,12 @@ export class SessionNode extends TreeNode {
     });
   }
 
-  /** As the status bar has it, where the session is open. */
-  private get tokenCount(): number {
-    return this.sessions.get(this.info.sessionId)?.state.context.tokenCountWithPending ?? this.info.tokenCount;
-  }
-
   private tooltip(): string {
     const { sessionId, path, createdAt, updatedAt, messageCount, owner, workspace, parent } = this.info;
+    const count = this.sessions.tokensOf(this.info);
     return [
       this.name,
-      `${sessionId} · ${messages(messageCount)} · ${vscode.l10n.t("{0} tokens", exact(this.tokenCount))}`,
+      [sessionId, messages(messageCount), ...(count === undefined ? [] : [vscode.l10n.t("{0} tokens", exact(count))])].join(" · "),
       vscode.l10n.t("Created {0}", fullTime(createdAt)),
       vscode.l10n.t("Changed {0}", fullTime(updatedAt)),
       ...(owner ? [vscode.l10n.t("In use by process {0} on {1} since {2}", String(owner.pid), owner.host, fullTime(owner.since))] : []),

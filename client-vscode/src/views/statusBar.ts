@@ -6,7 +6,7 @@ import { Disposables } from "../lifecycle.js";
 import type { Approvals } from "../sessions/approvals.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { exact, listed, short } from "../text/format.js";
+import { exact, listed, short, tokensUsed } from "../text/format.js";
 
 /** Of the window, from where on it is shown as full. */
 const NEARLY_FULL = 0.95;
@@ -98,7 +98,7 @@ export function tokensShown({ context, budget }: Pick<SessionState, "context" | 
   readonly level: "" | "warning" | "error";
   readonly spoken: string;
 } {
-  const used = context.tokenCountWithPending;
+  const used = tokensUsed(context);
   const size = budget.maxContextSize;
   if (size === null) {
     return { text: `$(dashboard) ${short(used)}`, level: "", spoken: vscode.l10n.t("{0} tokens used", exact(used)) };
@@ -115,7 +115,7 @@ function tokensTooltip({ context, budget, title, sessionId, pins = [] }: Session
   const size = budget.maxContextSize;
   const rows: [string, string][] = [
     [vscode.l10n.t("Reported by the model"), exact(context.tokenCount)],
-    [vscode.l10n.t("Estimated since"), exact(context.tokenCountWithPending - context.tokenCount)],
+    [vscode.l10n.t("Estimated since"), exact(tokensUsed(context) - context.tokenCount)],
     [vscode.l10n.t("Window"), size === null ? vscode.l10n.t("not set") : exact(size)],
     [vscode.l10n.t("Compaction is due from"), size === null ? "–" : exact(Math.floor(size * budget.triggerRatio))],
     [vscode.l10n.t("Messages"), exact(context.messageCount)],

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { Disposables } from "../lifecycle.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { exact, listed, messages, tokens } from "../text/format.js";
+import { exact, listed, messages, tokens, tokensUsed } from "../text/format.js";
 import { stepName } from "../text/steps.js";
 
 type Direction = "context/undo" | "context/redo";
@@ -61,7 +61,7 @@ async function explain(session: Session, direction: Direction, steps: number): P
   }
   try {
     const { steps: [{ kind } = { kind: "restore" as const }], context } = await session.request(direction, { dryRun: true });
-    const then = listed([messages(context.messageCount), tokens(context.tokenCountWithPending)]);
+    const then = listed([messages(context.messageCount), tokens(tokensUsed(context))]);
     return direction === "context/undo"
       ? vscode.l10n.t("Undo ({0}): the conversation has {1} then", stepName(kind), then)
       : vscode.l10n.t("Redo ({0}): the conversation has {1} then", stepName(kind), then);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { seed, turns } from "../support/data.js";
-import { start, type Running } from "../support/extension.js";
+import { start, type Row, type Running } from "../support/extension.js";
 import { commands, user, workspace, type Uri } from "../support/vscode.js";
 import { labels, open } from "./support.js";
 
@@ -101,4 +101,33 @@ test("one session has one token number, in the status bar and in the list", asyn
   await vi.waitFor(() => expect(bar()).not.toBe("300"), WAIT);
   const [group] = await running.rows("sessions");
   await vi.waitFor(async () => expect((await running.rows("sessions", group!.node))[0]!.description).toContain(`${bar()} tokens`), WAIT);
+});
+
+test("where no model has reported tokens, every place says the estimate of the status bar, and none says 0", async () => {
+  seed(running.home, "chat", [{ role: "_checkpoint", id: 0 }, { role: "user", content: "x".repeat(4_000) }, { role: "_checkpoint", id: 1 }, { role: "user", content: "y".repeat(4_000) }]);
+  seed(running.home, "other", turns(1));
+  await open("other");
+  const row = async (): Promise<Row> => (await running.rows("sessions", (await running.rows("sessions"))[0]!.node)).find(({ label }) => label === "chat")!;
+  const closed = await row();
+  expect(closed.description).not.toContain("tokens");
+  expect(closed.item.tooltip).not.toContain("tokens");
+  const offered: unknown[] = [];
+  user.pick = (items) => {
+    offered.push(...(items as { label: string; description: string }[]).filter(({ label }) => label === "chat").map(({ description }) => description));
+    return items.find((item) => (item as { label: string }).label === "chat");
+  };
+  await commands.executeCommand("timeleap.openSession");
+  await commands.executeCommand("timeleap.openSession");
+  expect(offered).toEqual([expect.not.stringContaining("tokens"), expect.stringContaining("2K tokens")]);
+  const bar = user.statusBar.find(({ id }) => id === "timeleap.tokens")!;
+  expect(bar.text).toBe("$(dashboard) 2K");
+  await vi.waitFor(async () => expect((await row()).description).toContain("2K tokens"), WAIT);
+  expect((await row()).item.tooltip).toContain("2,000 tokens");
+  const [newest, first] = await running.rows("checkpoints");
+  for (const { node } of [newest!, first!]) {
+    const item = await running.tree("checkpoints").resolveTreeItem(running.tree("checkpoints").getTreeItem(node), node);
+    const tooltip = (item.tooltip as { value: string }).value;
+    expect(tooltip).toContain("Messages before it");
+    expect(/Tokens at it \| (\d+)/u.exec(tooltip)?.[1]).toBe(node === first!.node ? "0" : undefined);
+  }
 });

@@ -356,6 +356,13 @@ test("search finds in what was set aside, too, and a timeline is shown as it was
   await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(12), WAIT);
 });
 
+test("the page says as many tokens as the status bar, also where no model has reported any", async () => {
+  seed(running.home, "chat", [{ role: "user", content: "x".repeat(8_000) }]);
+  const page = await pageOf("chat");
+  expect(page.facts.tokens).toBe(2_000);
+  expect(user.statusBar.find(({ id }) => id === "timeleap.tokens")!.text).toBe("$(dashboard) 2K");
+});
+
 test("two checkpoints are compared", async () => {
   seed(running.home, "chat", turns(6));
   const page = await pageOf("chat");

@@ -192,7 +192,7 @@ export class Overview {
     this.slider.value = String(Math.max(0, now));
     const text = checkpoint ? `${say("checkpoint", exact(checkpoint.id))}: ${checkpoint.name}` : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
     this.slider.setAttribute("aria-valuetext", text);
-    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [say("tokens", checkpoint.tokens), timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
+    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? say("tokens", checkpoint.tokens) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
     const x = this.x(this.top);
     this.curve.querySelector(".place")?.setAttribute("d", `M${x} 14V${CURVE - 12}`);
     const base = this.base && this.x(this.base.at);
