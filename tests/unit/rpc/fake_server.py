@@ -58,6 +58,9 @@ class FakeService:
                 await asyncio.sleep(0.001)
         elif word == "release":
             self.release.set()
+        elif word == "lose":
+            call.client.connection_lost(None)
+            await self.release.wait()
         elif word == "notify":
             call.client.notify("context/didChange", {"sessionId": argument})
         elif word == "ask":

@@ -405,6 +405,14 @@ async def test_nothing_begins_while_the_client_does_not_read(edge: Edge) -> None
     assert edge.transport.reading is True
 
 
+async def test_a_request_is_finished_though_its_client_goes_while_it_begins(edge: Edge) -> None:
+    edge.send(read(1, "fine"), read(2, "lose"))
+    assert not edge.connection.finished.done()
+    edge.service.release.set()
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
+    assert edge.service.log[-1] == ("end", "session/isApproved", "lose")
+
+
 async def test_a_burst_begins_in_slices(edge: Edge) -> None:
     edge.send(*[change(n, "fine") for n in range(200)])
     assert len(edge.received) == connection_module.SLICE
