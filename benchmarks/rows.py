@@ -50,11 +50,14 @@ INSERT: Final = "bare psycopg INSERT with COMMIT"
 MOST: Final[Sense] = "at most"
 
 APPEND: Final = (
-    "about 40 us in the server where all is warm: a third msgspec and the system (decoding 5.5, encoding 1, the write 3, the"
-    " look whether the log is as we left it, the index entry and the pipe 4), the rest 2 800 instructions of Python's in 100"
-    " calls, none of which takes more than 1.5 us: frame, params, reply and notification 9, the service 3, the transaction"
-    " 5, the record, its state and the write 9; a process with the guarantees of an append in one straight function, for"
-    " one session and texts alone, without an event loop (`least.py --guarded`), takes 1.2 times the least"
+    "about 40 us in the server where all is warm, without the pipe (26 for a short message): msgspec 7 (decoding 6, a"
+    " half of it for escapes in the client's texts, encoding 1), the system 6.5 (the write 3.7, the look whether the"
+    " log is as we left it 1.8, the index entry 0.7), the rest 2 650 instructions of Python's in 97 calls, which"
+    " themselves are 2 us: frame, envelope and reply 4.5, params and service 2, the transaction 2.5, the record, its"
+    " state and its entry 2.5, the queue and the steps of the write 4.5, notification and listeners 2, and 8 that grow"
+    " with the message: objects made and given back, and what they push out of the caches; a process with the"
+    " guarantees of an append in one straight function, for one session and texts alone, without an event loop"
+    " (`least.py --guarded`), takes 1.2 times the least"
 )
 PIPE: Final = (
     "the pipe, the poll, two switches between processes and the client 20 us for a short request, 35 for 4.4 KB"
@@ -86,8 +89,9 @@ ROWS: Final[tuple[Row, ...]] = (
         KIMI,
         6,
         8,
-        profile="what arrives in one read, about 30, is one look, one write and one write of the index: of 33 us in the server"
-        " decoding and encoding take 7, Python 24 as in row 1 without the write, with futures and the queue; the client 4",
+        profile="what arrives in one read, about 30, is one look, one write and one write of the index: of 31 us in the server"
+        " decoding and encoding take 7, Python 21 as in row 1 without the write, with futures and the queue 4; the"
+        " client 4",
     ),
     Row(
         "3",
