@@ -28,6 +28,7 @@ __all__ = [
     "start_at",
     "two",
     "windows",
+    "with_store",
 ]
 
 Engine = Literal["jsonl", "postgresql"]
@@ -48,7 +49,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return chosen
 
 
-def _with_store(home: Path, engine: Engine) -> Path:
+def with_store(home: Path, engine: Engine) -> Path:
     """A home whose sessions are there, or in a new database."""
     if engine == "postgresql":
         from tests.support.postgresql import shared_cluster
@@ -70,14 +71,14 @@ def _running(home: Path, framing: Framing) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def server(engine: Engine, framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One initialized server for all tests of a module; they keep apart by their sessions."""
-    with _running(_with_store(tmp_path_factory.mktemp("server") / "home", engine), framing) as running:
+    with _running(with_store(tmp_path_factory.mktemp("server") / "home", engine), framing) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def shared(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The same where the framing makes no difference."""
-    with _running(_with_store(tmp_path_factory.mktemp("shared") / "home", engine), "lsp") as running:
+    with _running(with_store(tmp_path_factory.mktemp("shared") / "home", engine), "lsp") as running:
         yield running
 
 
@@ -90,7 +91,7 @@ def session(server: Server) -> Session:
 @pytest.fixture
 def home(engine: Engine, tmp_path: Path) -> Path:
     """A store of the test's own, not created yet."""
-    return _with_store(tmp_path / "home", engine)
+    return with_store(tmp_path / "home", engine)
 
 
 @pytest.fixture

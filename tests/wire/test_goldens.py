@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fixtures import StartServer
+from tests.support.fixtures import Engine, StartServer, with_store
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session
 
@@ -72,9 +72,9 @@ numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def editor(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all; each golden has a session of its own there."""
-    running = Server(Launch(tmp_path_factory.mktemp("goldens") / "home", "lsp"))
+    running = Server(Launch(with_store(tmp_path_factory.mktemp("goldens") / "home", engine), "lsp"))
     running.initialize(clientInfo={"name": "editor"})
     yield running
     running.dispose()
@@ -350,10 +350,10 @@ def test_every_golden_is_replayed_or_explained() -> None:
 
 @pytest.mark.parametrize(("name", "golden"), replayable())
 def test_the_server_says_what_the_golden_says(
-    start: StartServer, shared: Server, tmp_path: Path, name: str, golden: Message
+    start: StartServer, editor: Server, tmp_path: Path, name: str, golden: Message
 ) -> None:
     alone = name in OPTIONS or golden["method"] in ("session/list", "session/latest", "session/listTrash")
-    server = start(options=OPTIONS.get(name, {})) if alone else shared
+    server = start(options=OPTIONS.get(name, {})) if alone else editor
     golden = renamed(golden)
     named = golden["params"].get("sessionId", "")
     session = world(server, named if named.startswith(ID) else f"any-{next(numbers)}")
