@@ -327,6 +327,54 @@ def test_wrong_roles_and_schemas_are_named(serve: Serve, url: str) -> None:
     assert reason(url) == ("newerSchema", False)
 
 
+def test_a_running_server_leaves_a_store_alone_that_a_newer_release_has_changed(serve: Serve, url: str) -> None:
+    name = url.rpartition("/")[2]
+    session, other = Session.open(serve(url), "s"), serve(url)
+    session.say("one")
+    Session.open(other, "deleted").call("session/close")
+    shared_cluster().execute("UPDATE timeleap_schema SET version = version + 1", name)
+    for server, method, params in (
+        (session.server, "context/appendMessage", {"sessionId": "s", "message": user("lost")}),
+        (session.server, "context/checkpoint", {"sessionId": "s"}),
+        (session.server, "context/getHistory", {"sessionId": "s"}),
+        (session.server, "session/setTitle", {"sessionId": "s", "title": "lost"}),
+        (other, "session/open", {"sessionId": "s"}),
+        (other, "session/open", {"sessionId": "new"}),
+        (other, "session/fork", {"sessionId": "s"}),
+        (other, "session/delete", {"sessionId": "deleted"}),
+        (other, "session/list", {}),
+    ):
+        error = server.refuse(method, **params)
+        assert (error["code"], error["data"].get("reason")) == (4005, "newerSchema"), method
+    shared_cluster().execute("UPDATE timeleap_schema SET version = version - 1", name)
+    session.say("two")
+    assert session.texts() == ["one", "two"]
+    assert session.get_state()["title"] is None
+    assert {each["sessionId"] for each in other.call("session/list")["sessions"]} == {"s", "deleted"}
+
+
+def test_a_session_that_is_not_open_is_looked_for_without_holding_up_others(serve: Serve, url: str) -> None:
+    server = serve(url)
+    Session.open(server, "s").call("session/close")
+    with psycopg.connect(url) as holder:
+        holder.execute("LOCK TABLE timeleap_session")
+        slow = server.start("context/getHistory", sessionId="s")
+        server.call("rpc.discover")
+        holder.rollback()
+    assert slow.error()["code"] == 4013
+
+
+def test_a_fork_of_a_given_id_is_made_once_by_a_request_that_two_machines_get(serve: Serve, url: str) -> None:
+    a, b = serve(url), serve(url)
+    Session.open(a, "s").say("one")
+    made = a.call("session/fork", sessionId="s", newSessionId="f", requestId="r")
+    again = b.call("session/fork", sessionId="s", newSessionId="f", requestId="r")
+    assert again == {**made, "duplicate": True}
+    assert b.refuse("session/fork", sessionId="s", newSessionId="f", requestId="other")["code"] == 4016
+    assert b.refuse("session/fork", sessionId="s", newSessionId="f")["code"] == 4016
+    assert {each["sessionId"] for each in b.call("session/list")["sessions"]} == {"s", "f"}
+
+
 @pytest.mark.parametrize(
     ("method", "params"),
     [("context/appendMessage", {"message": user("once")}), ("session/setTitle", {"title": "once"})],

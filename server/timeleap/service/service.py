@@ -313,8 +313,7 @@ class Service:
     async def act(self, method: str, params: Any, call: Call) -> Any:
         """Answer a request when its turn has come: here, or by the owner of the session."""
         attached = self._connection(call).attached
-        in_trash = getattr(params, "deleted_at", None) is not None
-        forward = "never" if in_trash else REQUESTS[method].forward
+        forward = REQUESTS[method].forward if getattr(params, "deleted_at", None) is None else "never"
         if attached and forward not in {"never", "handler"}:
             attachment = attached.get(getattr(params, "session_id", ""))
             if attachment is not None:
@@ -323,6 +322,10 @@ class Service:
                 return await attachment.request(method, params, call)
         try:
             return await self._handlers[method](self, params, call)
+        except SessionNotOpenError:
+            if session_id := getattr(params, "session_id", None):
+                await asyncio.to_thread(self.store.locate, session_id)  # raises where there is none
+            raise
         except SessionLockedError:
             if forward != "attach" or self.network is None:
                 raise
@@ -400,14 +403,11 @@ class Service:
         """The session as this connection has it open.
 
         Raises:
-            SessionNotOpenError: It exists, but is not open here.
-            SessionNotFoundError: There is none of that id.
+            SessionNotOpenError: It is not open here, and `act` looks whether it exists.
         """
-        held = (self._connections.get(id(call.client)) or self._connection(call)).held.get(session_id)
-        if held is None:
-            self.store.locate(session_id)
-            raise SessionNotOpenError(f"session {session_id} is not open on this connection: call session/open first")
-        return held
+        if held := (self._connections.get(id(call.client)) or self._connection(call)).held.get(session_id):
+            return held
+        raise SessionNotOpenError(f"session {session_id} is not open on this connection: call session/open first")
 
     def session(self, call: Call, params: Any) -> Session:
         """The open session that a request is about.

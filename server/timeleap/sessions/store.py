@@ -141,9 +141,8 @@ class SessionStore:
                 session_id = announced or new_session_id()
             check_session_id(session_id)
         created = duplicate = False
-        async with self._openings.turn(session_id):
-            if self._shared is not None and path is None and session_id not in self._openings:
-                await asyncio.to_thread(self._shared.fetch, session_id)
+        shared = self._shared if path is None else None
+        async with self._openings.turn(session_id), shared.opening(session_id) if shared else contextlib.nullcontext():
             if path is None and session_id not in self._openings and not self._exists(session_id):
                 if not create:
                     raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
@@ -204,7 +203,7 @@ class SessionStore:
         it was by another one with this id."""
         if guard.request_id is None:
             return False
-        return await asyncio.to_thread(self.ledger.made_by, self.locate(session_id), guard)
+        return await asyncio.to_thread(lambda: self.ledger.made_by(self.locate(session_id), guard))
 
     def _exists(self, session_id: str) -> bool:
         try:
@@ -399,7 +398,7 @@ class SessionStore:
         async with self._openings.turn(session_id):
             if await asyncio.to_thread(self.ledger.moved, guard) is not None:
                 return False
-            path = self.locate(session_id)
+            path = await asyncio.to_thread(self.locate, session_id)
             if not self.contains(path):
                 raise InvalidInputError(
                     f"session {session_id} does not lie in the store: close it, and delete it there"

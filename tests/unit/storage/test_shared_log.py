@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from psycopg import errors
 from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import said, texts
 
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import working_copy
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.session_copies import publish
+from timeleap.storage.postgresql.database import VERSION, Database
+from timeleap.storage.postgresql.session_copies import PostgresStore, publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
 from timeleap.storage.postgresql.working_copy import WorkingCopy
 
@@ -91,3 +92,29 @@ async def test_of_the_changes_only_the_last_are_kept(
     assert versions == list(range(versions[0], engine.copy.version + 1))
     assert 5 <= len(versions) <= 11
     await engine.aclose()
+
+
+async def test_a_list_leaves_the_files_of_a_session_alone_that_is_being_opened(tmp_path: Path) -> None:
+    url = shared_cluster().new_database()
+    database = Database(url)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "context.jsonl").write_text('{"role":"user","content":"one"}\n')
+    publish(database, "s", tmp_path / "made")
+    database.close()
+    store = PostgresStore(url, tmp_path / "home")
+    log = store.path / "sessions" / "s" / "context.jsonl"
+    async with store.opening("s"):
+        store.fetch_all()
+        assert log.exists()
+    store.fetch_all()
+    assert not log.exists()
+    store.close()
+
+
+def test_a_newer_release_changes_the_schema_when_no_change_is_under_way(database: Database) -> None:
+    with database.connect() as newer:
+        newer.execute("SET lock_timeout = '200ms'")
+        with database.transaction(), newer.transaction(), pytest.raises(errors.LockNotAvailable):
+            database._migrate(newer, VERSION)
+        with newer.transaction():
+            database._migrate(newer, VERSION)

@@ -152,7 +152,7 @@ async def _target(service: Service, params: SendDMailParams, mine: Path, call: C
     if path is not None and not path.is_absolute():
         raise _refused("toPath", "must be an absolute path")
     try:
-        place = service.store.place(params.to_session_id, path)
+        place = await asyncio.to_thread(service.store.place, params.to_session_id, path)
     except SessionNotFoundError as error:
         found = error
         if params.to_session_id is not None:

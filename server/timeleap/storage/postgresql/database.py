@@ -192,6 +192,14 @@ class Database:
         finally:
             self.give_back(connection)
 
+    @contextmanager
+    def transaction(self) -> Iterator[WatchedConnection]:
+        """The same for one transaction, during which no other release changes the schema."""
+        with self.connection() as connection, connection.transaction():
+            connection.execute("LOCK TABLE timeleap_schema IN ACCESS SHARE MODE")
+            self.check_version(connection)
+            yield connection
+
     def take(self) -> WatchedConnection:
         """A connection that is given back by `give_back`. Raises StorageFailureError where there is none, or the
         database is no store of this release."""
@@ -271,15 +279,25 @@ class Database:
             raise self.failure("rights", f"{message} as a role that may") from error
         except psycopg.Error as error:
             raise self.translated(error, connection) from error
-        if before > VERSION:
-            message = f"{self.label} has schema version {before}, this release knows {VERSION}: use a newer Timeleap"
-            raise self.failure("newerSchema", message)
+        self._refuse_newer(before)
         return before
+
+    def check_version(self, connection: Connection[Any]) -> None:
+        """Look whether a newer release has changed the schema meanwhile. Raises StorageFailureError if so."""
+        self._refuse_newer(self.version(connection))
+
+    def _refuse_newer(self, version: int) -> None:
+        if version > VERSION:
+            self._checked = False
+            message = f"{self.label} has schema version {version}, this release knows {VERSION}: use a newer Timeleap"
+            raise self.failure("newerSchema", message)
 
     def _migrate(self, connection: Connection[Any], version: int) -> None:
         if version == 0:
             connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")
             connection.execute("INSERT INTO timeleap_schema VALUES (0)")
+        # Changes under way end first, and later ones see the new version: none is of another release than the schema.
+        connection.execute("LOCK TABLE timeleap_schema IN ACCESS EXCLUSIVE MODE")
         for migration in MIGRATIONS[version:]:
             connection.execute(migration)
         connection.execute("UPDATE timeleap_schema SET version = %s WHERE version < %s", [VERSION, VERSION])

@@ -11,8 +11,8 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -58,6 +58,7 @@ class PostgresStore:
         self._turn = threading.RLock()
         self._copies: dict[str, WorkingCopy] = {}
         self._open: dict[str, tuple[PostgresEngine, asyncio.AbstractEventLoop]] = {}
+        self._opening: set[str] = set()
         self._seen: dict[str, int] = {}  # versions of the documents that are here without their logs
         self._counts: dict[str, LogState] = {}
         self.own = StoreDocuments(self._database, self.path / "store")
@@ -114,16 +115,26 @@ class PostgresStore:
             if session_id not in self._open and not self._copy(session_id).fetch():
                 self._drop(session_id)
 
+    @asynccontextmanager
+    async def opening(self, session_id: str) -> AsyncIterator[None]:
+        """Fetch a session for a block in which it is opened, or made: lists leave its files alone. Raises as `fetch`."""
+        self._opening.add(session_id)
+        try:
+            await asyncio.to_thread(self.fetch, session_id)
+            yield
+        finally:
+            self._opening.discard(session_id)
+
     def fetch_all(self) -> None:
         """Bring what lists show of all sessions: their documents. Raises StorageFailureError."""
-        with self._turn, self._database.connection() as connection, connection.transaction():
+        with self._turn, self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT id, version, messages, tokens, changed FROM timeleap_session WHERE id <> %s", [STORE]
             ).fetchall()
             stale = []
             for session_id, version, messages, tokens, changed in rows:
                 self._counts[session_id] = LogState(messages=messages, token_count=tokens)
-                if session_id in self._open or version == self._seen.get(session_id):
+                if self._in_use(session_id) or version == self._seen.get(session_id):
                     continue
                 stale.append((session_id, version, int(changed.timestamp() * 1e9)))
             for session_id, version, stamp in stale:
@@ -132,8 +143,11 @@ class PostgresStore:
                 self._seen[session_id] = version
         for session_id in self._counts.keys() - {row[0] for row in rows}:
             del self._counts[session_id]
-            if session_id not in self._open:
+            if not self._in_use(session_id):
                 self._drop(session_id)
+
+    def _in_use(self, session_id: str) -> bool:
+        return session_id in self._open or session_id in self._opening
 
     def move(self, before: str, after: str) -> None:
         """Give a session that is not open here another id: its name in the trash, or the id that it had. Blocking.
@@ -213,6 +227,10 @@ class PostgresStore:
         self._seen.pop(session_id, None)
         return copy
 
+    def _copy_at_turn(self, session_id: str) -> WorkingCopy:
+        with self._turn:
+            return self._copy(session_id)
+
     # Engines
 
     async def open_engine(
@@ -229,8 +247,7 @@ class PostgresStore:
         """Open the log of a session that is here (see `fetch`), always to be written to. Raises as
         `open_copy`."""
         session_id, loop = path.parent.name, asyncio.get_running_loop()
-        with self._turn:
-            copy = self._copy(session_id)
+        copy = await asyncio.to_thread(self._copy_at_turn, session_id)  # a list may take its time
         if self._announcements is None:
             self._announcements = Announcements(self._database, self._heard)
         engine = await open_copy(path, copy, notes, progress, closed=lambda: self._closed(session_id))

@@ -31,7 +31,7 @@ def move(database: Database, before: str, after: str) -> None:
         SessionExistsError: The new id is taken.
         StorageFailureError: Nothing was changed.
     """
-    with database.connection() as connection, connection.transaction():
+    with database.transaction() as connection:
         try:
             moved = connection.execute(
                 "UPDATE timeleap_session SET id = %s, folded = %s, version = version + 1 WHERE id = %s RETURNING version",
@@ -47,7 +47,7 @@ def move(database: Database, before: str, after: str) -> None:
 
 def remove(database: Database, names: Collection[str]) -> set[str]:
     """Remove sessions for good, by their names in the trash; says which were there. Raises StorageFailureError."""
-    with database.connection() as connection, connection.transaction():
+    with database.transaction() as connection:
         gone = connection.execute(
             "SELECT id FROM timeleap_session WHERE id = ANY(%s) FOR UPDATE", [list(names)]
         ).fetchall()

@@ -29,7 +29,7 @@ from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
-from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, Database
+from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 
 LIVE: Final = "context.jsonl"
@@ -38,20 +38,23 @@ CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
 _COMPARED: Final = 1 << 18
-_SESSION: Final = "SELECT version, live, changed FROM timeleap_session WHERE id = %s"
-_LOCKED_SESSION: Final = f"{_SESSION} FOR UPDATE"
-_VERSION: Final = "SELECT version FROM timeleap_session WHERE id = %s"
+# The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
+_FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
+_SESSION: Final = f"SELECT s.version, s.live, s.changed {_FROM}"
+_LOCKED_SESSION: Final = f"{_SESSION} FOR UPDATE OF s"
+_VERSION: Final = f"SELECT s.version {_FROM}"
 _APPEND: Final = """
-    WITH moved AS (
+    WITH known AS (SELECT FROM timeleap_schema WHERE version = %(schema)s), moved AS (
         UPDATE timeleap_session SET version = version + 1, messages = %(messages)s, tokens = %(tokens)s,
-            changed = clock_timestamp() WHERE id = %(session)s AND version = %(version)s RETURNING version, live),
+            changed = clock_timestamp() FROM known WHERE id = %(session)s AND version = %(version)s
+            RETURNING version, live),
     grown AS (UPDATE timeleap_log SET length = %(length)s FROM moved WHERE id = live),
     put AS (INSERT INTO timeleap_piece (log, start, body) SELECT live, %(start)s, %(data)s FROM moved),
     noted AS (
         INSERT INTO timeleap_change (session, version, token, events)
         SELECT %(session)s, version, %(token)s, %(events)s FROM moved)
     SELECT pg_notify(%(channel)s, %(announced)s) FROM moved"""
-"""Does all of it or, where the session has another version, nothing: then it gives no row."""
+"""Does all of it or, where the session or the schema has another version, nothing: then it gives no row."""
 
 
 class _Log(NamedTuple):
@@ -101,7 +104,7 @@ class WorkingCopy:
         try:
             with connection.pipeline():
                 connection.execute("BEGIN")
-                row = connection.execute(_LOCKED_SESSION, [self.session_id])
+                row = connection.execute(_LOCKED_SESSION, [VERSION, self.session_id])
             return self._update(connection, row.fetchone())
         except BaseException as error:
             self.end()
@@ -120,7 +123,7 @@ class WorkingCopy:
         if self.doubtful:
             return False
         with self._database.connection() as connection:
-            row = connection.execute(_VERSION, [self.session_id], prepare=True).fetchone()
+            row = connection.execute(_VERSION, [VERSION, self.session_id], prepare=True).fetchone()
         return row == (self.version,)
 
     def catch_up(self) -> bool:
@@ -133,7 +136,7 @@ class WorkingCopy:
         with self._database.connection() as connection, connection.transaction():
             with connection.pipeline():
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                row = connection.execute(_SESSION, [self.session_id])
+                row = connection.execute(_SESSION, [VERSION, self.session_id])
             return self._update(connection, row.fetchone())
 
     def fetch(self) -> bool:
@@ -164,6 +167,7 @@ class WorkingCopy:
         values = {
             "session": self.session_id,
             "version": self.version,
+            "schema": VERSION,
             "messages": after.messages,
             "tokens": after.token_count,
             "start": log.length,
@@ -236,7 +240,7 @@ class WorkingCopy:
         """Make the session in the database of what the directory has. Raises SessionExistsError, StorageFailureError."""
         self.version, self._token = 0, clock.new_uid(24)
         try:
-            with self._database.connection() as connection, connection.transaction():
+            with self._database.transaction() as connection:
                 if not connection.execute(NEW_SESSION, [self.session_id, self.session_id.casefold()]).rowcount:
                     raise SessionExistsError(f"session id {self.session_id} is taken", sessionId=self.session_id)
                 self._store(connection, None)
@@ -406,6 +410,7 @@ class WorkingCopy:
 
     def _update(self, connection: Connection[Any], row: tuple[Any, ...] | None) -> bool:
         if row is None:
+            self._database.check_version(connection)
             message = f"there is no session {self.session_id} in {self._database.label}"
             raise SessionNotFoundError(message, sessionId=self.session_id)
         version, live, changed = row
