@@ -12,7 +12,7 @@ from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import said, texts
 
 from timeleap.storage.engine import LogState, NewRecord
-from timeleap.storage.postgresql import working_copy
+from timeleap.storage.postgresql import servers, working_copy
 from timeleap.storage.postgresql.database import VERSION, Database
 from timeleap.storage.postgresql.session_copies import PostgresStore, publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
@@ -118,3 +118,26 @@ def test_a_newer_release_changes_the_schema_when_no_change_is_under_way(database
             database._migrate(newer, VERSION)
         with newer.transaction():
             database._migrate(newer, VERSION)
+
+
+def test_a_server_that_hangs_is_not_waited_for_where_another_one_has_taken_over(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answers(_: servers.Options) -> bool:
+        asked.append("the server that hangs")
+        return False
+
+    def took_over(options: servers.Options, timeline: str) -> bool:
+        return bool(options["promoted"])
+
+    monkeypatch.setattr(servers, "_answers", answers)
+    monkeypatch.setattr(servers, "_took_over", took_over)
+    with database.connect() as connection:
+        connection.others = [{"promoted": False}, {"promoted": True}]
+        assert not connection._in_charge()
+        assert asked == []
+        connection.others = [{"promoted": False}]
+        assert not connection._in_charge()
+        assert asked

@@ -74,8 +74,8 @@ class WatchedConnection(Connection[Any]):
 
     def _in_charge(self) -> bool:
         """True if the server answers, and none of the others has taken over: then a COMMIT waits for ever, because its
-        standby is gone."""
-        return _answers(self.options) and not any(_took_over(other, self.timeline) for other in self.others)
+        standby is gone. Those are asked first: a server that hangs is waited for, which a promotion need not be."""
+        return not any(_took_over(other, self.timeline) for other in self.others) and _answers(self.options)
 
 
 class Servers:
