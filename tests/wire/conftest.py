@@ -70,11 +70,23 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
 }
 """By module: its cases, or goldens, of a directory alone, such as files that another program writes, or who owns a session."""
 
+LONG_IN_A_DATABASE: Final = frozenset(
+    (
+        "test_at_the_limit_of_timelines_undo_to_and_fro_loses_no_step",
+        "test_of_more_than_fifty_timelines_the_oldest_go_where_nothing_else_is_set",
+        "test_the_newest_timelines_stay_and_pruning_is_reported",
+        "test_to_and_fro_sets_nothing_aside_twice_and_prunes_nothing",
+    )
+)
+"""Cases of many rewrites, each of which is a transaction of several statements there."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the modules of `EVERY_ENGINE` with each engine."""
     if _module(metafunc.module) in EVERY_ENGINE and "engine" in metafunc.fixturenames:
-        metafunc.parametrize("engine", ["jsonl", "postgresql"], indirect=True, scope="module")
+        marks = [pytest.mark.long] if metafunc.function.__name__ in LONG_IN_A_DATABASE else []
+        engines = ["jsonl", pytest.param("postgresql", marks=marks)]
+        metafunc.parametrize("engine", engines, indirect=True, scope="module")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
