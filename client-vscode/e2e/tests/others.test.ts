@@ -3,6 +3,7 @@ import { ConversationPage } from "../window/conversation";
 import { lives, until } from "../support/process";
 import type { Pipeline } from "../support/store";
 import { Texts } from "../support/texts";
+import { MOMENT, patiently } from "../window/patience";
 import { Window } from "../window/window";
 import { pathToFileURL } from "node:url";
 
@@ -139,9 +140,14 @@ test("what is redacted leaves the page and every open document at once, also of 
     const row = window.checkpoints.row("the key", 1);
     const documents = window.page.locator(".editor-instance .view-lines");
     await window.checkpoints.command(row, window.texts.command("openDocument"), documents.filter({ hasText: SECRET }));
-    await window.quick.command("View: Keep Editor");
+    const replaceable = window.page.locator(".tab .italic"); // by the next document that is opened
+    await expect(replaceable).toHaveCount(1);
     await asks("context/revertTo", { checkpointId: 5 });
     await expect(window.page.locator(".tab", { hasText: "(set aside)" })).toBeVisible();
+    await patiently(async () => {
+        if ((await replaceable.count()) > 0) await window.quick.command("View: Keep Editor");
+        await expect(replaceable).toHaveCount(0, { timeout: MOMENT });
+    });
     await asks("context/appendMessage", { message: { role: "user", content: `once more, the key is ${SECRET}` } });
     await window.checkpoints.command(window.checkpoints.row("That is not fair", 1), window.texts.command("openJson"), documents.filter({ hasText: "once more" }));
     await window.quick.command("View: Move Editor into Next Group");
