@@ -1,5 +1,6 @@
 import { OURS, SECOND_BUG, expect, picture, sample, test } from "../support/test";
-import { MOMENT, WHILE, patiently } from "../window/patience";
+import { press } from "../window/menu";
+import { MOMENT, patiently } from "../window/patience";
 import { pathToFileURL } from "node:url";
 
 test.describe.configure({ mode: "serial" });
@@ -83,11 +84,8 @@ test("the checkpoints are filtered on the server, and all shown again", async ({
 
 test("any two checkpoints are compared: the one that was selected with another", async ({ window }) => {
     await window.openSession("Split the bill");
-    const entry = await window.checkpoints.openMenu(window.checkpoints.row("The shares add", 1).or(window.checkpoints.row("That is not fair", 1)), window.texts.command("selectForCompare"));
-    await patiently(async () => {
-        if (await entry.isVisible()) await entry.click({ timeout: MOMENT });
-        await entry.waitFor({ state: "detached", timeout: WHILE });
-    });
+    const row = window.checkpoints.row("The shares add", 1).or(window.checkpoints.row("That is not fair", 1));
+    await patiently(async () => press(await window.checkpoints.openMenu(row, window.texts.command("selectForCompare"))));
     await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("compareWithSelected"), window.diff.root);
     await expect(window.diff.after).toContainText("That is not fair");
     await expect(window.diff.before).not.toContainText("That is not fair");
