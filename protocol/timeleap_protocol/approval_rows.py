@@ -15,7 +15,6 @@ LIST: Final = read(
     "approval.ApprovalListResult",
     "What waits for a decision, oldest first.",
     handler="service.approval_requests.list_approvals",
-    needs_directory=True,
 )
 
 APPROVAL_ROWS: Final[tuple[Method, ...]] = (
@@ -25,7 +24,6 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "approval.ApprovalDecision",
         "Asks for an approval and waits for the decision.",
         handler="service.approval_requests.request_approval",
-        needs_directory=True,
         access="write",
         waits=True,
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_TIMEOUT),
@@ -36,7 +34,6 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "session.EmptyResult",
         "Decides what was asked.",
         handler="service.approval_requests.respond",
-        needs_directory=True,
         cancel="unbegun",
         access="write",
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_NOT_PENDING),

@@ -9,13 +9,17 @@ from timeleap_protocol.method import Method, read, request
 
 _E = ErrorKind
 
+AGENTS_ARE_LOCAL: Final = (
+    "mirrors follow the session files that other programs write on one machine; use a store in a directory there"
+)
+
 CATCH_UP: Final = request(
     "bridge/catchUp",
     "bridge.BridgeCatchUpParams",
     "bridge.BridgeCatchUpResult",
     "Mirrors one file up to now and keeps the files of its workspace; for hooks of agents' programs.",
     handler="mirrors.handlers.catch_up",
-    needs_directory=True,
+    needs_directory=AGENTS_ARE_LOCAL,
     errors=(_E.STORAGE_FAILURE, _E.SESSION_LOCKED, _E.CORRUPTED),
 )
 
@@ -26,7 +30,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeListResult",
         "Lists the folders in which agents' programs keep sessions.",
         handler="mirrors.handlers.list_sources",
-        needs_directory=True,
+        needs_directory=AGENTS_ARE_LOCAL,
         errors=(_E.STORAGE_FAILURE,),
     ),
     request(
@@ -35,7 +39,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeWatchResult",
         "Mirrors the sessions of an agent's program, and follows them.",
         handler="mirrors.handlers.watch",
-        needs_directory=True,
+        needs_directory=AGENTS_ARE_LOCAL,
         errors=(_E.STORAGE_FAILURE,),
     ),
     request(
@@ -44,7 +48,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeUnwatchResult",
         "Follows them no more.",
         handler="mirrors.handlers.unwatch",
-        needs_directory=True,
+        needs_directory=AGENTS_ARE_LOCAL,
     ),
     CATCH_UP,
     read(
@@ -53,7 +57,7 @@ BRIDGE_ROWS: Final[tuple[Method, ...]] = (
         "bridge.BridgeAdoptResult",
         "Writes a new session for the agent's own program, cut at a point of a mirror, and says how to resume it.",
         handler="mirrors.handlers.adopt",
-        needs_directory=True,
+        needs_directory=AGENTS_ARE_LOCAL,
         scope="any",
         cancel="unbegun",
         forward="never",

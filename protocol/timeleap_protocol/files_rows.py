@@ -12,6 +12,10 @@ _E = ErrorKind
 _REACHING = (_E.FILES_UNAVAILABLE, _E.FILES_BUSY, _E.STORAGE_FAILURE)
 _LOOKING = (*_REACHING, _E.SNAPSHOT_NOT_FOUND, _E.CHECKPOINT_NOT_FOUND)
 
+SNAPSHOTS_ARE_LOCAL: Final = (
+    "snapshots of files, and the folders they are of, are on the disk of one machine; copy the session to a directory"
+)
+
 FILES_ROWS: Final[tuple[Method, ...]] = (
     change(
         "files/snapshot",
@@ -19,7 +23,7 @@ FILES_ROWS: Final[tuple[Method, ...]] = (
         "files.FilesSnapshotResult",
         "Keeps the files of the session as they are now.",
         handler="features.files.handlers.take_snapshot",
-        needs_directory=True,
+        needs_directory=SNAPSHOTS_ARE_LOCAL,
         cancel="unwritten",
         progress=True,
         errors=(*_REACHING, _E.FILES_INCOMPLETE, _E.FILES_TOO_LARGE),
@@ -30,7 +34,7 @@ FILES_ROWS: Final[tuple[Method, ...]] = (
         "files.FilesListResult",
         "Lists the snapshots of the session's files, newest first.",
         handler="features.files.handlers.list_snapshots",
-        needs_directory=True,
+        needs_directory=SNAPSHOTS_ARE_LOCAL,
         errors=_REACHING,
     ),
     read(
@@ -39,7 +43,7 @@ FILES_ROWS: Final[tuple[Method, ...]] = (
         "files.FilesDiffResult",
         "How the files differ between two snapshots, or between one and the disk.",
         handler="features.files.handlers.diff",
-        needs_directory=True,
+        needs_directory=SNAPSHOTS_ARE_LOCAL,
         progress=True,
         errors=(*_LOOKING, _E.CONTENT_MODIFIED, _E.FILES_TOO_LARGE),
     ),
@@ -49,7 +53,7 @@ FILES_ROWS: Final[tuple[Method, ...]] = (
         "files.FilesReadResult",
         "A part of a file as a snapshot has it.",
         handler="features.files.handlers.read_file",
-        needs_directory=True,
+        needs_directory=SNAPSHOTS_ARE_LOCAL,
         errors=_LOOKING,
     ),
     change(
@@ -58,7 +62,7 @@ FILES_ROWS: Final[tuple[Method, ...]] = (
         "files.FilesRestoreResult",
         "Puts files back as a snapshot has them; what was there is kept as a snapshot first.",
         handler="features.files.handlers.restore",
-        needs_directory=True,
+        needs_directory=SNAPSHOTS_ARE_LOCAL,
         access="read",
         cancel="unwritten",
         progress=True,

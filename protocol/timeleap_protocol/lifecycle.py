@@ -116,6 +116,8 @@ class InitializationOptions(NullIsAbsent):
     """Directory of the store."""
     store: Opt[Name] = None
     """Where the sessions are: `postgresql://...`, or a directory, which then is the home, too."""
+    key_file: Opt[Name] = None
+    """The key that seals approvals in a database; one for all machines."""
     durability: Opt[Literal["disk", "os"]] = None
     """`disk` (default): a reply means synced. `os`: survives a kill, not a power loss."""
     max_context_size: Nullable[Positive] = None
@@ -180,6 +182,8 @@ class StoreCapability(Shape):
 
     kind: Literal["directory", "postgresql"]
     unsupported: list[str]
+    reasons: dict[str, str] | None = None
+    """Why, in words, by method."""
 
 
 class ServerTimeleap(Shape):

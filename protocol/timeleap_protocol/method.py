@@ -89,7 +89,7 @@ class Method:
             connection. It takes a `requestId`.
         errors: What can go wrong beyond what `all_errors` derives from the other members.
         since: The protocol version that introduced it.
-        needs_directory: A store in a database does not do it.
+        needs_directory: Why a store in a database does not do it, in words; empty where it does.
         planned: Its shape is fixed, but no server answers it yet; it is not advertised.
     """
 
@@ -111,7 +111,7 @@ class Method:
     waits: bool = False
     errors: tuple[ErrorKind, ...] = ()
     since: int = 1
-    needs_directory: bool = False
+    needs_directory: str = ""
     planned: bool = False
 
     @cached_property

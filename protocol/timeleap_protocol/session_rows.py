@@ -68,7 +68,6 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.ApprovalResult",
         "Switches the approval of everything on or off.",
         handler="Session.set_yolo",
-        needs_directory=True,
         order="ahead",
     ),
     change(
@@ -77,7 +76,6 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.ApprovalResult",
         "Switches the approval of one action on or off.",
         handler="Session.set_auto_approve",
-        needs_directory=True,
         order="ahead",
     ),
     change(
@@ -86,7 +84,6 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.ApprovalResult",
         "Says that nobody is there to approve anything, or that somebody is.",
         handler="Session.set_afk",
-        needs_directory=True,
         order="ahead",
     ),
     read(

@@ -29,7 +29,15 @@ METHOD_PREFIX = re.compile(r"(session|context|files|approval)/\Z")
 HANDLERS = re.compile(r"(^|/)(handlers|methods)(/|\w*\.py$)")
 
 ROOMS_OUTSIDE_THE_CORE = {"adapters", "api", "features", "cli", "mcp", "mirrors", "summaries"}
-LATER_ROOMS = ("features/files/", "adapters/", "mcp/", "mirrors/", "summaries/", "storage/postgresql/")
+LATER_ROOMS = (
+    "features/approvals/",
+    "features/files/",
+    "adapters/",
+    "mcp/",
+    "mirrors/",
+    "summaries/",
+    "storage/postgresql/",
+)
 """Each has a budget of its own."""
 SMALL = 80  # lines
 

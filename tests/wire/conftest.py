@@ -106,7 +106,7 @@ def _is_left_out(item: pytest.Item) -> bool:
     if left_out is None:
         return False  # of another folder, all of which pass here, too
     golden = chosen.get("golden")
-    undone = isinstance(golden, dict) and REQUESTS[golden["method"]].needs_directory
+    undone = isinstance(golden, dict) and bool(REQUESTS[golden["method"]].needs_directory)
     return (
         undone or chosen.get("framing") == "ndjson" or not left_out.isdisjoint((item.originalname, chosen.get("name")))
     )

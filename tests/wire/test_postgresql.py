@@ -270,7 +270,11 @@ def test_the_methods_that_the_store_does_not_do_are_announced(tmp_path: Path, ur
         finally:
             server.dispose()
         refused = sorted(row.name for row in ANSWERED.values() if row.needs_directory) if kind == "postgresql" else []
+        reasons = told.pop("reasons", {})
         assert told == {"kind": kind, "unsupported": refused}
+        assert sorted(reasons) == refused
+        assert all(ANSWERED[name].needs_directory == reason for name, reason in reasons.items())
+        assert {name.partition("/")[0] for name in refused} <= {"files", "bridge"}
 
 
 # What goes wrong

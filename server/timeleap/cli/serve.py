@@ -150,11 +150,11 @@ def _files(settings: config.Config) -> StoreFiles:
     home = settings.home
     if settings.database is not None:
         try:
-            from timeleap.storage.postgresql.session_copies import PostgresStore
+            from timeleap.features.approvals.shared_seals import open_store
         except ImportError as error:
             message = f"a store in a database needs psycopg: pip install 'timeleap[postgresql]' ({error})"
             raise StorageFailureError(message, reason="unreachable") from error
-        return StoreFiles(shared=PostgresStore(settings.database, home))
+        return StoreFiles(shared=open_store(settings.database, home, settings.key_file))
 
     @cache
     def trees() -> TreeOf:

@@ -41,6 +41,7 @@ class Config(Struct, frozen=True):
 
     home: Path
     database: str | None  # the URL of the one that sessions are in; None: they are in the home
+    key_file: Path | None  # that seals the approvals of a database
     durability: Durability
     budget: Budget
     max_preserved_messages: int  # of user and assistant, that a compaction keeps as they are
@@ -109,6 +110,7 @@ def load(
     return Config(
         home=root,
         database=database,
+        key_file=Path(resolved["keyFile"]).expanduser().absolute() if resolved["keyFile"] else None,
         durability=resolved["durability"],
         budget=budget,
         max_preserved_messages=resolved["maxPreservedMessages"],
@@ -276,6 +278,7 @@ SETTINGS = {
     setting.name: setting
     for setting in (
         _text("store", *_PATH),
+        _text("keyFile", *_PATH),
         Setting("durability", Literal["disk", "os"], '"disk" or "os"', "disk", numeric=False),
         Setting("maxContextSize", _SIZE, "null or a whole number, 1 or more"),
         _whole("reservedContextSize", 0, DEFAULT_RESERVED_CONTEXT),

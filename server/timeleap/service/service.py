@@ -119,11 +119,11 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
 class Handlers(dict[str, Handler]):
     """What answers each method, of the method table; a handler's module is loaded when it is asked for."""
 
-    unsupported: frozenset[str] = frozenset()
+    unsupported: Mapping[str, str] = {}  # why, in words
 
     def __missing__(self, method: str) -> Handler:
-        if method in self.unsupported:
-            raise NotSupportedByStoreError(f"a store in a database does not do {method}", method=method)
+        if (reason := self.unsupported.get(method)) is not None:
+            raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
         module, _, name = (ANSWERED[method].handler or "").rpartition(".")
         if module == "Session":
             handler: Handler = functools.partial(_change_session, change=name)
@@ -268,10 +268,10 @@ class Service:
 
     def capabilities(self) -> Json:
         """Members of what `initialize` announces that depend on the settings."""
-        database = self.config.database is not None
-        unsupported = sorted(row.name for row in ANSWERED.values() if row.needs_directory) if database else []
-        self._handlers.unsupported = frozenset(unsupported)
-        return {"store": {"kind": "postgresql" if database else "directory", "unsupported": unsupported}}
+        rows = sorted(ANSWERED.items()) if self.config.database is not None else ()
+        self._handlers.unsupported = reasons = {name: row.needs_directory for name, row in rows if row.needs_directory}
+        kind = "postgresql" if rows else "directory"
+        return {"store": {"kind": kind, "unsupported": [*reasons], **({"reasons": reasons} if reasons else {})}}
 
     def _keep_trash(self) -> None:
         if "trash" not in self.background:

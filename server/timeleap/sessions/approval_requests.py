@@ -103,26 +103,9 @@ class ApprovalRequests:
 
     async def change(self, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]) -> Json:
         """Change what runs without asking, at its turn, and answer what waits and is covered by that."""
-        session, changed = self._session, False
-
-        async def work(transaction: Transaction) -> None:
-            nonlocal changed
-            transaction.admit(session.head)
-            before, cause = session.state.facts.approval, transaction.request.cause
-            change = work_out(before)
-            transaction.begin()
-            # What the file switches on without a seal is to be off in the file too, once somebody says so.
-            changed = change.after != before or session.state.approvals_doubted
-            with session.telling_half(cause):
-                if changed:
-                    await asyncio.to_thread(session.state.change_approvals, change, cause)
-                result = {"approval": session.state.facts.approval.wire()}
-                told = [Event("approvalChanged", session.head, result)] if changed else []
-                await session.note(transaction.record({"head": session.head, **result}, told))
-
-        result = await session.at_its_turn(guard, work)
+        result, changed = await change_approvals(self._session, guard, work_out)
         if changed and self._asked:
-            await session.engine.run(lambda _: self._settle_covered(guard.cause))
+            await self._session.engine.run(lambda _: self._settle_covered(guard.cause))
         return result
 
     @property
@@ -164,7 +147,7 @@ class ApprovalRequests:
             try:
                 return await session.engine.run(partial(self._ask, question, transaction))
             except RepeatedError as repeated:
-                approval_id = self._approval_id(guard)
+                approval_id = approval_id_of(self._session, guard)
                 if repeated.result is not None:
                     result = dict(repeated.result)
                     if self._taken_over_lately:
@@ -179,13 +162,13 @@ class ApprovalRequests:
         session, cause = self._session, transaction.request.cause
         session.refuse_closed()
         transaction.admit(session.head)
-        approval_id = self._approval_id(transaction.request)
+        approval_id = approval_id_of(session, transaction.request)
         if (verdict := automatic(session.state.facts.approval, question.action)) is not None:
             pending = PendingApproval(approval_id, question, clock.now_iso(), cause.client)
             result = shapes.decision(*verdict, None, pending.requested_at, automatic=True)
-            await asyncio.to_thread(self._audit.append, [_decided(cause, pending, None, result)])
+            await asyncio.to_thread(self._audit.append, [audit_of_decision(cause, pending, None, result)])
             try:
-                await self._remember([(transaction, result)])
+                await remember(session, [(transaction, result)])
                 transaction.finish()
             finally:
                 transaction.abandon()
@@ -201,7 +184,7 @@ class ApprovalRequests:
         pending = PendingApproval(approval_id, question, known or clock.now_iso(), cause.client)
         if not known:
             # The time is the one that windows are told: the next owner has it from here.
-            said = _entry(cause, pending, None, "pending")
+            said = audit_of_request(cause, pending, None, "pending")
             await asyncio.to_thread(self._audit.append, [{**said, "time": pending.requested_at}])
         transaction.begin()
         asked = self._asked[approval_id] = Asked(pending, transaction)
@@ -217,7 +200,7 @@ class ApprovalRequests:
         by = result.get("decidedBy", {})
         cause, at = Cause(client=by.get("client")), str(by.get("at"))
         if (left := self._left.pop(approval_id, None)) is not None:
-            said = _decided(cause, PendingApproval(approval_id, question, at), "pending", result)
+            said = audit_of_decision(cause, PendingApproval(approval_id, question, at), "pending", result)
             await self._note_end([{**said, "time": at}])
             left[1].set_result(None)
         self._tell(approval_id, result["decision"], result.get("reason"), cause)
@@ -271,9 +254,9 @@ class ApprovalRequests:
 
     async def _settle(self, decided: list[tuple[Asked, Json]], cause: Cause) -> None:
         """Make decisions durable, then tell everybody."""
-        entries = [_decided(cause, asked.pending, "pending", result) for asked, result in decided]
+        entries = [audit_of_decision(cause, asked.pending, "pending", result) for asked, result in decided]
         # In this order: who asks the next owner gets the decision, and the audit, which has no end of it, gets one then.
-        await self._remember([(asked.transaction, result) for asked, result in decided])
+        await remember(self._session, [(asked.transaction, result) for asked, result in decided])
         failpoint("approval.after_requests")
         await asyncio.to_thread(self._audit.append, entries)
         failpoint("approval.after_audit")
@@ -284,15 +267,6 @@ class ApprovalRequests:
             for answer in asked.answers:
                 if not answer.done():
                     answer.set_result(asked.transaction.result)
-
-    async def _remember(self, decided: list[tuple[Transaction, Json]]) -> None:
-        """Note decisions as the results of their requests."""
-        lines: list[Json] = []
-        for transaction, result in decided:
-            transaction.before = self._session.head
-            transaction.begin()  # its age is that of the decision, however long that took
-            lines += transaction.record(result, None)
-        await self._session.note(lines)
 
     async def stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
         """Wait no more; the question is given up with the last who waited. `answer` has a decision that came before."""
@@ -306,7 +280,7 @@ class ApprovalRequests:
         if not asked.answers:
             approval_id = asked.pending.approval_id
             asked.transaction.abandon()
-            await self._note_end([_entry(Cause(), asked.pending, "pending", resolution)])
+            await self._note_end([audit_of_request(Cause(), asked.pending, "pending", resolution)])
             del self._asked[approval_id]
             self._tell(approval_id, resolution, None, Cause())
         answer.cancel()
@@ -319,14 +293,9 @@ class ApprovalRequests:
         """Take a value out of all that waits for a decision; those who wait go on waiting. `redacted` gives a text,
         JSON or any other, without the value."""
         for asked in self._asked.values():
-            asked.pending = _redacted(asked.pending, redacted)
-            transaction = asked.transaction
-            request_id = transaction.request.request_id
-            if request_id is not None and redacted(request_id) != request_id:
-                # The decision would be noted under this id.
-                transaction.abandon()
-                transaction.request = replace(transaction.request, request_id=None)
-        self._left = {name: (_redacted(left, redacted), returned) for name, (left, returned) in self._left.items()}
+            asked.pending = without_value(asked.pending, redacted)
+            redact_request(asked.transaction, redacted)
+        self._left = {name: (without_value(left, redacted), returned) for name, (left, returned) in self._left.items()}
 
     def leave_open(self, answer: Answer) -> None:
         """Somebody who waits is sent to the next owner, where the question goes on."""
@@ -362,7 +331,7 @@ class ApprovalRequests:
 
     async def _cancel_left(self) -> None:
         left = [pending for pending, _ in self._left.values()]
-        await self._note_end([_entry(Cause(), pending, "pending", "cancelled") for pending in left])
+        await self._note_end([audit_of_request(Cause(), pending, "pending", "cancelled") for pending in left])
         for pending in left:
             self._tell(pending.approval_id, "cancelled", None, Cause())
 
@@ -373,15 +342,58 @@ class ApprovalRequests:
         except StorageFailureError as error:
             self._session.warn("approvalNotNoted", f"the end of a request for an approval is not in the audit: {error}")
 
-    def _approval_id(self, guard: Mutation) -> str:
-        """Of a request with an id always the same, so that windows know it again after a hand-over."""
-        if guard.request_id is None:
-            return f"a{clock.new_uid(16)}"
-        text = f"{self._session.meta.uid}\0{guard.request_id}".encode("utf-8", "surrogatepass")
-        return f"a{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+async def change_approvals(
+    session: SessionTransactions, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]
+) -> tuple[Json, bool]:
+    """Change what runs without asking, at its turn; says whether anything was to be changed."""
+    changed = False
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal changed
+        transaction.admit(session.head)
+        before, cause = session.state.facts.approval, transaction.request.cause
+        change = work_out(before)
+        transaction.begin()
+        # What the file switches on without a seal is to be off in the file too, once somebody says so.
+        changed = change.after != before or session.state.approvals_doubted
+        with session.telling_half(cause):
+            if changed:
+                await asyncio.to_thread(session.state.change_approvals, change, cause)
+            result = {"approval": session.state.facts.approval.wire()}
+            told = [Event("approvalChanged", session.head, result)] if changed else []
+            await session.note(transaction.record({"head": session.head, **result}, told))
+
+    return await session.at_its_turn(guard, work), changed
 
 
-def _redacted(pending: PendingApproval, redacted: Callable[[str], str]) -> PendingApproval:
+async def remember(session: SessionTransactions, decided: list[tuple[Transaction, Json]]) -> None:
+    """Note decisions as the results of their requests."""
+    lines: list[Json] = []
+    for transaction, result in decided:
+        transaction.before = session.head
+        transaction.begin()  # its age is that of the decision, however long that took
+        lines += transaction.record(result, None)
+    await session.note(lines)
+
+
+def approval_id_of(session: SessionTransactions, guard: Mutation) -> str:
+    """Of a request with an id always the same, so that windows know it again after a hand-over."""
+    if guard.request_id is None:
+        return f"a{clock.new_uid(16)}"
+    text = f"{session.meta.uid}\0{guard.request_id}".encode("utf-8", "surrogatepass")
+    return f"a{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+
+def redact_request(transaction: Transaction, redacted: Callable[[str], str]) -> None:
+    """Forget the id of a request that waits, if it holds a value: the decision would be noted under it."""
+    request_id = transaction.request.request_id
+    if request_id is not None and redacted(request_id) != request_id:
+        transaction.abandon()
+        transaction.request = replace(transaction.request, request_id=None)
+
+
+def without_value(pending: PendingApproval, redacted: Callable[[str], str]) -> PendingApproval:
     """A question without a value; without its detail where the value gave that its form."""
     question, client, detail = pending.question, pending.client, pending.question.detail
     if detail:
@@ -403,7 +415,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _entry(cause: Cause, pending: PendingApproval, before: str | None, to: str, **members: Any) -> Json:
+def audit_of_request(cause: Cause, pending: PendingApproval, before: str | None, to: str, **members: Any) -> Json:
     """An entry of the audit about a question; the first of them describes it."""
     question = pending.question
     if before is None:
@@ -412,6 +424,8 @@ def _entry(cause: Cause, pending: PendingApproval, before: str | None, to: str, 
     return entry(cause, FIELD, before, to, approvalId=pending.approval_id, action=question.action or None, **members)
 
 
-def _decided(cause: Cause, pending: PendingApproval, before: str | None, result: Json) -> Json:
+def audit_of_decision(cause: Cause, pending: PendingApproval, before: str | None, result: Json) -> Json:
     automatic = True if result.get("automatic") else None
-    return _entry(cause, pending, before, result["decision"], reason=result.get("reason"), automatic=automatic)
+    return audit_of_request(
+        cause, pending, before, result["decision"], reason=result.get("reason"), automatic=automatic
+    )

@@ -131,6 +131,10 @@ class SharedEvents(Protocol):
     has deleted it."""
 
     gone: bool
+    approvals: Any  # what the store has of its approvals apart from its files
+
+    @property
+    def once_committed(self) -> Callable[[Callable[[], None]], None]: ...  # calls when the step under way counts
 
     def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]], /) -> None:
         """Say what the step under way tells, by the head after it and the states around it."""
@@ -165,6 +169,7 @@ class SharedStore(Protocol):
     StorageFailureError. Sessions in the trash have their names there as ids."""
 
     path: Path
+    approvals: Any  # `seals` and `requests` make `Approvals` and `ApprovalRequests` of an open session
 
     @property
     def own(self) -> SharedFiles: ...

@@ -93,6 +93,7 @@ class Openings:
             release=self._release,
             moved_away=self._moved_away,
             tree_of=tree_of,
+            approval_requests=None if shared is None else shared.approvals.requests,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -246,6 +247,10 @@ class Openings:
         if own:
             await asyncio.to_thread(session_files.remove_leftovers, path)
         trusted = self._home.contains(path) is not None
+        if shared is not None:
+            events = shared.events(session_id)
+            sealed = shared.approvals.seals(session_id, meta, StateFile(path), events)
+            return lease, Files(lease.engine, meta, sealed, events)
         approvals = Approvals(
             session_id,
             meta,
@@ -255,7 +260,7 @@ class Openings:
             store=self._home.real_path,
             in_trash=lambda uid: any(Meta(trash, "readOnly").uid == uid for _, _, trash in self._home.trashed()),
         )
-        return lease, Files(lease.engine, meta, approvals, None if shared is None else shared.events(session_id))
+        return lease, Files(lease.engine, meta, approvals)
 
     def _fork_points(self, session_id: str) -> set[str]:
         if self._shared is not None:

@@ -64,7 +64,8 @@ class Session:
         self.unreachable: str | None = None
         self._release = services.release
         self.transactions = transactions = SessionTransactions(session_id, path, files, services)
-        self.approval_requests = ApprovalRequests(transactions)
+        of_shared = services.approval_requests if files.shared is not None else None
+        self.approval_requests: ApprovalRequests = (of_shared or ApprovalRequests)(transactions)
         self.listen, self.emit, self.at_turn = transactions.listen, transactions.emit, transactions.at_turn
         self.expect_head, self.answered, self.summary = (
             transactions.expect_head,

@@ -72,6 +72,7 @@ class SessionServices(Struct, frozen=True):
         release: Called when the session is closed once.
         moved_away: True if what is at the session's place by now is nothing, or another session.
         tree_of: The files of its workspace.
+        approval_requests: Makes what is asked in a session of a shared store.
     """
 
     shapes: Shapes
@@ -80,6 +81,7 @@ class SessionServices(Struct, frozen=True):
     release: Callable[[SessionTransactions], Awaitable[None]]
     moved_away: Callable[[SessionTransactions], bool] = lambda _: False
     tree_of: TreeOf = no_tree
+    approval_requests: Callable[[SessionTransactions], Any] | None = None
 
 
 class Files(Struct, frozen=True):

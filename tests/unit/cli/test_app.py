@@ -153,6 +153,7 @@ def test_settings_of_the_command_line_are_those_of_the_server(tmp_path: Path):
     defaults = {key: setting.default for key, setting in _settings().items()}
     assert defaults == {
         "store": loaded.database,
+        "keyFile": loaded.key_file,
         "durability": loaded.durability,
         "reservedContextSize": loaded.budget.reserved_context_size,
         "triggerRatio": loaded.budget.trigger_ratio,

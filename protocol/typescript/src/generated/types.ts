@@ -1352,6 +1352,8 @@ export interface InitializationOptions {
   home?: string;
   /** Where the sessions are: `postgresql://...`, or a directory, which then is the home, too. */
   store?: string;
+  /** The key that seals approvals in a database; one for all machines. */
+  keyFile?: string;
   /** `disk` (default): a reply means synced. `os`: survives a kill, not a power loss. */
   durability?: "disk" | "os";
   /** Tokens. Default, and null: compaction is never suggested. */
@@ -3007,6 +3009,8 @@ export interface StateWarning {
 export interface StoreCapability {
   kind: "directory" | "postgresql";
   unsupported: string[];
+  /** Why, in words, by method. */
+  reasons?: { [member: string]: string } | null;
 }
 
 /** A file of a session. */

@@ -29,6 +29,8 @@ Reason = Literal[
 
 CHANNEL: Final = "timeleap"
 MIGRATION_LOCK: Final = 7_164_838_221
+WAITING_LOCK: Final = 1_953_066_093
+"""The first number of the advisory lock that a process has while it hears of changes; the second one is its sender."""
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
@@ -96,6 +98,25 @@ MIGRATIONS: Final = (
         ADD CONSTRAINT timeleap_change_session_fkey FOREIGN KEY (session) REFERENCES timeleap_session
         ON UPDATE CASCADE ON DELETE CASCADE;
     INSERT INTO timeleap_session (id, folded, version) VALUES ('~', '~', 0)
+    """,
+    # Whoever may use a store of version 2 may use this one.
+    """
+    ALTER TABLE timeleap_session ADD COLUMN approvals bigint NOT NULL DEFAULT 0;
+    CREATE TABLE timeleap_approval (
+        session text NOT NULL REFERENCES timeleap_session ON UPDATE CASCADE ON DELETE CASCADE,
+        name text NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (session, name));
+    DO $$
+    DECLARE granted record;
+    BEGIN
+        FOR granted IN SELECT CASE grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(grantee) END AS role,
+            privilege_type AS privilege FROM information_schema.role_table_grants
+            WHERE table_schema = current_schema() AND table_name = 'timeleap_document' AND grantee <> current_user
+        LOOP
+            EXECUTE 'GRANT ' || granted.privilege || ' ON timeleap_approval TO ' || granted.role;
+        END LOOP;
+    END $$
     """,
 )
 """`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
@@ -405,6 +426,9 @@ class Announcements:
             try:
                 with self._database.connect() as connection:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                    # Shared, as the connection before this one may have it still.
+                    sender = int.from_bytes(bytes.fromhex(self._database.sender), "big", signed=True)
+                    connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", [WAITING_LOCK, sender])
                     self._ready.set()
                     self._heard(None, None)
                     pause, heard = 0.1, time.monotonic()

@@ -24,9 +24,10 @@ from timeleap.storage.engine import Access, Durability, LogState, Notes, Progres
 from timeleap.storage.lock import Endpoint, FileLock, LockMode
 from timeleap.storage.log_files import state_of
 from timeleap.storage.postgresql import store_rows
+from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import Announcements, Database
 from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
-from timeleap.storage.postgresql.store_rows import STORE, StoreDocuments
+from timeleap.storage.postgresql.store_rows import StoreDocuments
 from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
@@ -45,10 +46,12 @@ class PostgresStore:
         label: The database's URL without user, password and options.
         path: The folder of the working copies.
         own: The files that are the store's own.
+        approvals: Makes the approvals of a session that is open here.
     """
 
-    def __init__(self, url: str, home: Path) -> None:
+    def __init__(self, url: str, home: Path, approvals: Any = None) -> None:
         """Nothing is asked of the database yet. Raises InvalidInputError where `url` is none of one."""
+        self.approvals = approvals
         self._database = Database(url)
         self.label = self._database.label
         key = hashlib.blake2b(self.label.encode(), digest_size=8).hexdigest()

@@ -18,6 +18,7 @@ from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage.appending import QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
+from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.working_copy import WorkingCopy
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ Told = Callable[[str, LogState, LogState], Sequence[object]]
 LOSSES: Final = 3
 """So often in a row another process may be quicker, before an append locks the session."""
 Own = Callable[..., Awaitable[None]]
-MAX_TOLD: Final = 64 << 10
+MAX_TOLD: Final = 256 << 10
 """Bytes of what is announced of a change; of a larger one others hear only that it was made."""
 
 
@@ -38,10 +39,15 @@ class Announcing:
     Attributes:
         forgets: Nothing is kept of what was announced before the step under way.
         gone: Another process has deleted the session.
+        approvals: What the database has of its approvals.
+        once_committed: Adds what is called on the event loop when the step under way is committed.
     """
 
-    def __init__(self, shown: Follower) -> None:
+    def __init__(self, shown: Follower, approvals: ApprovalRows) -> None:
         self._shown = shown
+        self.approvals = approvals
+        self._then: list[Callable[[], None]] = []
+        self.once_committed = self._then.append
         self._told: list[Told] = []
         self._heard: list[bytes] | None = []
         self.announce = self._told.append
@@ -50,7 +56,13 @@ class Announcing:
     def clear(self) -> None:
         """Another step begins."""
         self._told.clear()
+        self._then.clear()
         self.forgets = False
+
+    def committed(self) -> None:
+        """The step under way is committed."""
+        for then in self._then:
+            then()
 
     def forget(self) -> None:
         """Keep nothing of what was announced before the step under way."""
@@ -136,7 +148,7 @@ class SharedLog(LockedLog):
     def __init__(self, shown: Follower, copy: WorkingCopy, taken_over: Callable[[], None]) -> None:
         """`taken_over`: called on the event loop when what is shown has become another."""
         super().__init__(shown, "os", "hold")  # the disk of the database is what lasts
-        self.copy, self.events = copy, Announcing(shown)
+        self.copy, self.events = copy, Announcing(shown, copy.approvals)
         self.comparing = Comparing(shown, copy, self.events, self.own, taken_over)
         self._origin: str | None = None
         self._locking = False  # the session is locked for the step under way
@@ -157,6 +169,7 @@ class SharedLog(LockedLog):
 
     async def _lock(self) -> None:
         self._locking = True
+        self.copy.approvals.begin()
         await self.comparing.bring(self.copy.begin)
 
     # Appends
@@ -233,6 +246,7 @@ class SharedLog(LockedLog):
             try:
                 result = await work()
                 await self._shown.in_thread(self._commit_all, self.events.of(before=before))
+                self.events.committed()
             except BaseException:
                 if self.copy.doubtful or await self._shown.in_thread(self.copy.differs):
                     await self._put_back()

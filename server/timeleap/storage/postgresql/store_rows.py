@@ -11,16 +11,14 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from psycopg import errors
 
 from timeleap.errors import SessionExistsError, SessionNotFoundError
 from timeleap.storage.engine import LogState
+from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import CHANNEL, Database
 from timeleap.storage.postgresql.working_copy import WorkingCopy
-
-STORE: Final = "~"
 
 
 def move(database: Database, before: str, after: str) -> None:

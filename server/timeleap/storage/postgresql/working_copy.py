@@ -29,6 +29,7 @@ from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
+from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 
@@ -40,7 +41,7 @@ _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
 _COMPARED: Final = 1 << 18
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
 _FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
-_SESSION: Final = f"SELECT s.version, s.live, s.changed {_FROM}"
+_SESSION: Final = f"SELECT s.version, s.live, s.changed, s.approvals {_FROM}"
 _LOCKED_SESSION: Final = f"{_SESSION} FOR UPDATE OF s"
 _VERSION: Final = f"SELECT s.version {_FROM}"
 _APPEND: Final = """
@@ -81,6 +82,7 @@ class WorkingCopy:
         self.version = -1
         self.doubtful = False
         self.heard: list[bytes] | None = None
+        self.approvals = ApprovalRows(database, session_id)
         self._database = database
         self._connection: WatchedConnection | None = None
         self._documents: dict[str, FileStatus] = {}  # as they were when both sides agreed
@@ -218,7 +220,7 @@ class WorkingCopy:
         connection = self._connection
         assert connection is not None
         try:
-            if not self._store(connection, origin):
+            if not self.approvals.store(connection, self.version + 1) | self._store(connection, origin):
                 return
             if forget:
                 connection.execute("UPDATE timeleap_change SET events = NULL WHERE session = %s", [self.session_id])
@@ -227,14 +229,13 @@ class WorkingCopy:
         except psycopg.Error as error:
             self.doubtful = True
             self._settle(error, connection)
-        self.doubtful = False
-        self.version += 1
+        self.approvals.stored()
+        self.doubtful, self.version = False, self.version + 1
 
     def differs(self) -> bool:
         """True if the directory has what the database has not."""
-        documents, logs = _look(self.directory)
         known = {self._logs[log].name or "": there for log, there in self._files.items()}
-        return documents != self._documents or logs != known
+        return _look(self.directory) != (self._documents, known)
 
     def publish(self, state: LogState) -> None:
         """Make the session in the database of what the directory has. Raises SessionExistsError, StorageFailureError."""
@@ -413,7 +414,7 @@ class WorkingCopy:
             self._database.check_version(connection)
             message = f"there is no session {self.session_id} in {self._database.label}"
             raise SessionNotFoundError(message, sessionId=self.session_id)
-        version, live, changed = row
+        version, live, changed, approvals = row
         if version == self.version and not self.doubtful:
             return False
         self.heard = self._announced(connection, version)
@@ -425,6 +426,7 @@ class WorkingCopy:
             durable.make_directory(self.directory)
             self._take_documents(connection, stamp)
             self._take_logs(connection, live, stamp)
+        self.approvals.take(connection, newer=approvals > self.version)
         self.version, self._live, self.doubtful = version, live, False
         return True
 

@@ -1,0 +1,1 @@
+"""Approvals of sessions that many machines share."""

@@ -1,0 +1,113 @@
+"""The seal on approvals where many machines share a session.
+
+All machines have one key. What counts is what the seal in force covers; which seal that is stands in a row of the
+database, apart from the session's files, and is changed in their transaction. So files from an earlier time count no
+more. Each machine also remembers, beside its key, the highest revision that it has seen of a session: there rows from an
+earlier time do not count either.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from timeleap import clock
+from timeleap.errors import StorageFailureError
+from timeleap.features.approvals.shared_requests import SharedApprovalRequests
+from timeleap.features.approvals.store_key import KEY, SEAL, Shared, StoreKey, digest_of
+from timeleap.sessions.approvals import ApprovalChange, Approvals, Verdict
+from timeleap.sessions.audit import Audit
+from timeleap.sessions.meta import Meta, seal_members
+from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
+from timeleap.sessions.shapes import Approval, Cause
+from timeleap.sessions.statefile import StateFile, approval_members
+from timeleap.sessions.transaction import SessionTransactions
+from timeleap.storage.postgresql.session_copies import PostgresStore
+
+
+class SharedSeals(Approvals):
+    """The approvals of one open session of a shared store. Changes are made in the transaction under way."""
+
+    def __init__(self, session_id: str, meta: Meta, state: StateFile, key: StoreKey, shared: Shared) -> None:
+        super().__init__(session_id, meta, state, key.ring or KeyRing(Path(os.devnull)), True)
+        self._identity = session_id
+        self._own_meta, self._own_state, self._noted = meta, state, Audit(meta.path.parent)
+        self._key, self._rows, self._shared = key, shared.approvals, shared
+
+    def load(self, says: Approval) -> None:
+        rows, uid = self._rows.committed, self._own_meta.uid
+        if not says.anything_on and not self._own_meta.seals:
+            self._verdict = Verdict()  # nothing to check: no key is looked for
+            return
+        key = self._key.usable(rows)
+        if key is None:
+            self._verdict = Verdict(disbelieved=self._key.problem(rows) if says.anything_on else None)
+            return
+        in_force = rows.get(SEAL, b"").decode("ascii", "replace")
+        seals = [seal for seal in self._own_meta.seals if seal.mac == in_force]
+        seal = next((seal for seal in seals if seal.covers(key, (uid, self._identity), says)), None)
+        seen = self._keys.register().revision(uid)
+        if seal is None or seal.revision < seen:
+            why = "they are not what was sealed last" if seal is None else "they are from an earlier time"
+            self._verdict = Verdict(disbelieved=why if says.anything_on else None)
+            return
+        self._verdict = Verdict(_sealed(says, seal), seal)
+        if seal.revision > seen:
+            self._note_seen()
+
+    def change(self, change: ApprovalChange, cause: Cause) -> None:
+        rows, uid = self._rows.now(), self._own_meta.uid
+        key = self._key.require(rows) if change.after.anything_on else self._key.usable(rows)
+        at = clock.now_iso()
+        self._noted.record(cause, change.field, change.old, change.new)
+        if key is None:
+            self._own_meta.write({"seals": None})
+            self._rows.put(SEAL, None)
+            self._verdict = Verdict(Approval(changed_at=at, changed_by=cause.client))
+        else:
+            known = (self._keys.register().revision(uid), *(seal.revision for seal in self._own_meta.seals))
+            revision = max(known) + 1
+            mac = mac_of(key, (uid, self._identity), change.after, revision)
+            seal = Seal(revision, mac, at, cause.client)
+            self._own_meta.write({"seals": [seal_members(seal)]})
+            self._rows.put(SEAL, mac.encode("ascii"))
+            if KEY not in rows:
+                self._rows.put(KEY, digest_of(key))
+            self._verdict = Verdict(_sealed(change.after, seal), seal)
+            self._shared.once_committed(self._note_seen)
+        self._own_state.write({"approval": approval_members(change.after)})
+
+    def _note_seen(self) -> None:
+        if self._verdict.seal is not None:
+            with suppress(StorageFailureError):  # it counts all the same
+                self._keys.change(Register.raise_to, self._own_meta.uid, self._verdict.seal.revision)
+
+    def settle(self) -> None:
+        """Nothing is ever cut short: a change is one transaction."""
+
+
+def _sealed(says: Approval, seal: Seal) -> Approval:
+    return replace(says, sealed=True, changed_at=seal.changed_at, changed_by=seal.changed_by)
+
+
+class ApprovalsInDatabase:
+    """Makes the approvals of sessions in a database; `key_file` has their key."""
+
+    def __init__(self, key_file: Path | None) -> None:
+        self._key = StoreKey(key_file)
+
+    def seals(self, session_id: str, meta: Meta, state: StateFile, shared: Shared) -> SharedSeals:
+        """The approvals of a session."""
+        return SharedSeals(session_id, meta, state, self._key, shared)
+
+    def requests(self, transactions: SessionTransactions) -> SharedApprovalRequests:
+        """The requests for approvals of a session."""
+        return SharedApprovalRequests(transactions, self._key)
+
+
+def open_store(url: str, home: Path, key_file: Path | None) -> PostgresStore:
+    """The store in a database, with a folder for working copies in `home`."""
+    return PostgresStore(url, home, ApprovalsInDatabase(key_file))
