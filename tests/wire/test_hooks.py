@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="hooks are refus
 
 GENEROUS = 15.0
 """Seconds beyond a deadline that a machine with other things to do may take to start and end a process."""
-EVENT = {"hook_event_name": "UserPromptSubmit", "transcript_path": "/c/s.jsonl", "cwd": "/work", "session_id": "s"}
+EVENT = {"hook_event_name": "UserPromptSubmit", "transcript_path": "/c/s.jsonl", "cwd": "/c/work", "session_id": "s"}
 TOOL = {**EVENT, "hook_event_name": "PostToolUse", "tool_name": "Bash"}
 
 
@@ -109,7 +109,7 @@ def log(cli: Cli) -> str:
 def test_an_event_is_told_and_the_hook_ends(cli: Cli, answering: Host) -> None:
     run_hook(cli)
     run_hook(cli, TOOL)
-    told = {"token": "t0ken", "kind": "claude-code", "event": "prompt", "path": "/c/s.jsonl", "cwd": "/work"}
+    told = {"token": "t0ken", "kind": "claude-code", "event": "prompt", "path": "/c/s.jsonl", "cwd": "/c/work"}
     assert answering.events == [told, {**told, "event": "tool", "toolName": "Bash"}]
     assert not (cli.home / "hooks" / "hook.log").exists()
 

@@ -11,6 +11,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -182,21 +183,28 @@ class Git:
 
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, control: Control | None) -> tuple[bytes, bytes]:
+    if control is None:
+        return process.communicate(stdin)
+    # `communicate` does not send on, after a timeout, what did not fit into the pipe before.
+    pipe, process.stdin = _piped(process.stdin), None
+    feeding = Parallel(lambda: _feed(pipe, stdin))
     try:
-        if control is None:
-            return process.communicate(stdin)
-        pending: bytes | None = stdin
         while True:
             if control.cancelled():
                 raise CancelledError("cancelled while the workspace's files were looked at; nothing was written")
-            try:
-                return process.communicate(pending, timeout=_POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                pending = None  # what is left of it is sent on
+            with suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=_POLL_SECONDS)
     except BaseException:
         process.kill()
         process.communicate()
         raise
+    finally:
+        feeding.wait()
+
+
+def _feed(pipe: IO[bytes], data: bytes) -> None:
+    with suppress(OSError), pipe:  # a process that has ended reads no more, and its code says why
+        pipe.write(data)
 
 
 class BlobReader:
