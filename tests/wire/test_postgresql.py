@@ -255,8 +255,9 @@ def test_a_session_that_is_not_open_is_found(serve: Serve, url: str) -> None:
 
 def test_methods_that_the_store_does_not_do_say_so(serve: Serve, url: str) -> None:
     session = Session.open(serve(url), "s")
-    for method, params in (("files/list", {}), ("session/setYolo", {"yolo": True}), ("approval/list", {})):
-        error = session.refuse(method, **params)
+    for method, why in (("files/list", "on the disk of one machine"), ("files/snapshot", "on the disk of one machine")):
+        error = session.refuse(method)
+        assert why in error["message"]
         data = {"kind": "notSupportedByStore", "retryable": False, "method": method}
         assert (error["code"], error["data"]) == (4028, data)
     session.say("still there")
