@@ -72,10 +72,7 @@ class ListRequest(Struct, frozen=True):
 
 
 def list_sessions(
-    home: Home,
-    elsewhere: Mapping[str, Path],
-    request: ListRequest,
-    counts: Callable[[str], LogState] | None = None,
+    home: Home, elsewhere: Mapping[str, Path], request: ListRequest, counts: Callable[[str], LogState] | None = None
 ) -> SessionPage:
     """A page of the sessions of a store and of those `elsewhere` (id and directory), newest change first. Blocking.
     `counts` gives those of a log that does not lie here.

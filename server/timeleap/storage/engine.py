@@ -223,6 +223,8 @@ class Replacement(Struct, frozen=True):
     keep_lines: int = 0
     from_timeline: str | None = None
     records: Sequence[NewRecord] = ()
+    working_copy: bool = False
+    """The logs are what is kept elsewhere: nothing is synced, and what is copied is compared when it is read."""
     reuse: bool = False
     """A present log that is empty, or has the bytes of an existing timeline, becomes no timeline of its own; and where
     the new log has the bytes of the present one nothing is replaced."""

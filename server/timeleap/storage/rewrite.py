@@ -79,6 +79,14 @@ _syncing: Final = ThreadPoolExecutor(thread_name_prefix="timeleap sync")
 # Timelines
 
 
+class Beginning(NamedTuple):
+    """A new log, as it was made, has so many bytes from the beginning of another file, as that was."""
+
+    source: FileStatus
+    made: FileStatus
+    shared: int
+
+
 class Timelines:
     def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
         self.notes = notes
@@ -86,6 +94,7 @@ class Timelines:
         self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
         self._origins: dict[FileStatus, FileStatus] = {}  # of copies as they were made: what they are the beginning of
+        self.beginning: Beginning | None = None  # of the last new log
 
     def listed(self, live: OpenFile | None = None) -> list[Timeline]:
         """All timelines, newest first; with `live` those there were while that file was the live log: not that log
@@ -155,14 +164,12 @@ class Timelines:
             return None
         for timeline in self.listed():
             if timeline.may_equal(log.state):
-                try:
+                with suppress(OSError):  # what cannot be read cannot stand for the log
                     path = self._log.parent / timeline.file
                     there, live = durable.status(path), log.file.status()
                     copied = self._origins.get(there, there) == self._origins.get(live, live) if there else False
                     if copied or same_bytes(OpenFile(path), log.file):
                         return timeline.timeline_id
-                except OSError:
-                    continue  # what cannot be read cannot stand for the log
         return None
 
     def note_copy(self, source: FileStatus, copy: FileStatus) -> None:
@@ -200,19 +207,20 @@ class Draft(Struct):
 
     log: StoredLog  # what it holds so far
     index: OpenFile
+    working_copy: bool = False  # see `Replacement`
     parsed: bool = True  # every line of it was parsed at least once
-    copied: bool = False  # it is the beginning of another file
+    shared: int = 0  # bytes that it has from the beginning of another file
     _sync: Future[None] | None = None  # of all that is in the file
 
     @classmethod
-    def for_log(cls, path: Path) -> Draft:
+    def for_log(cls, path: Path, *, working_copy: bool = False) -> Draft:
         file = durable.open_temporary(path.parent, path.name)
         try:
             index = durable.open_temporary(path.parent, path.name)
         except BaseException:
             durable.remove_file(file.path)
             raise
-        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True)), index)
+        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True)), index, working_copy)
 
     @property
     def file(self) -> OpenFile:
@@ -231,7 +239,6 @@ class Draft(Struct):
         if not records:
             return
         self.end_sync()
-        self.copied = False
         group = group_on(self.log)
         group.add(records)
         self.file.pwrite(group.data, self.log.state.length)
@@ -244,7 +251,7 @@ class Draft(Struct):
 
     def begin_sync(self) -> None:
         """Let the disk take what is in the file by now, while that is being compared with what was written."""
-        self._sync = self._sync or _syncing.submit(self.file.sync)
+        self._sync = self._sync or (None if self.working_copy else _syncing.submit(self.file.sync))
 
     def end_sync(self) -> None:
         """Return when the draft is durable as far as its sync was begun."""
@@ -287,10 +294,9 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
     Raises:
         TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
     """
-    try:
+    with suppress(IndexDamagedError):
         return _replace(log, replacement, timelines, lowest)
-    except IndexDamagedError:
-        log.mend()
+    log.mend()
     return _replace(log, replacement, timelines, lowest)
 
 
@@ -303,7 +309,7 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
         source = log.file.status()
-        with Draft.for_log(log.path) as draft:
+        with Draft.for_log(log.path, working_copy=replacement.working_copy) as draft:
             if replacement.from_timeline is not None:
                 path = timelines.path(replacement.from_timeline)
                 source, loaded = durable.status(path) or source, load(path, writable=False)
@@ -334,14 +340,16 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
                 replacement.prepare(prepared)
             failpoint("replace.prepared")
             draft.end_sync()
-            log.file.sync()
+            if not draft.working_copy:
+                log.file.sync()
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
             made = live.status()
             _exchange(log, draft, timeline)
     live.path = log.path
     _move_indexes(log.path, draft, timeline)
-    if draft.copied:
+    timelines.beginning = Beginning(source, made, draft.shared)
+    if 0 < draft.shared == draft.log.state.length:
         timelines.note_copy(source, made)
     _settle(replacement, prepared, timelines)
     return ReplacedLog(draft.live(live), prepared.kept_as or "", number)
@@ -379,13 +387,14 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
         _unmark_cut_batch(draft, cut_through(draft.log))
         return
     log.file.copy_to(draft.file, 0, state.length)
-    draft.copied = True
     _take_entries(draft, log, keep_lines)
     keep = cut_through(draft.log)
     _check(draft.file, log, keep, keep_lines)
     _unmark_cut_batch(draft, keep)
+    draft.shared = log.store.state(keep).length
     draft.begin_sync()
-    _check(draft.file, log, 0, keep)
+    if not draft.working_copy:
+        _check(draft.file, log, 0, keep)
 
 
 def _check(file: OpenFile, log: StoredLog, start: int, stop: int) -> None:
@@ -414,8 +423,8 @@ def _unmark_cut_batch(draft: Draft, keep: int) -> None:
 def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
     """The lines were copied as they are, from the first on: their entries hold."""
     state = log.store.state(lines)
-    for start in range(0, lines, _STEP):
-        raw = log.store.raw(start, min(start + _STEP, lines))
+    for start in range(0, lines, 16 * _STEP):
+        raw = log.store.raw(start, min(start + 16 * _STEP, lines))
         draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
         draft.log.store.extend(raw)
     draft.holds(state, open_ended=draft.file.pread(state.length - 1, 1) != b"\n")
@@ -469,10 +478,10 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
         return
     if not source.cut:
         log.file.copy_to(draft.file, 0, log.state.length)
-        draft.copied = True
+        draft.shared = log.state.length
         draft.begin_sync()
         intact = source.parsed and log.state.lines and log.state.pending_chars >= 0 and not log.state.has_damage
-        if intact and has_bytes_of(log, draft.file):
+        if intact and (draft.working_copy or has_bytes_of(log, draft.file)):
             _take_entries(draft, log, log.state.lines)
         else:
             store, length = draft.log.store, log.state.length
@@ -507,14 +516,16 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
         if there is None or there.identity != log.file.identity:
             raise _external_change(log.path)
         failpoint("replace.linked")
-        durable.sync_directory(log.path.parent)
+        if not draft.working_copy:
+            durable.sync_directory(log.path.parent)
         failpoint("replace.linked_synced")
         durable.replace_file(draft.file.path, log.path)
     except BaseException:
         with suppress(OSError):  # the next replacement or the next open removes it
             durable.remove_file(timeline)
         raise
-    _make_names_durable(log, timeline)
+    if not draft.working_copy:
+        _make_names_durable(log, timeline)
 
 
 def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from psycopg import errors
 from tests.support.postgresql import shared_cluster
-from tests.unit.storage.logs import said, texts
+from tests.unit.storage.logs import keep, restore, said, say, texts
 
+from timeleap.errors import CorruptedError
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import servers, working_copy
 from timeleap.storage.postgresql.database import VERSION, Database
@@ -91,6 +92,61 @@ async def test_of_the_changes_only_the_last_are_kept(
     versions = [row[0] for row in rows]
     assert versions == list(range(versions[0], engine.copy.version + 1))
     assert 5 <= len(versions) <= 11
+    await engine.aclose()
+
+
+async def stored_by(engine: PostgresEngine, database: Database, folder: Path) -> int:
+    """Bytes of all logs that the database has, which are those of the working copy for another process, too."""
+    other = await opened(database, folder)
+    for name in ("context.jsonl", *(timeline.file for timeline in other.timelines())):
+        assert (folder / name).read_bytes() == (engine.copy.directory / name).read_bytes()
+    await other.aclose()
+    with database.connection() as connection:
+        row = connection.execute("SELECT sum(length(body)) FROM timeleap_piece").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def test_a_new_log_of_a_known_beginning_is_not_compared_with_the_one_before_it(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    for number in range(4):
+        await say(engine, f"{number} " * 1000)
+    before = await stored_by(engine, database, tmp_path / "b")
+    with monkeypatch.context() as patch:
+        patch.delattr(working_copy, "_same_beginning")
+        done = await keep(engine, 2)
+        again = await restore(engine, done.timeline_id)
+        await keep(engine, 3, said("new"))
+        await restore(engine, again.timeline_id)
+    assert [text[0] for text in texts(engine)] == ["0", "1"]
+    assert await stored_by(engine, database, tmp_path / "c") < before + 200
+    await engine.aclose()
+
+
+async def test_of_a_batch_that_is_cut_through_only_what_comes_before_it_is_shared(
+    database: Database, tmp_path: Path
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "one " * 1000)
+    await say(engine, "two " * 1000, "three")
+    before = await stored_by(engine, database, tmp_path / "b")
+    await keep(engine, 2)
+    assert [text[:3] for text in texts(engine)] == ["one", "two"]
+    assert before + 4000 < await stored_by(engine, database, tmp_path / "c") < before + 4200
+    await engine.aclose()
+
+
+async def test_a_working_copy_that_was_changed_is_not_the_beginning_of_a_new_log(
+    database: Database, tmp_path: Path
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "one")
+    await say(engine, "two")
+    log = tmp_path / "a" / "context.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"one", b"eno"))
+    with pytest.raises(CorruptedError):
+        await keep(engine, 1)
     await engine.aclose()
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from msgspec import json
+from msgspec import json, structs
 
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage.appending import QueuedAppend, WriteGroup
@@ -150,7 +151,6 @@ class SharedLog(LockedLog):
         super().__init__(shown, "os", "hold")  # the disk of the database is what lasts
         self.copy, self.events = copy, Announcing(shown, copy.approvals)
         self.comparing = Comparing(shown, copy, self.events, self.own, taken_over)
-        self._origin: str | None = None
         self._locking = False  # the session is locked for the step under way
 
     def immediate(self) -> bool:
@@ -229,19 +229,15 @@ class SharedLog(LockedLog):
         return True
 
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
-        def noting(state: LogState) -> Replacement:
-            planned = plan(state)
-            self._origin = planned.from_timeline and f"{planned.from_timeline}.jsonl"
-            return planned
-
-        return await super().replace(noting, first)
+        stored = not await self._shown.in_thread(partial(self.copy.differs, logs_only=True))
+        return await super().replace(lambda state: structs.replace(plan(state), working_copy=stored), first)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn; when this returns, what it did to the session is committed."""
 
         async def whole() -> T:
             await self._lock()
-            self._origin, before = None, self._shown.log.state
+            self._shown.timelines.beginning, before = None, self._shown.log.state
             self.events.clear()
             try:
                 result = await work()
@@ -260,7 +256,8 @@ class SharedLog(LockedLog):
         return await super().run(work)
 
     def _commit_all(self, events: bytes | None) -> None:
-        self.copy.commit(self._shown.log.state, events, origin=self._origin, forget=self.events.forgets)
+        shown = self._shown
+        self.copy.commit(shown.log.state, events, begins=shown.timelines.beginning, forget=self.events.forgets)
 
     async def _put_back(self) -> None:
         """Make the working copy again, as what was done to it does not count. In doubt it is not read."""

@@ -32,6 +32,7 @@ from timeleap.storage.index import index_path
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
+from timeleap.storage.rewrite import Beginning
 
 LIVE: Final = "context.jsonl"
 PIECE_BYTES: Final = 4 << 20
@@ -209,10 +210,10 @@ class WorkingCopy:
             self._files[self._live] = there
 
     def commit(
-        self, state: LogState, events: bytes | None = None, *, origin: str | None = None, forget: bool = False
+        self, state: LogState, events: bytes | None = None, *, begins: Beginning | None = None, forget: bool = False
     ) -> None:
-        """Commit what the directory has and the database has not, and what is announced of it. `origin`: the timeline
-        that the live log was made of; `forget`: nothing of what was announced before is kept.
+        """Commit what the directory has and the database has not, and what is announced of it. `begins`: what is known
+        of the beginning of a new live log; `forget`: nothing of what was announced before is kept.
 
         Raises:
             StorageFailureError: As of `commit_append`.
@@ -220,7 +221,7 @@ class WorkingCopy:
         connection = self._connection
         assert connection is not None
         try:
-            if not self.approvals.store(connection, self.version + 1) | self._store(connection, origin):
+            if not self.approvals.store(connection, self.version + 1) | self._store(connection, begins):
                 return
             if forget:
                 connection.execute("UPDATE timeleap_change SET events = NULL WHERE session = %s", [self.session_id])
@@ -232,10 +233,11 @@ class WorkingCopy:
         self.approvals.stored()
         self.doubtful, self.version = False, self.version + 1
 
-    def differs(self) -> bool:
-        """True if the directory has what the database has not."""
+    def differs(self, *, logs_only: bool = False) -> bool:
+        """True if the directory has what the database has not; `logs_only`: among its logs."""
         known = {self._logs[log].name or "": there for log, there in self._files.items()}
-        return _look(self.directory) != (self._documents, known)
+        documents, logs = _look(self.directory)
+        return logs != known or (not logs_only and documents != self._documents)
 
     def publish(self, state: LogState) -> None:
         """Make the session in the database of what the directory has. Raises SessionExistsError, StorageFailureError."""
@@ -303,7 +305,7 @@ class WorkingCopy:
 
     # From the directory to the database
 
-    def _store(self, connection: Connection[Any], origin: str | None) -> bool:
+    def _store(self, connection: Connection[Any], begins: Beginning | None) -> bool:
         """Put into the database what only the directory has; says whether there was anything."""
         documents, logs = _look(self.directory)
         changed = [name for name, there in documents.items() if self._documents.get(name) != there]
@@ -320,11 +322,11 @@ class WorkingCopy:
             )
         known = {self._logs[log].name: there for log, there in self._files.items()}
         if logs != known:
-            self._store_logs(connection, logs, origin)
+            self._store_logs(connection, logs, begins)
         self._documents = documents
         return bool(changed or gone or logs != known)
 
-    def _store_logs(self, connection: Connection[Any], logs: dict[str, FileStatus], origin: str | None) -> None:
+    def _store_logs(self, connection: Connection[Any], logs: dict[str, FileStatus], begins: Beginning | None) -> None:
         by_place = {(there.identity, there.modified_ns, there.size): log for log, there in self._files.items()}
         before, files = self._live, dict[int, FileStatus]()
         strangers: list[str] = []
@@ -338,10 +340,11 @@ class WorkingCopy:
                 self._name(connection, log, name)
         # The live log first: timelines share their beginnings with it, or with each other.
         for name in sorted(strangers, key=lambda name: (name != LIVE, name)):
-            nearest = [log for log in files if self._logs[log].name == origin] if name == LIVE else []
-            nearest += [before] if before in files and before not in nearest else []
-            nearest += [] if nearest else list(files)[-1:]
-            files[self._add(connection, name, logs[name], nearest)] = logs[name]
+            known, nearest = 0, before if before in files else next(reversed(files), None)
+            if begins is not None and begins.made._replace(names=1) == logs[name]:
+                for log in (log for log, there in files.items() if there == begins.source._replace(names=1)):
+                    known, nearest = begins.shared, log
+            files[self._add(connection, name, logs[name], nearest, known)] = logs[name]
         for log in self._files.keys() - files.keys():
             self._name(connection, log, None)
         self._files = files
@@ -352,15 +355,13 @@ class WorkingCopy:
         connection.execute("UPDATE timeleap_log SET name = %s WHERE id = %s", [name, log])
         self._logs[log] = self._logs[log]._replace(name=name)
 
-    def _add(self, connection: Connection[Any], name: str, there: FileStatus, nearest: Iterable[int]) -> int:
-        """Store a log that the database does not have; the beginning that it shares with another one is not stored."""
-        file = OpenFile(self.directory / name)
-        parent, shared = None, 0
-        for log in nearest:
-            other = OpenFile(self.directory / (self._logs[log].name or ""))
-            same = _same_beginning(file, other, min(there.size, self._logs[log].length))
-            if same > shared:
-                parent, shared = log, same
+    def _add(self, connection: Connection[Any], name: str, there: FileStatus, parent: int | None, known: int) -> int:
+        """Store a log that the database does not have, without what it shares with the beginning of the log `parent`: the
+        bytes that are `known` to be the same (0: none are), or that are found to be."""
+        file, shared = OpenFile(self.directory / name), known
+        if parent is not None and not known:
+            other = OpenFile(self.directory / (self._logs[parent].name or ""))
+            shared = _same_beginning(file, other, min(there.size, self._logs[parent].length))
         while parent is not None and shared <= self._logs[parent].shared:
             parent = self._logs[parent].parent  # which has those bytes itself
         row = connection.execute(
@@ -571,13 +572,10 @@ def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Ite
 def _same_beginning(file: OpenFile, other: OpenFile, most: int) -> int:
     """How many bytes, at most `most`, two files begin with that are the same."""
     at = 0
-    while at < most:
-        size = min(_COMPARED, most - at)
-        one, two = file.pread(at, size), other.pread(at, size)
-        if one != two or not one:
-            return at + next(
-                (i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two))
-            )
+    while at < most and (one := file.pread(at, min(_COMPARED, most - at))):
+        two = other.pread(at, len(one))
+        if one != two:
+            return at + next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(two))
         at += len(one)
     return at
 
