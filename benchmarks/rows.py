@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Sense = Literal["at least", "at most"]
-Unit = Literal["times", "ms", "s", "MB", "bytes"]
+Unit = Literal["times", "ms", "s", "MB", "KiB", "bytes"]
 
 
 @dataclass(frozen=True)
@@ -237,6 +237,25 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("39", "append to a store in PostgreSQL, committed before the reply, 64 in flight", INSERT, 5, 10),
     Row("40", "reply of one process to notification in another by PostgreSQL, 95th percentile", "", 10, 5, MOST, "ms"),
     Row("41", "a page of 1 000 messages from a store in PostgreSQL", "from a store of files", 3, 1.5, MOST),
+    Row(
+        "42",
+        "revert 100 000 short messages in PostgreSQL to the middle",
+        "1 000 messages",
+        2,
+        1.5,
+        MOST,
+        profile="the working copy's new log and its index are copies of the half that stays, 10 and 7 MB",
+    ),
+    Row("42-growth", "growth of the database by a revert of 100 000 messages", "", 64, 16, MOST, "KiB"),
+    Row(
+        "43",
+        "memory of a server with 100 000 messages of PostgreSQL open",
+        "with a store of files",
+        1.5,
+        1.2,
+        MOST,
+        profile="psycopg and libpq take 14 MB, and what the fetch of the log has used and given back 10 MB",
+    ),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 from benchmarks.conftest import Judge
+from benchmarks.corpus import write_session
 from benchmarks.measure import interleaved
 from benchmarks.server import Server
 from benchmarks.test_append import MESSAGES, RECORDS, appending
@@ -18,6 +20,8 @@ pytestmark = pytest.mark.bench
 
 Serve = Callable[..., Server]
 ROUNDS = 9
+SIZE = 0.02
+"""Of the messages of a long session, beside real ones: short ones, 21 MB of 100 000."""
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +110,79 @@ def test_a_page_beside_a_store_of_files(cluster: Cluster, serve: Serve, judge: J
     )
     files, database = measured.values()
     judge("41", database, files, per=10)
+
+
+def imported(server: Server, folder: Path, messages: int) -> str:
+    """The id of a session of so many messages, which is open then."""
+    log = write_session(folder / str(messages), messages, size=SIZE)
+    session_id: str = server.request("session/import", {"path": str(log), "format": "kimi"})["sessionId"]
+    server.request("session/open", {"sessionId": session_id})
+    return session_id
+
+
+def size_of(cluster: Cluster, url: str) -> int:
+    """Bytes of a database, without what updates have left behind."""
+    name = url.rpartition("/")[2]
+    cluster.execute("VACUUM", name)
+    return int(str(cluster.execute(f"SELECT pg_database_size('{name}')")[0][0]))
+
+
+@pytest.mark.rows("42", "42-growth")
+def test_a_revert_of_many_messages_beside_one_of_few(
+    tmp_path: Path, cluster: Cluster, serve: Serve, judge: Judge
+) -> None:
+    url = cluster.new_database()
+    server = serve("--store", url)
+
+    def reverting(messages: int) -> Callable[[], float]:
+        session = {"sessionId": imported(server, tmp_path, messages)}
+        middle = server.request("session/getState", session)["context"]["nCheckpoints"] // 2
+
+        def revert() -> float:
+            started = time.perf_counter()
+            done = server.request("context/revertTo", {**session, "checkpointId": middle})
+            taken = time.perf_counter() - started
+            again = server.request("context/restoreTimeline", {**session, "timelineId": done["timelineId"]})
+            server.request("session/prune", {**session, "timelineIds": [done["timelineId"], again["timelineId"]]})
+            server.wait_until_freed()
+            return taken
+
+        return revert
+
+    measured = interleaved(
+        "Revert to the middle, in a database",
+        {"1 000 messages": reverting(1_000), "100 000 messages": reverting(100_000)},
+        rounds=ROUNDS,
+    )
+    few, many = measured.values()
+    judge("42", many, few)
+
+    session = {"sessionId": imported(server, tmp_path / "growing", 100_000)}
+    middle = server.request("session/getState", session)["context"]["nCheckpoints"] // 2
+    growth = []
+    for _ in range(ROUNDS):
+        before = size_of(cluster, url)
+        server.request("context/revertTo", {**session, "checkpointId": middle})
+        growth.append(max(8.0, (size_of(cluster, url) - before) / 1024))  # a page at least
+        server.request("context/undo", session)
+    judge("42-growth", values=growth)
+
+
+@pytest.mark.rows("43")
+def test_memory_beside_a_store_of_files(tmp_path: Path, cluster: Cluster, serve: Serve, judge: Judge) -> None:
+    ratios, note = [], ""
+    for number in range(ROUNDS):
+        taken: list[int] = []
+        for store in (str(tmp_path / f"files-{number}"), cluster.new_database()):
+            maker, opener = serve("--store", store), serve("--store", store)
+            session_id = imported(maker, tmp_path / f"{number}-{len(taken)}", 100_000)
+            maker.request("session/close", {"sessionId": session_id})
+            maker.kill()
+            opener.request("session/open", {"sessionId": session_id})
+            opener.request("context/getHistory", {"sessionId": session_id, "limit": 100})
+            taken.append(opener.memory)
+            opener.kill()
+        files, database = taken
+        ratios.append(database / files)
+        note = f"{database / 1e6:.1f} over {files / 1e6:.1f} MB"
+    judge("43", values=ratios, note=note)

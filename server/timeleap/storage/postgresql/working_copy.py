@@ -558,6 +558,7 @@ def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Ite
             "SELECT start, body FROM timeleap_piece WHERE log = %(log)s AND start >= (SELECT max(start) FROM"
             " timeleap_piece WHERE log = %(log)s AND start <= %(at)s) AND start < %(end)s ORDER BY start LIMIT 64",
             {"log": log, "at": at, "end": start + size},
+            binary=True,
         ).fetchall()
         if not rows:
             return
