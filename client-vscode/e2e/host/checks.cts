@@ -1,7 +1,7 @@
 // What can only be seen with VS Code's own API, beside the installed extension.
 // Node.js strips the types by itself; what is imported must be asked for with `require`.
 import type * as Vscode from "vscode";
-import type { TimeleapChange } from "../../src/apiTypes";
+import type { TimeleapChange, TimeleapContextChange } from "../../src/apiTypes";
 import type { Check, Running } from "./running.cts";
 
 const assert: typeof import("node:assert/strict") = require("node:assert/strict") as typeof import("node:assert/strict");
@@ -55,6 +55,28 @@ checks.set("another extension keeps its conversation, goes back, and undoes that
         assert(changes.includes(kind), `no event ${kind} among ${changes.join(", ")}`);
     }
     assert.equal(await session.isApproved("run tests"), false);
+    await session.close();
+    return undefined;
+});
+
+checks.set("each change says which checkpoint, which timeline and which client; before going back an agent is waited for", async () => {
+    const session = await installed().exports.openSession({ sessionId: "telling", show: false });
+    const told: TimeleapContextChange[] = [];
+    session.onDidChangeContext((change) => told.push(change));
+    const stopped: string[] = [];
+    session.onWillRevert(({ kind, checkpointUid, waitUntil }) => {
+        waitUntil(new Promise((resolve) => setImmediate(resolve)).then(() => stopped.push(`${kind} ${checkpointUid ?? ""}`)));
+    });
+    await session.append({ role: "user", content: "one" });
+    const { uid } = await session.checkpoint("here");
+    await session.append({ role: "user", content: "two" });
+    const { timelineId } = await session.revert(uid);
+    assert.deepEqual(stopped, [`revert ${uid}`]);
+    const reverted = told.find(({ kind }) => kind === "reverted");
+    assert.equal(reverted?.checkpointUid, uid);
+    assert.equal(reverted.timelineId, timelineId);
+    assert.match(reverted.client ?? "", /VS ?Code|Visual Studio Code|code|timeleap/i);
+    assert.equal(told.find(({ kind }) => kind === "checkpointCreated")?.checkpointUid, uid);
     await session.close();
     return undefined;
 });

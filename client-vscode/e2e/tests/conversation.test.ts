@@ -156,7 +156,7 @@ test("after a reload of the window the page is there again, at the same message"
     await page.choose(18, "Copy as Markdown");
 });
 
-test("what another program redacts leaves the page; a deleted session, too", async () => {
+test("what another program redacts leaves the page; a deleted session, too", async ({ window }) => {
     await agent.call("context/appendMessage", { sessionId: "live", message: { role: "user", content: "the key is hunter2-hunter2-hunter2" } });
     await page.feed.press("End");
     await expect(page.row(37)).toContainText("hunter2-hunter2-hunter2");
@@ -166,6 +166,7 @@ test("what another program redacts leaves the page; a deleted session, too", asy
     await agent.call("session/delete", { sessionId: "live" });
     await expect(page.frame.locator(".trouble")).toContainText("deleted");
     await expect(page.frame.locator("article")).toHaveCount(0);
+    await picture(window, "page-deleted");
 });
 
 /** What somebody who means harm would write, or a model by mistake. */
@@ -284,7 +285,7 @@ for (const theme of ["Default Dark Modern", "Default Light Modern", "Default Hig
             const { violations } = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] });
             return violations.map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`) }));
         });
-        if (theme === "Default Dark Modern") await picture(window, "page-dark");
+        await picture(window, `page-${theme.replace("Default ", "").replace(" Modern", "").replaceAll(" ", "-").toLowerCase()}`);
         expect(found.filter(({ impact }) => impact === "serious" || impact === "critical")).toEqual([]);
     });
 }

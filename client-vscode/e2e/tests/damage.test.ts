@@ -41,6 +41,7 @@ test("of a session with lines that cannot be read the rest is shown, and the los
     await window.openSession("scratched");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/⚠/)).toBeVisible();
+    await picture(window, "scratched");
 });
 
 test("a session whose last write was cut off is opened without it, and what was cut is kept", async ({ window, store }) => {

@@ -89,6 +89,7 @@ test("any two checkpoints are compared: the one that was selected with another",
     await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("compareWithSelected"), window.diff.root);
     await expect(window.diff.after).toContainText("That is not fair");
     await expect(window.diff.before).not.toContainText("That is not fair");
+    await picture(window, "compare-any");
     await window.closeEditors();
 });
 
@@ -140,5 +141,18 @@ test("from a document one gets to its checkpoint", async ({ window }) => {
     await expect(other).toHaveAttribute("aria-selected", "true");
     await window.run("revealCheckpoint");
     await expect(row).toHaveAttribute("aria-selected", "true");
+    await window.closeEditors();
+});
+
+test("the whole conversation opens as a document, with an outline and the page's actions", async ({ window }) => {
+    await window.run("openWholeDocument");
+    await expect(window.editor).toContainText("Guests complain that the shares do not add up");
+    const lenses = window.page.locator(".codelens-decoration");
+    await expect(lenses.filter({ hasText: "Fork from Here" }).first()).toBeVisible();
+    await picture(window, "whole-document");
+    await window.quick.command("Go to Symbol in Editor...");
+    const symbols = window.page.locator(".quick-input-list .monaco-list-row");
+    await expect(symbols.filter({ hasText: "15 · User" })).toBeVisible();
+    await window.page.keyboard.press("Escape");
     await window.closeEditors();
 });

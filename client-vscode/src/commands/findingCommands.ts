@@ -104,8 +104,11 @@ class GoTo extends Disposables {
     this.register(
       this.box.onDidAccept(() => {
         const [chosen] = this.box.selectedItems;
+        if (chosen === undefined) {
+          return; // the list was replaced just when somebody clicked
+        }
         this.box.hide();
-        chosen?.run?.().catch((error: unknown) => report(error, bench));
+        chosen.run?.().catch((error: unknown) => report(error, bench));
       }),
     );
   }
