@@ -6,14 +6,17 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from timeleap_client.errors import ClientClosedError
 
 A = TypeVar("A")
 P = ParamSpec("P")
 T = TypeVar("T")
+_LOOK_SECONDS: Final = 0.5
+"""Between looks whether somebody pressed Ctrl-C."""
 
 
 class LoopThread:
@@ -30,12 +33,7 @@ class LoopThread:
         Raises:
             ClientClosedError: Called on the loop's own thread, which would wait for itself for ever.
         """
-        future = self.submit(work)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return result_of(self.submit(work))
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run `work` on the loop and do not wait.
@@ -92,6 +90,20 @@ def blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Cal
         return self._loop.run(method(self._async, *args, **kwargs))
 
     return wait
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for a result on the main thread; a Ctrl-C meanwhile cancels it.
+
+    A signal that comes just before a lock is waited for does not interrupt that: so it is waited for again and again.
+    """
+    try:
+        while not wait_for([future], timeout=_LOOK_SECONDS).done:
+            pass
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 def _run(loop: asyncio.AbstractEventLoop, submitted: set[asyncio.Task[Any]]) -> None:

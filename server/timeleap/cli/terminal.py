@@ -203,6 +203,9 @@ class Terminal:
                     return work.result(timeout=_PATIENCE)
                 if self.err.is_terminal:
                     self._show(work, progress, what)
+            while not work.done():  # a signal that comes just before this waits does not interrupt it
+                with contextlib.suppress(TimeoutError):
+                    return work.result(timeout=_PATIENCE)
             return work.result()
         except BaseException:
             work.cancel()
