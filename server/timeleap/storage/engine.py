@@ -226,8 +226,7 @@ class Replacement(Struct, frozen=True):
     working_copy: bool = False
     """The logs are what is kept elsewhere: nothing is synced, and what is copied is compared when it is read."""
     reuse: bool = False
-    """A present log that is empty, or has the bytes of an existing timeline, becomes no timeline of its own; and where
-    the new log has the bytes of the present one nothing is replaced."""
+    """A present log that is empty, or has a timeline's bytes, becomes none; one with the new log's bytes stays."""
     prepare: Callable[[Prepared], None] | None = None
     """Called in the writer's thread, after the new log is durable beside the old one and before the step that makes
     it the live log. What it writes must be valid in both outcomes (it is for noting request ids and timeline facts:
@@ -534,8 +533,7 @@ class LogEngine(LogReader):
 
 # Damage of a timeline
 
-DAMAGED_LINES: Final = "damagedLines"
-"""Member of `TimelineFacts.extra`."""
+DAMAGED_LINES: Final = "damagedLines"  # a member of `TimelineFacts.extra`
 
 
 def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
