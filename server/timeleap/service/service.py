@@ -26,8 +26,8 @@ from timeleap.errors import (
 )
 from timeleap.service import config as settings
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices, step_by_step, until_cancelled
-from timeleap.service.trash import keep_trash
 from timeleap.sessions.session_files import move_in
+from timeleap.sessions.session_trash import keep_trash
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,
     APPROVAL_RESOLVED,

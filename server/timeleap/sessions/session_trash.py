@@ -11,7 +11,8 @@ namesake.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -28,12 +29,18 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
-from timeleap.sessions.shapes import Mutation, SessionPage
+from timeleap.sessions.shapes import Json, Mutation, SessionPage
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import FindSnapshots
 from timeleap.storage.durable import failpoint
 from timeleap.storage.lock import SessionLock
+
+log = logging.getLogger(__name__)
+
+HOUR = 3600.0
+MAX_TOLD = 20
+"""Sessions removed for their age that clients are notified of separately."""
 
 
 class PurgeRequest(Struct, frozen=True):
@@ -381,3 +388,28 @@ def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple
             case _:
                 continue
     return tuple(found)
+
+
+async def keep_trash(trash: Trash, max_age: int | None, tell: Callable[[str, Json], None]) -> None:
+    """Remove what has lain in the trash for more than `max_age` seconds (None: for ever), at once and every hour, and
+    notify every client of it by `tell`. Cancelled, a removal that is under way is finished by the next server."""
+    while True:
+        try:
+            await trash.finish_purges()
+            if max_age is not None:
+                _report((await trash.purge(PurgeRequest(older_than=max_age))).purged, tell)
+        except StorageFailureError as error:
+            log.warning("cannot remove what is old from the trash: %s", error)
+        await asyncio.sleep(HOUR)
+
+
+def _report(purged: Sequence[Trashed], tell: Callable[[str, Json], None]) -> None:
+    if purged:
+        size = sum(session.bytes for session in purged)
+        log.warning("removed %d sessions (%d bytes) from the trash for good: trash.maxAge", len(purged), size)
+    for session in purged[:MAX_TOLD]:
+        message = (
+            f"the session was deleted at {session.deleted_at} and is now removed from the trash for good "
+            f"({session.bytes} bytes): it was older than trash.maxAge"
+        )
+        tell("session/warning", {"sessionId": session.session_id, "kind": "trashPurged", "message": message})

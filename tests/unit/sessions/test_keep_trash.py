@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from timeleap.errors import StorageFailureError
-from timeleap.service import trash
+from timeleap.sessions import session_trash
 from timeleap.sessions.home import Trashed
 from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest, Trash
 
@@ -38,7 +38,7 @@ class FakeTrash:
 
 
 def start(fake: FakeTrash, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
-    keeping = trash.keep_trash(
+    keeping = session_trash.keep_trash(
         cast("Trash", fake), max_age, lambda method, params: told.append((method, params["sessionId"]))
     )
     return asyncio.get_running_loop().create_task(keeping)
@@ -58,7 +58,7 @@ async def keep(fake: FakeTrash, max_age: int | None, told: list[Any]) -> asyncio
 
 @pytest.mark.asyncio
 async def test_what_is_old_is_removed_again_and_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trash, "HOUR", 0.001)
+    monkeypatch.setattr(session_trash, "HOUR", 0.001)
     failure = StorageFailureError("no room", path="/", errno="ENOSPC")
     fake = FakeTrash(PurgeOutcome((ONE,)), failure, PurgeOutcome(()), PurgeOutcome((ONE,)))
     told: list[Any] = []
@@ -74,7 +74,7 @@ async def test_of_many_some_are_named():
     told: list[Any] = []
     keeper = await keep(fake, 60, told)
     await stop(keeper)
-    assert len(told) == trash.MAX_TOLD
+    assert len(told) == session_trash.MAX_TOLD
 
 
 @pytest.mark.asyncio
