@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.reduction import DupFd
 from typing import IO, Any, Protocol
@@ -48,6 +49,21 @@ class Running(Protocol):
 def possible() -> bool:
     """Whether this platform can fork."""
     return "forkserver" in multiprocessing.get_all_start_methods()
+
+
+def ready_modules() -> set[str]:
+    """The modules that a forked process has at its start."""
+    context = _context()
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_tell_modules, args=(theirs,), daemon=True)
+    process.start()
+    told: set[str] = ours.recv()
+    process.join()
+    return told
+
+
+def _tell_modules(told: Connection) -> None:
+    told.send(set(sys.modules))
 
 
 class Forked:

@@ -5,14 +5,48 @@ from __future__ import annotations
 import gc
 import importlib
 import pkgutil
+from contextlib import suppress
 
 import timeleap
 import timeleap_protocol
+from timeleap_protocol.errors import InvalidParamsError
+from timeleap_protocol.methods import REQUESTS
 
-_NOT_FOR_SERVERS = ("timeleap.cli", "timeleap.client", "timeleap.__main__", "timeleap_protocol.generate")
+_NOT_FOR_SERVERS = (
+    "timeleap.adapters",
+    "timeleap.cli",
+    "timeleap.client",
+    "timeleap.__main__",
+    "timeleap.mcp",
+    "timeleap_protocol.generate",
+)
+_STARTS_SERVERS = ("timeleap.__main__", "timeleap.cli.serve")
+_IMPORTED_LATE = ("fcntl", "kingfisher_sdk", "openai", "psutil", "psycopg", "re2", "tomllib", "uvloop", "watchfiles")
 
-for package in (timeleap, timeleap_protocol):
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _name: None):
-        if not module.name.startswith(_NOT_FOR_SERVERS):
-            importlib.import_module(module.name)
+
+def _import_all() -> None:
+    for package in (timeleap, timeleap_protocol):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.startswith(_NOT_FOR_SERVERS):
+                importlib.import_module(module.name)
+    for name in _STARTS_SERVERS:
+        importlib.import_module(name)
+    for name in _IMPORTED_LATE:
+        with suppress(ImportError):  # of another platform, or an extra
+            importlib.import_module(name)
+
+
+def _make_structs() -> None:
+    """What params are read into is made when they are first read; of `shutdown` and the like there is nothing to be read."""
+    for method in REQUESTS.values():
+        with suppress(InvalidParamsError, AttributeError):
+            method.read_params({})
+
+
+try:
+    _import_all()
+    _make_structs()
+except ImportError as error:
+    # The fork server would pass over it without a word, and each server would import everything by itself.
+    raise RuntimeError(f"a fork server cannot be made ready: {error}") from error
 gc.freeze()
