@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from tests.agents.model import Model
 from tests.agents.window import Window
+from tests.support import ready
 
 from timeleap_client import RawTimeleap
 
 AGENTS = Path(__file__).resolve().parents[2] / ".tools" / "agents" / "python"
-PACKAGES = AGENTS / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+PACKAGES = ready.SDKS
 if PACKAGES.is_dir():
     sys.path.append(str(PACKAGES))  # last: what our own environment has comes from there
 elif not os.environ.get("CI"):
@@ -27,6 +28,12 @@ elif not os.environ.get("CI"):
 
 
 Blocking = Callable[[Callable[[RawTimeleap], Awaitable[Any]]], Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ready_servers() -> Iterator[None]:
+    with ready.clients_servers():
+        yield
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from tests.agents.conftest import PACKAGES
+from tests.support import ready
 
 from timeleap_client import RawTimeleap
 
@@ -28,9 +29,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(PACKAGES)}
 
 
-def parameters(tmp_path: Path, *arguments: str) -> StdioServerParameters:
-    given = ["mcp", "--home", str(tmp_path / "home"), *(arguments or ("--workspace", str(tmp_path)))]
-    return StdioServerParameters(command=TIMELEAP, args=given, env=environment(), cwd=str(tmp_path))
+def parameters(tmp_path: Path, *arguments: str, fresh: bool = False) -> StdioServerParameters:
+    """How the server is started; `fresh`: as a user would, not forked off a process that has loaded the SDK."""
+    program, *before = (TIMELEAP,) if fresh else ready.command()
+    given = [*before, "mcp", "--home", str(tmp_path / "home"), *(arguments or ("--workspace", str(tmp_path)))]
+    return StdioServerParameters(command=program, args=given, env=environment(), cwd=str(tmp_path))
 
 
 @pytest.fixture
@@ -38,9 +41,9 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """Starts a server, with `--allow`; it ends with the test."""
     over, running = asyncio.Event(), list[asyncio.Task[None]]()
 
-    async def start(*allow: str, mode: str = "auto", **options: Any) -> Client:
+    async def start(*allow: str, mode: str = "auto", fresh: bool = False, **options: Any) -> Client:
         allowed = ["--allow", ",".join(allow)] if allow else []
-        given = parameters(tmp_path, "--workspace", str(tmp_path), *allowed)
+        given = parameters(tmp_path, "--workspace", str(tmp_path), *allowed, fresh=fresh)
         connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:  # a task of its own: the client has to be left in the one that entered it
@@ -338,7 +341,7 @@ async def test_lines_that_are_no_messages_do_not_stop_the_server(session: str, t
 
 
 async def test_a_server_that_was_killed_is_started_again(connect: Connect, session: str, tmp_path: Path) -> None:
-    asked = await connect()
+    asked = await connect(fresh=True)
     before = await text_of(asked, "read_messages", count=1)
     for pid in children_of_servers(tmp_path):
         os.kill(pid, signal.SIGKILL)

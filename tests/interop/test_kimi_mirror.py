@@ -15,6 +15,7 @@ import pytest
 from tests.agents.model import Model
 from tests.agents.window import Window, until
 from tests.interop.prepare import original_python
+from tests.support import ready
 
 from timeleap_client import RawTimeleap
 
@@ -63,8 +64,9 @@ def model() -> Iterator[Model]:
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[RawTimeleap]:
-    async with RawTimeleap(home=tmp_path / "home", name="agent") as client:
-        yield client
+    with ready.clients_servers():
+        async with RawTimeleap(home=tmp_path / "home", name="agent") as client:
+            yield client
 
 
 async def test_it_is_shown_live_and_goes_on_where_its_mirror_was_cut(
