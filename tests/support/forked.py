@@ -1,4 +1,4 @@
-"""Servers that are forked off a process which has imported everything already.
+"""Servers, and programs of a test's own, that are forked off a process which has imported everything already.
 
 Starting the program takes a good part of a second of processor time, nearly all of it imports, and the tests start it
 more than a thousand times. A fork of a process that is ready takes a few milliseconds, and is a process like any other:
@@ -13,6 +13,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
@@ -67,7 +69,8 @@ def _tell_modules(told: Connection) -> None:
 
 
 class Forked:
-    """A forked `timeleap serve`; to be used like a `subprocess.Popen` with `bufsize=0`."""
+    """A forked `timeleap serve`, or Python program of the text `program`; to be used like a `subprocess.Popen` with
+    `bufsize=0`."""
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Forked:
         stdin: int | IO[Any],
         stdout: int | IO[Any],
         stderr: IO[Any],
+        program: str | None = None,
     ) -> None:
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
@@ -93,7 +97,7 @@ class Forked:
                 ours += [fd for fd, asked in ((read, stdin), (out, stdout)) if asked == subprocess.DEVNULL]
             context = _context()
             self._process = context.Process(
-                target=_Serving(arguments, environment, (read, out, stderr.fileno())), daemon=True
+                target=_Serving(arguments, environment, (read, out, stderr.fileno()), program), daemon=True
             )
             self._process.start()
         finally:
@@ -128,13 +132,31 @@ class Forked:
                 os.kill(self.pid, sig)
 
 
+def run_program(program: str, *arguments: str, timeout: float, **environment: str) -> tuple[int, str]:
+    """Run a program as `python -W error -c` would; returns its exit code and what it wrote to its error output."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        given = {**os.environ, **environment}
+        if possible():
+            code = Forked(arguments, given, subprocess.DEVNULL, subprocess.DEVNULL, said, program).wait(timeout)
+        else:
+            command = [sys.executable, "-W", "error", "-c", program, *arguments]
+            code = subprocess.run(command, env=given, stderr=said, timeout=timeout, check=False).returncode
+        said.seek(0)
+        return code, said.read()
+
+
 class _Serving:
     """What the forked process does; made in the process of the tests, called in the other."""
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], descriptors: tuple[int, int, int]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        descriptors: tuple[int, int, int],
+        program: str | None,
     ) -> None:
         self._arguments = list(arguments)
+        self._program = program
         self._environment = dict(environment)
         self._descriptors = descriptors
         self._sent: list[Any] = []
@@ -154,13 +176,16 @@ class _Serving:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
         os.environ.clear()
         os.environ.update(self._environment)
-        sys.argv = ["timeleap", *self._arguments]
+        sys.argv = ["timeleap" if self._program is None else "-c", *self._arguments]
 
         from timeleap import __main__
         from timeleap.storage import durable
 
         durable.arm(os.environ.get(durable.ENVIRONMENT, ""))
-        sys.exit(__main__.main())
+        if self._program is None:
+            sys.exit(__main__.main())
+        warnings.simplefilter("error")
+        exec(compile(self._program, "<program>", "exec"), {"__name__": "__main__"})
 
 
 def _descriptor(given: int | IO[Any]) -> int:

@@ -22,6 +22,8 @@ _NOT_FOR_SERVERS = (
 )
 _STARTS_SERVERS = ("timeleap.__main__", "timeleap.cli.serve")
 _IMPORTED_LATE = ("fcntl", "kingfisher_sdk", "openai", "psutil", "psycopg", "re2", "tomllib", "uvloop", "watchfiles")
+_OF_TESTS = ("pytest", "tests.support.forked")
+"""What a forked process needs to be told what to do, and what programs of tests' own import."""
 
 
 def _import_all() -> None:
@@ -29,7 +31,7 @@ def _import_all() -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_FOR_SERVERS):
                 importlib.import_module(module.name)
-    for name in _STARTS_SERVERS:
+    for name in (*_STARTS_SERVERS, *_OF_TESTS):
         importlib.import_module(name)
     for name in _IMPORTED_LATE:
         with suppress(ImportError):  # of another platform, or an extra

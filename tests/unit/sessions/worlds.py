@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked import run_program
 from tests.support.plain_shapes import PLAIN
 
 from timeleap.sessions.session import Session
@@ -99,14 +97,13 @@ def records(session: Session) -> list[Json]:
 
 def run_child(program: str, *arguments: str, failpoints: str = "", key_file: Path | None = None) -> int:
     """Run `program` in a process of its own; returns how it ended (-9: killed by a failpoint)."""
-    environment = {**os.environ, "TIMELEAP_FAILPOINTS": failpoints}
+    environment = {"TIMELEAP_FAILPOINTS": failpoints}
     if key_file is not None:
         environment["TIMELEAP_KEY_FILE"] = str(key_file)
-    command = [sys.executable, "-W", "error", "-c", program, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=180, check=False)
-    if done.returncode not in (0, -9):
-        raise AssertionError(done.stderr.decode())
-    return done.returncode
+    code, said = run_program(program, *arguments, timeout=180, **environment)
+    if code not in (0, -9):
+        raise AssertionError(said)
+    return code
 
 
 def small_retention(timelines: int, size: int = 1 << 40) -> Retention:
