@@ -16,12 +16,12 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from io import FileIO
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.reduction import DupFd
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 
 class Running(Protocol):
@@ -132,17 +132,27 @@ class Forked:
                 os.kill(self.pid, sig)
 
 
-def run_program(program: str, *arguments: str, timeout: float, **environment: str) -> tuple[int, str]:
-    """Run a program as `python -W error -c` would; returns its exit code and what it wrote to its error output."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+class Ended(NamedTuple):
+    """How a program ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_program(program: str, *arguments: str, timeout: float, **environment: str) -> Ended:
+    """Run a program as `python -W error -c` would, in the environment, with these variables set, without input."""
+    with ExitStack() as stack:
+        out, err = (stack.enter_context(tempfile.TemporaryFile("w+", errors="replace")) for _ in range(2))
         given = {**os.environ, **environment}
         if possible():
-            code = Forked(arguments, given, subprocess.DEVNULL, subprocess.DEVNULL, said, program).wait(timeout)
+            code = Forked(arguments, given, subprocess.DEVNULL, out, err, program).wait(timeout)
         else:
             command = [sys.executable, "-W", "error", "-c", program, *arguments]
-            code = subprocess.run(command, env=given, stderr=said, timeout=timeout, check=False).returncode
-        said.seek(0)
-        return code, said.read()
+            code = subprocess.run(command, env=given, stdout=out, stderr=err, timeout=timeout, check=False).returncode
+        out.seek(0)
+        err.seek(0)
+        return Ended(code, out.read(), err.read())
 
 
 class _Serving:

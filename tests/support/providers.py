@@ -8,23 +8,39 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
 
-from anthropic.types import (
-    ImageBlockParam,
-    MessageParam,
-    TextBlockParam,
-    ThinkingBlockParam,
-    ToolResultBlockParam,
-    ToolUseBlockParam,
-)
-from openai.types.chat import ChatCompletionMessageParam
 from pydantic import ConfigDict, Field, TypeAdapter
 
 Json = dict[str, Any]
 
-Block = Annotated[
-    TextBlockParam | ImageBlockParam | ThinkingBlockParam | ToolUseBlockParam | ToolResultBlockParam,
-    Field(discriminator="type"),
-]
+
+# Not at the top: each process of pytest-xdist imports all modules of tests, and these take more than a second.
+@cache
+def _openai_messages() -> Any:
+    from openai.types.chat import ChatCompletionMessageParam
+
+    return list[ChatCompletionMessageParam]
+
+
+@cache
+def _anthropic_messages() -> Any:
+    from anthropic.types import MessageParam
+
+    return list[MessageParam]
+
+
+@cache
+def _anthropic_blocks() -> Any:
+    from anthropic import types
+
+    block = Annotated[
+        types.TextBlockParam
+        | types.ImageBlockParam
+        | types.ThinkingBlockParam
+        | types.ToolUseBlockParam
+        | types.ToolResultBlockParam,
+        Field(discriminator="type"),
+    ]
+    return list[block]
 
 
 def accepted(format: str, body: Json) -> Json:
@@ -56,7 +72,7 @@ def _openai(body: Json) -> None:
     assert set(body) == {"messages"}
     messages = body["messages"]
     assert messages, "[] is too short - 'messages'"
-    _fits(list[ChatCompletionMessageParam], messages)
+    _fits(_openai_messages(), messages)
     taken: set[str] = set()
     waiting: list[str] = []
     for message in messages:
@@ -80,9 +96,9 @@ def _anthropic(body: Json) -> None:
     assert isinstance(body.get("system", "x"), str)
     assert body.get("system", "x").strip()
     messages = body["messages"]
-    _fits(list[MessageParam], messages)
+    _fits(_anthropic_messages(), messages)
     for message in messages:
-        _fits(list[Block], message["content"])
+        _fits(_anthropic_blocks(), message["content"])
     roles = [message["role"] for message in messages]
     assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"], "a user first and last, in turns"
     taken: set[str] = set()

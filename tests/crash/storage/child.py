@@ -21,5 +21,9 @@ async def work(log: Path, names: list[str]) -> None:
     await engine.aclose()
 
 
-if __name__ == "__main__":
+def main() -> None:
     asyncio.run(work(Path(sys.argv[1]), sys.argv[2:]))
+
+
+if __name__ == "__main__":
+    main()

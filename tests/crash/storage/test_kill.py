@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import ROOT
 from tests.crash.storage.checker import complaints
 from tests.crash.storage.recorder import Recorder
 from tests.crash.storage.states import State
 from tests.crash.storage.workloads import prepare, run
+from tests.support.forked import run_program
 
 from timeleap.storage import durable
 
@@ -32,6 +30,7 @@ ELSEWHERE = {
     "replace.settled",
     "replace.duplicate_removed",
 }
+CHILD = "from tests.crash.storage import child; child.main()"
 WORK = ("append", "batch", "checkpoint", "revert", "append", "undo", "redact")
 
 pytestmark = pytest.mark.crash
@@ -39,11 +38,9 @@ pytestmark = pytest.mark.crash
 
 def killed(log: Path, armed: str, names: tuple[str, ...] = WORK) -> list[str]:
     """Work in a child until it dies; what it said."""
-    environment = {**os.environ, "TIMELEAP_FAILPOINTS": armed, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-    command = [sys.executable, "-m", "tests.crash.storage.child", str(log), *names]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, f"{armed} was not passed: {done.stdout}{done.stderr}"
-    return done.stdout.split()
+    ended = run_program(CHILD, str(log), *names, timeout=180, TIMELEAP_FAILPOINTS=armed)
+    assert ended.code == -signal.SIGKILL, f"{armed} was not passed: {ended.out}{ended.err}"
+    return ended.out.split()
 
 
 @pytest.mark.parametrize("point", [name for name in POINTS if name not in ELSEWHERE])

@@ -100,10 +100,10 @@ def run_child(program: str, *arguments: str, failpoints: str = "", key_file: Pat
     environment = {"TIMELEAP_FAILPOINTS": failpoints}
     if key_file is not None:
         environment["TIMELEAP_KEY_FILE"] = str(key_file)
-    code, said = run_program(program, *arguments, timeout=180, **environment)
-    if code not in (0, -9):
-        raise AssertionError(said)
-    return code
+    ended = run_program(program, *arguments, timeout=180, **environment)
+    if ended.code not in (0, -9):
+        raise AssertionError(ended.err)
+    return ended.code
 
 
 def small_retention(timelines: int, size: int = 1 << 40) -> Retention:
