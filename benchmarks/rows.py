@@ -254,7 +254,7 @@ ROWS: Final[tuple[Row, ...]] = (
         1.5,
         1.2,
         MOST,
-        profile="psycopg and libpq take 14 MB, and what the fetch of the log has used and given back 10 MB",
+        profile="psycopg, libpq and its connections take 13 MB, and what the fetch of the log has used 2 MB",
     ),
 )
 

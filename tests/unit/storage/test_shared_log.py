@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -197,3 +198,26 @@ def test_a_server_that_hangs_is_not_waited_for_where_another_one_has_taken_over(
         connection.others = [{"promoted": False}]
         assert not connection._in_charge()
         assert asked
+
+
+@pytest.mark.parametrize("stored", [64 << 10, 1 << 20])
+def test_of_a_log_that_is_fetched_little_is_in_memory(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: int
+) -> None:
+    """Of a long log as well, in whatever pieces an earlier release has stored it."""
+    line = b'{"role":"user","content":"%s"}\n' % (b"x" * 1000)
+    log = line * (24 * max(stored, working_copy.PIECE_BYTES) // len(line))
+    (tmp_path / "long").mkdir()
+    (tmp_path / "long" / "context.jsonl").write_bytes(log)
+    with monkeypatch.context() as patch:
+        patch.setattr(working_copy, "PIECE_BYTES", stored)
+        publish(database, "long", tmp_path / "long")
+    copy = WorkingCopy(database, "long", tmp_path / "fetched")
+    tracemalloc.start()
+    try:
+        assert copy.fetch()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "fetched" / "context.jsonl").read_bytes() == log
+    assert peak < 4 * max(stored, working_copy.PIECE_BYTES) < len(log) / 5

@@ -35,7 +35,7 @@ from timeleap.storage.postgresql.servers import WatchedConnection
 from timeleap.storage.rewrite import Beginning
 
 LIVE: Final = "context.jsonl"
-PIECE_BYTES: Final = 4 << 20
+PIECE_BYTES: Final = 256 << 10  # that are stored, or fetched, at a time: one of them is in memory
 CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
@@ -556,8 +556,8 @@ def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Ite
     while at < start + size:
         rows = connection.execute(
             "SELECT start, body FROM timeleap_piece WHERE log = %(log)s AND start >= (SELECT max(start) FROM"
-            " timeleap_piece WHERE log = %(log)s AND start <= %(at)s) AND start < %(end)s ORDER BY start LIMIT 64",
-            {"log": log, "at": at, "end": start + size},
+            " timeleap_piece WHERE log = %(log)s AND start <= %(at)s) AND start < %(end)s ORDER BY start LIMIT 1000",
+            {"log": log, "at": at, "end": min(at + PIECE_BYTES, start + size)},
             binary=True,
         ).fetchall()
         if not rows:
