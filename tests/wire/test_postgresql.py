@@ -22,6 +22,9 @@ from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, assistant, user
 
 from timeleap.client import AsyncTimeleap
+from timeleap.errors import SessionNotFoundError
+from timeleap.storage.postgresql.database import Database
+from timeleap.storage.postgresql.store_rows import move
 from timeleap_protocol.methods import ANSWERED
 
 
@@ -465,6 +468,27 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
         assert other.texts().count("once") == (method == "context/appendMessage")
         session.say("after")
     finally:
+        proxy.close()
+
+
+def test_a_move_to_the_trash_whose_answer_is_lost_is_looked_up(serve: Serve, url: str) -> None:
+    cluster = shared_cluster()
+    server = serve(url)
+    Session.open(server, "s").say("kept")
+    server.call("session/close", sessionId="s")
+    proxy = CuttingProxy(cluster)
+    database = Database(url.replace(str(cluster.port), str(proxy.port)))
+    try:
+        for before, after in (("s", "s~1"), ("s~1", "s")):
+            with database.connection():
+                proxy.cuts = 1
+            move(database, before, after)
+            assert proxy.cuts == 0
+            with pytest.raises(SessionNotFoundError):
+                move(database, before, after)
+        assert Session.open(server, "s").texts() == ["kept"]
+    finally:
+        database.close()
         proxy.close()
 
 

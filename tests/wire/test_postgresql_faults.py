@@ -33,6 +33,10 @@ CHANGES: dict[str, tuple[dict[str, Any], list[Call]]] = {
     "session/setTitle": ({"title": "T"}, []),
     "session/setWorkspace": ({"workspace": "/tmp"}, []),
     "session/fork": ({"newSessionId": "f"}, []),
+    "session/setYolo": ({"yolo": True}, []),
+    "session/setAutoApprove": ({"action": "run", "enabled": True}, []),
+    "session/setAfk": ({"afk": True}, []),
+    "session/prune": ({"timelineIds": ["context_1"]}, [REVERT]),
     "session/archive": ({}, []),
     "session/unarchive": ({}, [("session/archive", {})]),
     "context/appendMessage": ({"message": user("once")}, []),
@@ -49,6 +53,18 @@ CHANGES: dict[str, tuple[dict[str, Any], list[Call]]] = {
     "context/sendDMail": (MAIL[1], []),
     "context/deliverDMail": ({}, [MAIL]),
     "context/cancelDMail": ({}, [MAIL]),
+}
+OF_THE_STORE: dict[str, tuple[dict[str, Any], list[Call]]] = {
+    "session/delete": ({}, []),
+    "session/undelete": ({}, [("session/delete", {})]),
+    "session/purge": ({}, [("session/delete", {})]),
+    "session/redact": ({"value": "two"}, []),
+}
+"""The same of those that move a session, remove it, or keep nothing of the request."""
+TRIED_ELSEWHERE = {
+    "session/open",  # by `test_an_open_that_is_cut_off_is_done_once`
+    "session/import",  # makes a session as `session/open` does
+    "session/repair",  # changes a damaged log only, of which the database has none
 }
 FAULTS = {
     "ended": ("PERFORM pg_terminate_backend(pg_backend_pid())", "lost", True),
@@ -67,6 +83,7 @@ class Fault:
         self._name = name
         cluster.execute(
             "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+            "CREATE FUNCTION fault_of_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';"
             "CREATE TRIGGER fault BEFORE INSERT ON timeleap_change FOR EACH ROW EXECUTE FUNCTION fault()",
             name,
         )
@@ -77,17 +94,16 @@ class Fault:
         done = f"IF NEW.token NOT LIKE 'not %' THEN {statement}; END IF;" if statement else ""
         body = f"BEGIN {done} RETURN NEW; END"
         self._cluster.execute(
-            f"CREATE OR REPLACE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $${body}$$", self._name
+            f"CREATE OR REPLACE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $${body}$$;"
+            "CREATE OR REPLACE FUNCTION fault_of_row() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$BEGIN {statement and f'{statement};'} RETURN OLD; END$$",
+            self._name,
         )
 
 
 def test_every_method_that_changes_a_session_is_tried() -> None:
-    changing = {
-        name
-        for name, row in ANSWERED.items()
-        if row.mutates and not row.needs_directory and name.startswith("context/")
-    }
-    assert changing <= CHANGES.keys()
+    changing = {name for name, row in ANSWERED.items() if row.mutates and not row.needs_directory}
+    assert changing <= {*CHANGES, *OF_THE_STORE, *TRIED_ELSEWHERE}
 
 
 @pytest.mark.parametrize("method", [name for name in CHANGES if not ANSWERED[name].needs_directory])
@@ -113,6 +129,44 @@ def test_a_fault_in_the_middle_of_a_change(serve: Serve, url: str, method: str) 
     assert b.call(method, **params, requestId="r") == {**result, "duplicate": True}
     assert a.records() == b.records()
     assert a.call("session/verify")["ok"] is True
+
+
+@pytest.mark.parametrize("method", OF_THE_STORE)
+def test_a_fault_in_the_middle_of_a_change_of_the_store(serve: Serve, url: str, method: str) -> None:
+    params, before = OF_THE_STORE[method]
+    a, b = serve(f"{url}?options=-c%20statement_timeout%3D500"), serve(url)
+    session = Session.open(a, "s")
+    for name, given in BEFORE:
+        session.call(name, **given)
+    session.call("session/close")
+    for name, given in before:
+        session.call(name, **given)
+    cluster, database_name = shared_cluster(), url.rpartition("/")[2]
+    fault = Fault(cluster, database_name)
+    cluster.execute(
+        "CREATE TRIGGER fault BEFORE DELETE ON timeleap_session FOR EACH ROW EXECUTE FUNCTION fault_of_row()",
+        database_name,
+    )
+
+    def seen() -> list[Any]:
+        return [
+            [(each["sessionId"], each["messageCount"]) for each in b.call(listing)["sessions"]]
+            for listing in ("session/list", "session/listTrash")
+        ]
+
+    there = seen()
+    for kind, (statement, reason, retryable) in FAULTS.items():
+        fault.happens(statement)
+        error = session.refuse(method, **params, requestId="r")
+        fault.happens("")
+        assert error["code"] == 4005, (kind, error)
+        assert (error["data"]["reason"], error["data"]["retryable"]) == (reason, retryable), (kind, error)
+        assert seen() == there, kind
+    result = session.call(method, **params, requestId="r")
+    assert "duplicate" not in result
+    left = Session.open(b, "s", create=False).texts() if method in ("session/undelete", "session/redact") else None
+    assert left in (None, ["one", "two", "three"], ["one", "[redacted]", "three"])
+    assert (seen() == there) is (method == "session/redact")
 
 
 def test_an_open_that_is_cut_off_is_done_once(serve: Serve, url: str) -> None:

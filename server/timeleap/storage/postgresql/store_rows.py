@@ -11,10 +11,12 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from psycopg import errors
+from psycopg import Connection, OperationalError, errors
 
-from timeleap.errors import SessionExistsError, SessionNotFoundError
+from timeleap import clock
+from timeleap.errors import SessionExistsError, SessionNotFoundError, StorageFailureError
 from timeleap.storage.engine import LogState
 from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import CHANNEL, Database
@@ -29,18 +31,30 @@ def move(database: Database, before: str, after: str) -> None:
         SessionExistsError: The new id is taken.
         StorageFailureError: Nothing was changed.
     """
-    with database.transaction() as connection:
-        try:
-            moved = connection.execute(
-                "UPDATE timeleap_session SET id = %s, folded = %s, version = version + 1 WHERE id = %s RETURNING version",
-                [after, after.casefold(), before],
-            ).fetchone()
-        except errors.UniqueViolation as error:
-            raise SessionExistsError(f"session id {after} is taken", sessionId=after) from error
-        if moved is None:
-            raise SessionNotFoundError(f"there is no session {before.partition('~')[0]}", sessionId=before)
-        announced = json.dumps({"session": before, "version": moved[0]})
-        connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
+    token = clock.new_uid(24)
+    try:
+        with database.transaction() as connection:
+            _move(connection, before, after, token)
+    except StorageFailureError as error:
+        if not isinstance(error.__cause__, OperationalError) or not database.was_made(after, token, None):
+            raise
+
+
+def _move(connection: Connection[Any], before: str, after: str, token: str) -> None:
+    try:
+        moved = connection.execute(
+            "UPDATE timeleap_session SET id = %s, folded = %s, version = version + 1 WHERE id = %s RETURNING version",
+            [after, after.casefold(), before],
+        ).fetchone()
+    except errors.UniqueViolation as error:
+        raise SessionExistsError(f"session id {after} is taken", sessionId=after) from error
+    if moved is None:
+        raise SessionNotFoundError(f"there is no session {before.partition('~')[0]}", sessionId=before)
+    connection.execute(
+        "INSERT INTO timeleap_change (session, version, token) VALUES (%s, %s, %s)", [after, moved[0], token]
+    )
+    announced = json.dumps({"session": before, "version": moved[0]})
+    connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
 
 
 def remove(database: Database, names: Collection[str]) -> set[str]:
