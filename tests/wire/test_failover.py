@@ -25,6 +25,13 @@ def url_of(*clusters: Cluster, database: str) -> str:
     return f"postgresql://timeleap@{hosts}/{database}"
 
 
+def take_over(primary: Cluster, standby: Cluster, how: signal.Signals, rng: random.Random) -> None:
+    """Take the primary away, and after a while let its standby take over."""
+    primary.signal(how)
+    time.sleep(rng.uniform(0, 1.5))  # operators, and programs that watch, take their time
+    standby.promote()
+
+
 def fail_over(serve: Serve, how: signal.Signals, seed: int, mix: dict[str, int]) -> tuple[Load, float]:
     """Take the primary from processes at work; returns the load, and how long each of them could not write after the
     promotion."""
@@ -34,9 +41,7 @@ def fail_over(serve: Serve, how: signal.Signals, seed: int, mix: dict[str, int])
         sessions = [Session.open(serve(store), "s") for _ in range(PROCESSES)]
         load = Load(sessions, seed, mix)
         load.wait_for_more(rng.randint(3, 25))
-        primary.signal(how)
-        time.sleep(rng.uniform(0, 1.5))  # operators, and programs that watch, take their time
-        standby.promote()
+        take_over(primary, standby, how, rng)
         promoted = time.monotonic()
         load.wait_for_more(10)
         if how == signal.SIGSTOP:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import random
+import signal
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
 from tests.support.approvals import REQUESTED, RESOLVED, WANTED, ask, asked, decide, pending, resolved, told
+from tests.support.postgresql import replicated_cluster
 from tests.support.scene import settle, until
-from tests.support.server import Launch, Message, Server
+from tests.support.server import PATIENCE, Launch, Message, Server
 from tests.support.session import Session
+from tests.wire.test_failover import take_over, url_of
+
+from timeleap.storage.postgresql.database import MIGRATIONS
 
 Machine = Callable[..., Session]
 SECRET = "hunter2-hunter2"
@@ -323,3 +333,179 @@ def test_a_redacted_text_goes_from_what_waits(machine: Machine, url: str) -> Non
     decide(b, shown["approvalId"])
     assert request.result()["decision"] == "approve"
     settle([a, b])
+
+
+# Other schemas, other servers
+
+
+def test_who_may_use_a_store_of_the_second_schema_may_use_its_approvals(machine: Machine, url: str) -> None:
+    user, reader = f'User "{url[-8:]}"', f"reader{url[-8:]}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")
+        connection.execute("INSERT INTO timeleap_schema VALUES (2)")
+        for migration in MIGRATIONS[:2]:
+            connection.execute(migration)
+        line = '{"role":"user","content":"kept"}\n'
+        for statement in (
+            "INSERT INTO timeleap_session (id, folded, version, live, messages) VALUES ('s', 's', 1, 1, 1)",
+            f"INSERT INTO timeleap_log (session, name, length) VALUES ('s', 'context.jsonl', {len(line)})",
+            f"INSERT INTO timeleap_piece VALUES (1, 0, '{line}')",
+        ):
+            connection.execute(statement)  # type: ignore[call-overload]
+        identifier = psycopg.sql.Identifier(user), psycopg.sql.Identifier(reader)
+        for text in (
+            "CREATE ROLE {} LOGIN; CREATE ROLE {}",
+            "GRANT SELECT ON timeleap_schema TO {}, {}",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON timeleap_session, timeleap_log TO {}; GRANT SELECT ON timeleap_log TO {}",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON timeleap_piece, timeleap_change TO {}; GRANT SELECT ON timeleap_piece TO {}",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON timeleap_document TO {}; GRANT SELECT ON timeleap_document TO {}, PUBLIC",
+        ):
+            connection.execute(psycopg.sql.SQL(text).format(*identifier))  # type: ignore[arg-type]
+    assert machine("owner").texts() == ["kept"]
+    granted = execute(
+        url,
+        "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
+        " WHERE table_name = 'timeleap_approval' AND grantee <> current_user",
+    )
+    every = [(user, right) for right in ("SELECT", "INSERT", "UPDATE", "DELETE")]
+    assert sorted(granted) == sorted([*every, (reader, "SELECT"), ("PUBLIC", "SELECT")])
+    theirs = url.replace("timeleap@", f"{quote(user)}@")
+    a, b = machine("a", store=theirs), machine("b", store=theirs)
+    request = ask(a)
+    decide(b, asked(b)["approvalId"], "approveForSession")
+    assert request.result()["decision"] == "approveForSession"
+    assert approval(a)["autoApproveActions"] == ["run command"]
+    until(lambda: questions(url) == 0)
+
+
+class Office:
+    """A machine that asks all the time, and others that decide, each always the same.
+
+    Attributes:
+        answers: By request id: the decision that was answered.
+        acknowledged: By approval's id: those who were told that theirs counts.
+    """
+
+    def __init__(self, asker: Session, deciders: dict[str, Session]) -> None:
+        self.answers: dict[str, Message] = {}
+        self.acknowledged: dict[str, list[str]] = {}
+        self._problems: list[BaseException] = []
+        self._asking, self._deciding = threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(work, *given), daemon=True)
+            for work, *given in [
+                (self._ask, asker),
+                *((self._decide, window, decision) for decision, window in deciders.items()),
+            ]
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for_more(self, count: int) -> None:
+        """Wait until so many more questions are answered."""
+        wanted = len(self.answers) + count
+        until(lambda: self._problems or len(self.answers) >= wanted)
+        assert not self._problems, self._problems
+
+    def stop(self) -> None:
+        """Have what is asked answered, and end."""
+        for event, threads in ((self._asking, self._threads[:1]), (self._deciding, self._threads[1:])):
+            event.set()
+            for thread in threads:
+                thread.join(PATIENCE)
+                assert not thread.is_alive()
+        assert not self._problems, self._problems
+
+    def _run(self, work: Callable[..., None], *given: Any) -> None:
+        try:
+            work(*given)
+        except BaseException as problem:
+            self._problems.append(problem)
+
+    def _ask(self, session: Session) -> None:
+        number = 0
+        while not self._asking.is_set():
+            number += 1
+            name, reply = f"r{number}", Message()
+            while "result" not in reply:
+                time.sleep(0.02)
+                reply = ask(session, description=name, requestId=name).reply()
+                assert "result" in reply or _goes_on(reply["error"])
+            self.answers[name] = reply["result"]
+
+    def _decide(self, session: Session, decision: str) -> None:
+        while not self._deciding.is_set():
+            time.sleep(0.02)
+            listed = session.start("approval/list").reply()
+            assert "result" in listed or _goes_on(listed["error"])
+            for each in listed.get("result", {}).get("approvals", []):
+                if each["action"] == "held":
+                    continue
+                answer = {"approvalId": each["approvalId"], "decision": decision}
+                reply = session.start("approval/respond", **answer).reply()
+                if "result" in reply:
+                    self.acknowledged.setdefault(each["description"], []).append(decision)
+                else:
+                    assert reply["error"]["code"] == 4026 or _goes_on(reply["error"])
+
+
+def _goes_on(error: Message) -> bool:
+    """True of an error after which a request is asked again."""
+    return error["code"] in (4005, 4012) and error["data"]["retryable"] is True
+
+
+@pytest.mark.parametrize(
+    ("how", "seed"),
+    [
+        (signal.SIGKILL, 1),
+        *(
+            pytest.param(how, seed, marks=pytest.mark.long)
+            for how in (signal.SIGKILL, signal.SIGSTOP)
+            for seed in (2, 3)
+        ),
+    ],
+)
+def test_a_failover_loses_no_question_and_turns_no_decision(machine: Machine, how: signal.Signals, seed: int) -> None:
+    rng = random.Random(seed)
+    with replicated_cluster() as (primary, standby):
+        store = url_of(primary, standby, database=primary.new_database().rpartition("/")[2])
+        a, b, c = (machine(name, store=store) for name in "abc")
+        a.call("session/setAutoApprove", action="read", enabled=True)
+        held = ask(a, action="held")
+        held_id = asked(c)["approvalId"]
+        office = Office(a, {"approve": b, "reject": c})
+        office.wait_for_more(rng.randint(2, 12))
+        take_over(primary, standby, how, rng)
+        office.wait_for_more(5)
+        if how == signal.SIGSTOP:
+            primary.signal(signal.SIGCONT)  # it takes itself for the primary still
+            office.wait_for_more(5)
+        office.stop()
+        assert [each["approvalId"] for each in pending(c)] == [held_id]
+        decide(b, held_id)
+        assert held.result()["decision"] == "approve"
+        late = machine("late", store=store)
+        assert late.call("session/isApproved", action="read")["approved"] is True
+        assert pending(late) == []
+        check_decisions(office, [a, b, c])
+
+
+def check_decisions(office: Office, windows: list[Session]) -> None:
+    """What was acknowledged to who decided is what was answered, is in the audit, and every window heard it, all once."""
+    for name, decisions in office.acknowledged.items():
+        assert decisions == [office.answers[name]["decision"]], name
+    # Of a decision whose outcome nobody could say for so long its maker was not told.
+    assert len(office.answers) - len(office.acknowledged) <= len(windows)
+    expected = Counter(answer["decision"] for answer in office.answers.values()) + Counter(["approve"])
+    for window in windows:
+        until(lambda window=window: len(told(window, RESOLVED)) >= expected.total())
+        assert Counter(end["decision"] for end in told(window, RESOLVED)) == expected
+        shown = [each["approval"]["approvalId"] for each in told(window, REQUESTED)]
+        assert len(shown) == len(set(shown)) == expected.total()
+    entries, cursor = list[Message](), dict[str, Any]()
+    while not entries or cursor:
+        page = windows[0].call("session/listAudit", limit=100, **cursor)
+        entries += page["entries"]
+        cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else {}
+    said = Counter(entry["to"] for entry in entries if entry["field"] == "approval")
+    assert said == expected + Counter(pending=expected.total())
