@@ -42,7 +42,7 @@ class Session:
     def path(self) -> Path:
         """The session's directory; of a session in a database that of the server's working copy."""
         if str(self.state["path"]).startswith("postgresql://"):
-            return next((self.server.home / "copies").glob(f"*/sessions/{self.id}"))
+            return next((self.server.home / "copies").glob(f"*-{self.server.process.pid}-*/sessions/{self.id}"))
         return Path(self.state["path"])
 
     @property

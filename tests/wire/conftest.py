@@ -11,9 +11,46 @@ from tests.support.machines import serve, url  # noqa: F401
 from timeleap_protocol.methods import REQUESTS
 
 EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
+    "test_append_items": frozenset(),
+    "test_append_message": frozenset(),
+    "test_approval_bounds": frozenset(
+        (
+            "test_a_redaction_reaches_a_question_that_the_last_owner_left",
+            "test_who_cannot_note_it_neither_asks_nor_decides",  # the disk of the server is not that of the database
+        )
+    ),
+    "test_approval_ends": frozenset(
+        (  # nobody owns a session, so none is handed over
+            "test_a_decision_that_is_under_way_at_a_hand_over_waits_for_who_asked",
+            "test_a_decision_that_nobody_was_told_of_counts",
+            "test_a_hand_over_keeps_it_waiting",
+            "test_a_question_is_taken_over_however_much_the_audit_says_since",
+            "test_the_time_it_waited_counts_after_a_hand_over",
+            "test_what_goes_on_waiting_has_no_end_for_who_finds_the_next_owner_late",
+            "test_what_the_last_owner_left_open_is_cancelled_in_the_audit",
+            "test_who_comes_back_under_the_same_request_id_goes_on",
+            "test_who_finds_the_next_owner_after_it_was_given_up_is_told_of_it",
+            "test_who_finds_the_next_owner_after_the_decision_is_told_of_it",
+        )
+    ),
+    "test_approval_requests": frozenset(
+        ("test_afk_survives_a_restart_and_is_not_believed_unsealed",)  # somebody edits `state.json`
+    ),
+    "test_approvals": frozenset(
+        (  # somebody edits, copies or puts back files: working copies are thrown away, and rows have tests of their own
+            "test_a_state_copied_from_another_session_switches_nothing_on",
+            "test_a_state_put_back_from_earlier_switches_nothing_on",
+            "test_a_whole_session_copied_switches_nothing_on",
+            "test_an_edited_state_file_switches_nothing_on_and_says_so",
+            "test_the_files_of_a_deleted_session_switch_nothing_on_in_a_new_one",
+        )
+    ),
     "test_at": frozenset(("test_checkpoints_without_a_time_count_with_the_next_one_that_has_one",)),
     "test_checkpoints": frozenset(),
     "test_dmail": frozenset(),
+    "test_expected_head": frozenset(
+        ("test_a_head_survives_restart_and_loss_of_the_index",)  # an index that is lost goes with its working copy
+    ),
     "test_goldens": frozenset(
         (
             "test_initialize_answers_as_its_goldens",
@@ -25,20 +62,19 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
             "session.export/with-files",
             "session.import/with-files",
             "session.open/with-files",
-            "session.isApproved/by-action",  # needs session/setAutoApprove
-            "session.isApproved/by-yolo",  # needs session/setYolo
-            "session.listAudit/page",  # needs session/setAutoApprove
             "session.redact/in-the-trash",  # not done by a database
         )
     ),
+    "test_history": frozenset(),
+    "test_history_format": frozenset(("test_through_another_process_and_from_another_programs_log",)),
+    "test_opaque_records": frozenset(),
     "test_redact": frozenset(
         (
             "test_what_a_killed_server_left_of_the_stores_requests_goes_too",
             "test_nothing_is_left_anywhere",  # of a session in the trash, too
-            "test_the_audits_own_words_are_nothing_to_be_taken_out",  # needs session/setYolo
-            "test_names_of_clients_and_request_ids_are_redacted_in_the_whole_store",  # needs session/setYolo
         )
     ),
+    "test_request_id": frozenset(),
     "test_search": frozenset(
         (
             "test_a_log_written_by_another_program_is_searched_like_ours",
@@ -58,13 +94,14 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     ),
     "test_storage_use": frozenset(("test_one_session_and_its_files", "test_the_store_by_size_the_trash_included")),
     "test_timelines": frozenset(("test_what_was_damaged_before_comes_back_as_it_was",)),
+    "test_summaries": frozenset(),
+    "test_token_count_and_prompt": frozenset(),
     "test_undo": frozenset(
         (
             "test_a_damaged_timeline_is_not_brought_back",
             "test_a_file_that_somebody_wrote_does_no_harm",
             "test_a_session_of_an_earlier_release_can_undo_what_it_noted",
             "test_any_window_undoes_and_the_next_owner_knows",
-            "test_state_beside_the_log_ends_nothing",  # needs session/setYolo
         )
     ),
 }
@@ -72,19 +109,25 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
 
 LONG_IN_A_DATABASE: Final = frozenset(
     (
+        "test_a_repeat_after_kill_9_is_answered_and_not_repeated",
         "test_at_the_limit_of_timelines_undo_to_and_fro_loses_no_step",
         "test_of_more_than_fifty_timelines_the_oldest_go_where_nothing_else_is_set",
         "test_the_newest_timelines_stay_and_pruning_is_reported",
         "test_to_and_fro_sets_nothing_aside_twice_and_prunes_nothing",
     )
 )
-"""Cases of many rewrites, each of which is a transaction of several statements there."""
+"""Cases of many rewrites, each of which is a transaction of several statements there; or of many servers."""
+LONG_MODULES_IN_A_DATABASE: Final = frozenset(("test_approval_bounds", "test_approval_ends", "test_approval_requests"))
+"""Those whose cases start several servers each; `make test` has `test_postgresql_approvals` for the same."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the modules of `EVERY_ENGINE` with each engine."""
     if _module(metafunc.module) in EVERY_ENGINE and "engine" in metafunc.fixturenames:
-        marks = [pytest.mark.long] if metafunc.function.__name__ in LONG_IN_A_DATABASE else []
+        is_long = {metafunc.function.__name__, _module(metafunc.module)} & (
+            LONG_IN_A_DATABASE | LONG_MODULES_IN_A_DATABASE
+        )
+        marks = [pytest.mark.long] if is_long else []
         engines = ["jsonl", pytest.param("postgresql", marks=marks)]
         metafunc.parametrize("engine", engines, indirect=True, scope="module")
 

@@ -128,7 +128,12 @@ class SharedApprovalRequests:
     # Steps
 
     async def _step(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do `work` as one transaction; what it tells is told, here and elsewhere, once it is committed."""
+        """Do `work` as one transaction, also where who waits is cancelled."""
+        return await to_its_end(self._run(work))
+
+    async def _run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` as one transaction; what it tells is told, here and elsewhere, once it is committed. It is in the
+        queue when this has begun, before all that is asked later."""
 
         async def whole(_: LogState) -> T:
             self._events, self._then, self._begun = [], [], []
@@ -147,7 +152,7 @@ class SharedApprovalRequests:
             return await work()
 
         try:
-            return await to_its_end(self._session.engine.run(whole))
+            return await self._session.engine.run(whole)
         except BaseException:
             for transaction in self._begun:
                 transaction.abandon()
@@ -167,7 +172,7 @@ class SharedApprovalRequests:
         while True:
             transaction = Transaction(session.requests, guard)
             try:
-                return await self._step(partial(self._ask_at_turn, question, transaction))
+                return await self._run(partial(self._ask_at_turn, question, transaction))
             except RepeatedError as repeated:
                 if repeated.result is not None:
                     return {**repeated.result, "duplicate": True}
@@ -205,6 +210,8 @@ class SharedApprovalRequests:
             members = {"approval": pending.wire()}
             self._events.append(Event("approvalRequested", session.head, members, APPROVAL_REQUESTED, cause))
         self._put(approval_id, row)
+        if row.request_id != request.request_id:  # a redaction took it out: it is not to come back with the decision
+            transaction = Transaction(session.requests, Mutation(None, row.request_id, row.method, row.fingerprint))
         asked = self._asked.get(approval_id) or Asked(pending, transaction)
         answer = asked.join()
 
