@@ -251,6 +251,8 @@ class SessionInfo(Shape):
     archived: bool
     message_count: Count
     token_count: Count
+    token_count_with_pending: Opt[Count] = None
+    """With an estimate of what came since the last count; absent where that is not known without reading the log."""
     parent: Opt[Parent] = None
     source: Opt[Source] = None
     owner: Opt[Owner] = None

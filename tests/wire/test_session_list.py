@@ -41,11 +41,28 @@ def test_an_entry_tells_what_a_picker_needs(store: Server) -> None:
         "archived": False,
         "messageCount": 1,
         "tokenCount": 7,
+        "tokenCountWithPending": 7,
     }
     owner = {"pid": store.process.pid, "host": socket.gethostname(), "since": TIME}
     assert store.call("session/list") == {"sessions": [{**entry, "owner": owner}]}
     session.call("session/close")
     assert store.call("session/list") == {"sessions": [entry]}
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_an_entry_has_the_token_number_that_the_open_session_has(store: Server, *, index: bool) -> None:
+    session = Session.open(store, "s")
+    session.call("context/updateTokenCount", tokenCount=7)
+    session.say("x" * 40)
+    context = session.get_state()["context"]
+    session.call("session/close")
+    if not index:
+        for file in session.path.glob("*.idx*"):
+            file.unlink()
+    (entry,) = store.call("session/list")["sessions"]
+    counts = {name: entry[name] for name in ("tokenCount", "tokenCountWithPending")}
+    assert counts == {"tokenCount": 7, "tokenCountWithPending": 17}
+    assert counts == {name: context[name] for name in counts}
 
 
 def test_a_session_open_in_another_process_names_its_owner(start: StartServer) -> None:

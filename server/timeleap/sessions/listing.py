@@ -189,6 +189,7 @@ def read_info(
         archived=seen.archived,
         message_count=state.messages,
         token_count=state.token_count,
+        token_count_with_pending=state.token_count_with_pending if state.pending_chars >= 0 else None,
         parent=meta.parent,
         owner=owner_of(log) if deleted_at is None and counts is None else None,
         damaged=damaged,

@@ -441,6 +441,7 @@ class SessionInfo(Struct, frozen=True):
     archived: bool
     message_count: int
     token_count: int
+    token_count_with_pending: int | None = None  # None: not known without reading the log
     parent: Parent | None = None
     owner: Owner | None = None
     damaged: str | None = None  # why part of it could not be read
@@ -461,6 +462,7 @@ class SessionInfo(Struct, frozen=True):
             "messageCount": self.message_count,
             "tokenCount": self.token_count,
             **set_members(
+                tokenCountWithPending=self.token_count_with_pending,
                 parent=parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
                 owner=owner and {"pid": owner.pid, "host": owner.host, "since": owner.since},
                 source=self.source and self.source.wire(owner is not None),

@@ -2297,6 +2297,8 @@ export interface SessionInfo {
   archived: boolean;
   messageCount: number;
   tokenCount: number;
+  /** With an estimate of what came since the last count; absent where that is not known without reading the log. */
+  tokenCountWithPending?: number;
   parent?: Parent;
   source?: Source;
   owner?: Owner;
@@ -3209,6 +3211,8 @@ export interface TrashedSession {
   archived: boolean;
   messageCount: number;
   tokenCount: number;
+  /** With an estimate of what came since the last count; absent where that is not known without reading the log. */
+  tokenCountWithPending?: number;
   parent?: Parent;
   source?: Source;
   owner?: Owner;

@@ -136,7 +136,7 @@ class PostgresStore:
             ).fetchall()
             stale = []
             for session_id, version, messages, tokens, changed in rows:
-                self._counts[session_id] = LogState(messages=messages, token_count=tokens)
+                self._counts[session_id] = LogState(messages=messages, token_count=tokens, pending_chars=-1)
                 if self._in_use(session_id) or version == self._seen.get(session_id):
                     continue
                 stale.append((session_id, version, int(changed.timestamp() * 1e9)))
