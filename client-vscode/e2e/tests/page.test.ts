@@ -235,6 +235,24 @@ test("the curve has the token counts, and a mark where the slider is", async ({ 
     expect(await place("cy")).toBeGreaterThan(y); // fewer tokens are further down
 });
 
+test("where no model has reported tokens the page says the editor's estimate at the end, elsewhere that they were not counted, and never 0", async ({ open }) => {
+    const page = await open("hostile");
+    const { context } = await pipeline.call<{ context: { tokenCountWithPending: number } }>("session/getState", { sessionId: "hostile" });
+    const estimate = context.tokenCountWithPending.toLocaleString("en-US");
+    expect(context.tokenCountWithPending).toBeGreaterThan(100);
+    await expect(page.locator("#tokens")).toHaveText(estimate);
+    await expect(page.locator("#facts")).toContainText(`${estimate} tokens`);
+    await expect(page.locator("#about")).toContainText(`${estimate} tokens`);
+    await expect(page.locator("#curve .scale").first()).toHaveText("no token counts");
+    await page.keyboard.press("ArrowLeft");
+    await expect(page.locator(".reading")).toHaveText(/^\s*–\s*tokens not counted\s*$/);
+    await expect(page.getByRole("slider")).toHaveAttribute("aria-valuetext", /tokens not counted$/);
+    await page.getByRole("button", { name: "Compare from here" }).click();
+    await page.keyboard.press("ArrowRight");
+    await expect(page.locator("#content .summary")).toContainText("3 added");
+    expect(await page.locator("body").innerText()).not.toMatch(/(?<![\d,])0 tokens/);
+});
+
 test("any two points are compared as the server compares them", async ({ open }) => {
     const page = await open("tally", "#context_1");
     await page.getByRole("combobox", { name: "Compare with" }).selectOption({ label: "The present" });

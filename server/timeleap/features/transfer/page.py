@@ -229,7 +229,7 @@ def _log(exhibit: Exhibit, branch: _Branch, runs: list[list[int]], prompts: dict
         "runs": runs,
         "checkpoints": [_checkpoint(*marked) for marked in exhibit.with_files(strand, begun.checkpoints)],
         "usages": _usages(strand.log, begun.usages),
-        "tokens": strand.log.state.token_count,
+        "tokens": strand.log.state.token_count_with_pending,
         "systemPrompt": None if prompt is None else prompts.setdefault(prompt, len(prompts)),
     }
 

@@ -5,7 +5,7 @@ function comparison(session, from, to) {
   const same = common(from, to);
   const removed = from.messages - same;
   const added = to.messages - same;
-  const tokens = to.tokens - from.tokens;
+  const tokens = to.tokens === null || from.tokens === null ? null : to.tokens - from.tokens;
   const summary = make(
     "div",
     { className: "summary" },
@@ -16,7 +16,7 @@ function comparison(session, from, to) {
       make("li", {}, WORDS.common(same)),
       make("li", { className: "removed" }, `− ${WORDS.removed(removed)}`),
       make("li", { className: "added" }, `+ ${WORDS.added(added)}`),
-      make("li", {}, `${tokens > 0 ? "+" : ""}${WORDS.tokens(tokens)}`),
+      ...(tokens === null ? [] : [make("li", {}, `${tokens > 0 ? "+" : ""}${WORDS.tokens(tokens)}`)]),
     ),
   );
   if (removed + added === 0) {

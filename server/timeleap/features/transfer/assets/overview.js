@@ -14,6 +14,8 @@ class Overview {
     this.session = session;
     this.go = go;
     this.most = Math.max(1, ...session.logs.map((log) => log.messages));
+    /** Whether there is a curve: what was only estimated has none. */
+    this.counted = session.logs.some(({ usages }) => usages.length > 0);
     this.mostTokens = Math.max(0, ...session.logs.flatMap((log) => [log.facts.tokens, highest(log.usages)]));
     /** @type {Point} */
     this.point = new Point(session.present, Infinity);
@@ -68,11 +70,11 @@ class Overview {
     const curve = the("curve");
     const { log } = this.point;
     const x = this.x(this.point.messages);
-    curve.setAttribute("aria-label", WORDS.curve(log.name, WORDS.tokens(this.mostTokens)));
+    curve.setAttribute("aria-label", this.counted ? WORDS.curve(log.name, WORDS.tokens(this.mostTokens)) : WORDS.noTokens);
     curve.replaceChildren(
       draw("line", { class: "axis", x1: EDGE, x2: this.width - EDGE, y1: CURVE.axis, y2: CURVE.axis }),
       draw("line", { class: "grid", x1: EDGE, x2: this.width - EDGE, y1: CURVE.top, y2: CURVE.top }),
-      draw("text", { class: "scale", x: this.width - EDGE, y: CURVE.top - 5, "text-anchor": "end" }, this.mostTokens ? exact(this.mostTokens) : WORDS.noTokens),
+      draw("text", { class: "scale", x: this.width - EDGE, y: CURVE.top - 5, "text-anchor": "end" }, this.counted ? exact(this.mostTokens) : WORDS.noTokens),
       draw("text", { class: "scale", x: EDGE, y: CURVE.height - 7 }, "0"),
       draw("text", { class: "scale", x: this.width - EDGE, y: CURVE.height - 7, "text-anchor": "end" }, WORDS.messages(this.most)),
     );
@@ -92,7 +94,7 @@ class Overview {
     if (this.base) {
       curve.append(rule("base", this.x(this.base.messages), CURVE.top, CURVE.height));
     }
-    curve.append(rule("here", x, CURVE.top, CURVE.height), draw("circle", { class: "here", cx: x, cy: this.#y(this.point.tokens), r: 4.5 }));
+    curve.append(rule("here", x, CURVE.top, CURVE.height), draw("circle", { class: "here", cx: x, cy: this.#y(this.counted ? this.point.tokens ?? 0 : 0), r: 4.5 }));
   }
 
   /** The curve of a log, at most one point a pixel. @param {Log} log */

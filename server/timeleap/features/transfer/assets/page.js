@@ -94,7 +94,6 @@ class Page {
     the("slider").max = String(this.overview.most);
     the("back").setAttribute("aria-label", WORDS.back);
     the("forward").setAttribute("aria-label", WORDS.forward);
-    the("tokens-word").textContent = WORDS.tokensWord;
     this.#bases();
   }
 
@@ -103,12 +102,13 @@ class Page {
     const { log, step, checkpoint, messages, tokens } = this.point;
     const present = log === this.session.present;
     const name = checkpoint ? WORDS.checkpoint(checkpoint.id, checkpoint.label) : null;
-    the("tokens").textContent = exact(tokens);
+    the("tokens").textContent = tokens === null ? "–" : exact(tokens);
+    the("tokens-word").textContent = tokens === null ? WORDS.uncounted : WORDS.tokensWord;
     the("step").textContent = `${exact(step + 1)} / ${exact(log.steps)}`;
     the("back").disabled = step === 0;
     the("forward").disabled = step === log.steps - 1;
     the("slider").value = String(messages);
-    the("slider").setAttribute("aria-valuetext", [name ?? (present ? WORDS.now : WORDS.end), WORDS.stepOf(step + 1, log.steps), WORDS.messages(messages), WORDS.tokens(tokens)].join(", "));
+    the("slider").setAttribute("aria-valuetext", [name ?? (present ? WORDS.now : WORDS.end), WORDS.stepOf(step + 1, log.steps), WORDS.messages(messages), inTokens(tokens)].join(", "));
     const heading = this.base ? WORDS.comparison : name ? WORDS.atCheckpoint(this.point.name) : present ? WORDS.atPresent : WORDS.atEnd(log.name);
     const counts = [WORDS.messages(messages), checkpoint?.createdAt ? when(checkpoint.createdAt) : null];
     the("heading").replaceChildren(make("span", {}, heading), make("small", {}, counts.filter(Boolean).join(" · ")));
@@ -121,8 +121,9 @@ class Page {
 
   /** @param {Log} log */
   #about(log) {
-    const { reason, createdAt, tokens } = log.facts;
-    const holds = WORDS.about.holds(WORDS.messages(log.messages), WORDS.checkpoints(log.checkpoints.length), WORDS.tokens(tokens));
+    const { reason, createdAt } = log.facts;
+    const { tokens } = new Point(log, Infinity);
+    const holds = WORDS.about.holds(WORDS.messages(log.messages), WORDS.checkpoints(log.checkpoints.length), inTokens(tokens));
     if (reason === null) {
       return `${WORDS.about.present} ${holds}`;
     }
@@ -211,6 +212,11 @@ class Page {
       // A browser may refuse it to a page that is opened too often; the address is but a convenience.
     }
   }
+}
+
+/** @param {number | null} tokens */
+function inTokens(tokens) {
+  return tokens === null ? WORDS.uncounted : WORDS.tokens(tokens);
 }
 
 try {

@@ -75,7 +75,9 @@ class Point {
     this.step = Math.max(0, Math.min(step, log.steps - 1));
     this.checkpoint = log.checkpoints[this.step] ?? null;
     this.messages = this.checkpoint ? this.checkpoint.messages : log.messages;
-    this.tokens = this.checkpoint ? this.checkpoint.tokens : log.facts.tokens;
+    const { tokens } = this.checkpoint ?? log.facts;
+    /** Null: there are messages, and nobody counted their tokens. @type {number | null} */
+    this.tokens = tokens === 0 && this.messages > 0 ? null : tokens;
   }
 
   get name() {
