@@ -89,7 +89,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new News(server, sessions, log),
     pages,
     ...registerCommands(bench, { ...commandsOf(bench, managed), ...pages.handlers() }),
-    ...registerTools(server, sessions),
+    ...registerTools(bench),
     ...registerMcpServer(launching),
     onDidChangeServerSettings(() => void restart(server)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => void trusted(server, sessions)),

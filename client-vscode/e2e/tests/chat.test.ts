@@ -56,8 +56,9 @@ test("a tool that goes back asks first; refused, nothing changes, agreed to, it 
     await window.page.keyboard.press("Enter");
     await expect(window.editor).toContainText("14 were set aside and can be brought back by undo");
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
+    await window.notifications.look("Chat took “Asked about by chat” back: 14 messages");
     await picture(window, "chat-done");
-    await window.checkpoints.root.press("Alt+ArrowLeft");
+    await window.notifications.press("Chat took “Asked about by chat” back: 14 messages", "Undo");
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
     await expect.poll(() => store.log("for-chat")).toBe(before);
 });

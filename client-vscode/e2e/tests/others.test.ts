@@ -165,3 +165,17 @@ test("what is redacted leaves the page and every open document at once, also of 
     await expect(page.frame.locator("body")).not.toContainText(SECRET);
     await expect(page.feed).toContainText("once more");
 });
+
+test("a document of a session that was closed in this window loses what is redacted, too", async ({ window }) => {
+    await asks("context/checkpoint", { label: "the key" });
+    await asks("context/appendMessage", { message: { role: "user", content: `the key is ${SECRET}` } });
+    const document = window.page.locator(".editor-instance .view-lines").filter({ hasText: "the key is" });
+    await window.checkpoints.command(window.checkpoints.row("the key", 1), window.texts.command("openDocument"), document.filter({ hasText: SECRET }));
+    await window.run("closeSession");
+    await expect(window.sessions.row(title).filter({ hasText: /·.*(open|shown)/ })).toHaveCount(0);
+    await expect(window.checkpoints.rows).toHaveCount(0);
+    await expect(document.filter({ hasText: SECRET })).toHaveCount(1);
+    await asks("session/redact", { value: SECRET });
+    await expect(document.filter({ hasText: SECRET })).toHaveCount(0);
+    await expect(document).toHaveCount(1);
+});

@@ -6,6 +6,8 @@
 import * as vscode from "vscode";
 import type { DiffPoint, RequestOptions } from "timeleap-client";
 
+import type { Workbench } from "../commands/register.js";
+import { offerUndo } from "../commands/timeTravel.js";
 import { messageOf } from "../server/errors.js";
 import { Search, type Hit } from "../sessions/search.js";
 import type { Wire } from "../server/sidecar.js";
@@ -67,15 +69,15 @@ const DEFAULT_READ = 20;
 const MOST_CHECKPOINTS = 100;
 const DEFAULT_CHECKPOINTS = 30;
 
-export function registerTools(wire: Pick<Wire, "request">, sessions: Sessions): vscode.Disposable[] {
-  const tools = new Tools(wire, sessions);
+export function registerTools(bench: Workbench): vscode.Disposable[] {
+  const tools = new Tools(bench.sidecar, bench.sessions);
   return [
     vscode.lm.registerTool<SearchInput>("timeleap_search", { invoke: (options, token) => tools.search(options.input, token) }),
     vscode.lm.registerTool("timeleap_read", tools.reading<ReadInput>(read)),
     vscode.lm.registerTool("timeleap_checkpoints", tools.reading<CheckpointsInput>(listCheckpoints)),
     vscode.lm.registerTool("timeleap_compare", tools.reading<CompareInput>(compare)),
     vscode.lm.registerTool("timeleap_create_checkpoint", tools.changing<LabelInput>(creatingCheckpoint)),
-    vscode.lm.registerTool("timeleap_go_back", tools.changing<GoBackInput>(goingBack())),
+    vscode.lm.registerTool("timeleap_go_back", tools.changing<GoBackInput>(goingBack(bench))),
     vscode.lm.registerTool("timeleap_write_note", tools.changing<NoteInput>(writingNote)),
   ];
 }
@@ -166,7 +168,7 @@ const creatingCheckpoint: Change<LabelInput> = {
 };
 
 /** What the person agreed to holds for the conversation as it was then. */
-function goingBack(): Change<GoBackInput> {
+function goingBack(bench: Workbench): Change<GoBackInput> {
   const agreed = new Map<string, string>();
   const key = ({ id }: Session, { checkpointUid }: GoBackInput): string => `${id} ${checkpointUid}`;
   return {
@@ -187,6 +189,7 @@ function goingBack(): Change<GoBackInput> {
         { checkpointUid: input.checkpointUid, ...(expectedHead === undefined ? {} : { expectedHead }) },
         options,
       );
+      offerUndo(bench, session, done, vscode.l10n.t("{0} took “{1}” back: {2} set aside.", vscode.l10n.t("Chat"), session.name, amount(done)));
       return `The conversation has ${done.context.messageCount} messages now; ${done.removed.messages} were set aside and can be brought back by undo.`;
     },
   };

@@ -125,7 +125,7 @@ export async function reject(bench: Workbench, pending: PendingApproval): Promis
 }
 
 export function showDetail({ documents }: Workbench, { session, request }: PendingApproval): Promise<void> {
-  return documents.showText(visible(request.action, 40), approvalText(request, session.name), "txt");
+  return documents.showText(visible(request.action, 40), approvalText(request, session.name), { format: "txt", sessionId: session.id });
 }
 
 /** Asks something that is no longer of interest once the request is decided elsewhere. */

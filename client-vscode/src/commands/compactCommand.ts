@@ -35,14 +35,14 @@ async function compact(bench: Workbench): Promise<void> {
   if (!plan.compacted || plan.summary === undefined) {
     throw new Refusal(vscode.l10n.t("Nothing was compacted: {0}", plan.reason ?? vscode.l10n.t("there is no summary")));
   }
-  if (await agreed(bench, plan)) {
+  if (await agreed(bench, session, plan)) {
     const { head, summary } = plan;
     const done = await withProgress(vscode.l10n.t("Compacting…"), ({ options }) =>
       session.request("context/compact", { summary, expectedHead: head }, options),
     );
     const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
     const title = vscode.l10n.t("What Was Kept");
-    offerUndo(bench, session, done, message, { title, run: () => bench.documents.showText(title, compactionReport(done, true)) });
+    offerUndo(bench, session, done, message, { title, run: () => bench.documents.showText(title, compactionReport(done, true), { sessionId: session.id }) });
   }
 }
 
@@ -65,7 +65,7 @@ async function byModel(bench: Workbench, session: Session, instruction: string, 
   }
 }
 
-async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
+async function agreed(bench: Workbench, session: Session, plan: CompactResult): Promise<boolean> {
   const compactButton = vscode.l10n.t("Compact");
   const lookButton = vscode.l10n.t("Read the Summary First");
   const score = scoreLine(plan);
@@ -76,6 +76,6 @@ async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
   if (chosen !== lookButton) {
     return chosen === compactButton;
   }
-  await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false));
+  await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false), { sessionId: session.id });
   return (await sayInformation(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
 }

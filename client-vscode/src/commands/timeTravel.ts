@@ -198,7 +198,7 @@ function sayStep(bench: Workbench, session: Session, direction: Direction, done:
   const back: Direction = undone ? "context/redo" : "context/undo";
   offer(bench, message + andFiles(done), {
     title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
-    run: () => stepAtOnce(bench, session, back, done),
+    run: () => bench.sessions.withOpen(session.id, (open) => stepAtOnce(bench, open, back, done)),
   });
 }
 
@@ -267,7 +267,9 @@ export function offerUndo(
   ...more: readonly Offer[]
 ): void {
   const { timelineId } = done;
-  const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => takeBack(bench, session, timelineId, done) }];
+  // By then it may no longer be open: chat goes back in sessions that are open for that long only.
+  const run = (timeline: string): Promise<void> => bench.sessions.withOpen(session.id, (open) => takeBack(bench, open, timeline, done));
+  const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => run(timelineId) }];
   offer(bench, message, ...undoing, ...more);
 }
 

@@ -5,7 +5,7 @@ import type { GetHistoryParams, HistoryMessage } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError, messageOf } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
-import type { Sessions } from "../sessions/sessions.js";
+import type { Held, Sessions } from "../sessions/sessions.js";
 import { exact } from "../text/format.js";
 import { elementsOf, indented, memberOf } from "../text/json.js";
 import { rangeAt } from "../text/position.js";
@@ -27,10 +27,12 @@ const NEVER: vscode.CancellationToken = { isCancellationRequested: false, onCanc
 export class Documents extends Disposables implements vscode.TextDocumentContentProvider {
   private readonly changed = this.register(new vscode.EventEmitter<vscode.Uri>());
   readonly onDidChange = this.changed.event;
-  /** Texts that are nowhere else, by URI; they last as long as the window. */
-  private readonly texts = new Map<string, string>();
+  /** Texts that are nowhere else, by URI; they last as long as the window, or until something is redacted in their session. */
+  private readonly texts = new Map<string, OwnText>();
   /** What open documents say, by URI: a conversation that goes back takes nothing away that somebody reads. */
   private readonly readable = new Map<string, string>();
+  /** Sessions that have documents: what happens to them is heard, open in this window or not. */
+  private readonly followed = new Map<string, Followed>();
   /** By session. */
   private readonly settling = new Map<string, NodeJS.Timeout>();
 
@@ -38,7 +40,7 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     super();
     this.register(vscode.workspace.registerTextDocumentContentProvider(SCHEME, this));
     this.register(sessions.onDidChangeContext(({ change }) => this.follow(change.sessionId, change.kind === "redacted")));
-    this.register(vscode.workspace.onDidCloseTextDocument(({ uri }) => this.readable.delete(uri.toString())));
+    this.register(vscode.workspace.onDidCloseTextDocument(({ uri }) => this.closed(uri)));
   }
 
   /** Shows a document beside the tree, which keeps the focus. */
@@ -61,10 +63,13 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     await vscode.window.showTextDocument(document, { preview: true, ...(selection ? { selection } : {}) });
   }
 
-  /** Shows a text that is nowhere else; as `txt` nothing in it is more than text. */
-  async showText(title: string, text: string, format: "md" | "txt" = "md"): Promise<void> {
+  /** Shows a text that is nowhere else. */
+  async showText(title: string, text: string, { format = "md", sessionId }: TextOptions = {}): Promise<void> {
     const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${fileName(title)}.${format}`, query: String(this.texts.size) });
-    this.texts.set(uri.toString(), text);
+    this.texts.set(uri.toString(), { uri, text, sessionId });
+    if (sessionId !== undefined) {
+      await this.hear(sessionId, uri);
+    }
     const document = await vscode.workspace.openTextDocument(uri);
     // Our own kind of plain text has long lines wrapped: nothing that matters stands out of sight.
     await vscode.window.showTextDocument(format === "txt" ? await vscode.languages.setTextDocumentLanguage(document, "timeleap-text") : document, { preview: true });
@@ -89,9 +94,10 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   async provideTextDocumentContent(uri: vscode.Uri, token: vscode.CancellationToken): Promise<string> {
     const reference = referenceOf(uri);
     if (!reference) {
-      return this.texts.get(uri.toString()) ?? vscode.l10n.t("This is not a document of Timeleap.");
+      return this.texts.get(uri.toString())?.text ?? vscode.l10n.t("This is not a document of Timeleap.");
     }
     try {
+      await this.hear(reference.session, uri);
       const { entries, more, raw } = await this.read(reference, token);
       const text = reference.format === "json" ? asJson(raw, reference.selected) : asMarkdown(entries, more, reference.selected);
       this.readable.set(uri.toString(), text);
@@ -107,6 +113,32 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     super.dispose();
   }
 
+  /** Has a session open, listed as that or not, as long as it has a document. @throws where it cannot be opened */
+  private async hear(sessionId: string, uri: vscode.Uri): Promise<void> {
+    const known = this.followed.get(sessionId);
+    const followed = known ?? { uris: new Set<string>(), held: this.sessions.hold(sessionId) };
+    followed.uris.add(uri.toString());
+    this.followed.set(sessionId, followed);
+    try {
+      await followed.held;
+    } catch (error) {
+      if (this.followed.get(sessionId) === followed) {
+        this.followed.delete(sessionId); // the next one tries again
+      }
+      throw error;
+    }
+  }
+
+  private closed(uri: vscode.Uri): void {
+    this.readable.delete(uri.toString());
+    const sessionId = referenceOf(uri)?.session ?? this.texts.get(uri.toString())?.sessionId;
+    const followed = sessionId === undefined ? undefined : this.followed.get(sessionId);
+    if (sessionId !== undefined && followed?.uris.delete(uri.toString()) === true && followed.uris.size === 0) {
+      this.followed.delete(sessionId);
+      void followed.held.then(({ release }) => release()).catch(() => undefined); // the server has ended: so has that
+    }
+  }
+
   /** Of a session that is not open, it is opened for that long. */
   private read(reference: Omit<Reference, "title">, token: vscode.CancellationToken): Promise<Content> {
     return this.sessions.withOpen(reference.session, (session) => read(session, reference, token));
@@ -120,6 +152,7 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     clearTimeout(this.settling.get(sessionId));
     if (redacted) {
       this.readable.clear();
+      this.withdrawTexts(sessionId);
       for (const { uri } of vscode.workspace.textDocuments) {
         if (referenceOf(uri)?.session === sessionId) {
           this.changed.fire(uri);
@@ -139,6 +172,35 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     }, SETTLE);
     this.settling.set(sessionId, settled);
   }
+
+  /** Texts that nothing can be asked for again may have what was redacted. */
+  private withdrawTexts(sessionId: string): void {
+    const text = vscode.l10n.t("Something was redacted in this session, so this is no longer shown.");
+    for (const { uri } of [...this.texts.values()].filter((own) => own.sessionId === sessionId)) {
+      this.texts.set(uri.toString(), { uri, text, sessionId });
+      this.changed.fire(uri);
+    }
+  }
+}
+
+/** A text that is nowhere else. */
+interface OwnText {
+  readonly uri: vscode.Uri;
+  readonly text: string;
+  readonly sessionId: string | undefined;
+}
+
+interface TextOptions {
+  /** `txt`: nothing in it is more than text. */
+  readonly format?: "md" | "txt";
+  /** The session that the text is of; undefined: it holds nothing of any. */
+  readonly sessionId?: string;
+}
+
+interface Followed {
+  /** Of its open documents. */
+  readonly uris: Set<string>;
+  readonly held: Promise<Held>;
 }
 
 interface Content {

@@ -254,7 +254,9 @@ export class Conversation extends Disposables {
   }
 
   private lookForSession(): void {
-    if (this.bench.sessions.get(this.current.id) !== this.current && !this.lost) {
+    const { sessions } = this.bench;
+    const here = sessions.get(this.current.id) === this.current && sessions.isOpen(this.current.id);
+    if (!here && !this.lost) {
       this.lost = true;
       this.epoch += 1;
       this.post({ kind: "trouble", gone: true, text: vscode.l10n.t("This session was closed or deleted; nothing of it is shown any more.") });

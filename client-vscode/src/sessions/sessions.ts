@@ -26,6 +26,12 @@ export interface SessionChange {
   readonly change: ContextDidChange;
 }
 
+/** A session that stays open until it is released. */
+export interface Held {
+  readonly session: Session;
+  readonly release: () => Promise<void>;
+}
+
 /** Where it is remembered how to open the shown session, workspace by workspace. */
 const REMEMBERED = "timeleap.session";
 
@@ -46,8 +52,10 @@ export class Sessions extends Disposables {
   private readonly open_ = new Map<string, Session>();
   /** Those that are being opened. */
   private readonly opening = new Map<string, Promise<Session>>();
-  /** How many need a session that is open for them alone. */
-  private readonly guests = new Map<string, number>();
+  /** How many need a session for a while, by its id. */
+  private readonly holders = new Map<string, number>();
+  /** Those that are open for their holders alone: nobody asked for them to be listed as open. */
+  private readonly hidden = new Set<string>();
   private current: Session | undefined;
   private trouble: SessionProblem | undefined;
   private first: Promise<void> | undefined;
@@ -114,7 +122,7 @@ export class Sessions extends Disposables {
   }
 
   isOpen(sessionId: string): boolean {
-    return this.open_.has(sessionId);
+    return this.open_.has(sessionId) && !this.hidden.has(sessionId);
   }
 
   get(sessionId: string): Session | undefined {
@@ -124,7 +132,7 @@ export class Sessions extends Disposables {
   /** How many tokens a listed session has: as the status bar says where it is open; undefined: not known before it is. */
   tokensOf(info: SessionInfo): number | undefined {
     const open = this.open_.get(info.sessionId);
-    return open ? tokensUsed(open.state.context) : tokensReported(info);
+    return open ? tokensUsed(open.state.context) : info.tokenCountWithPending ?? tokensReported(info);
   }
 
   /** Opens a session and shows it. In Restricted Mode it is only looked at. */
@@ -141,15 +149,19 @@ export class Sessions extends Disposables {
 
   /** Opens a session without showing it. Opening it again gives the same. */
   async attach(how: SessionOpenParams): Promise<Session> {
-    const known = how.sessionId === undefined ? undefined : this.open_.get(how.sessionId);
-    if (known) {
-      this.guests.delete(known.id); // somebody wants it to stay
-      return known;
+    if (how.sessionId !== undefined) {
+      this.stay(how.sessionId);
     }
+    const session = await this.connect(how);
+    this.stay(session.id);
+    return session;
+  }
+
+  private async connect(how: SessionOpenParams): Promise<Session> {
     const id = how.sessionId;
-    const underway = id === undefined ? undefined : this.opening.get(id);
-    if (underway) {
-      return underway; // asked for again while it takes its time, as with an owner that hangs
+    const known = id === undefined ? undefined : this.open_.get(id) ?? this.opening.get(id);
+    if (known) {
+      return known; // or asked for again while it takes its time, as with an owner that hangs
     }
     const opening = openSession(this.sidecar, how).then((opened) => this.take(how, opened));
     if (id !== undefined) {
@@ -180,31 +192,52 @@ export class Sessions extends Disposables {
     this.trouble = undefined;
     this.choices += 1;
     this.current = session;
+    if (session) {
+      this.stay(session.id);
+    }
     // What a person chose stays, also where it is nothing.
     this.first ??= Promise.resolve();
     void this.memory.update(REMEMBERED, session && again(session));
     this.shownChanged.fire(session);
   }
 
+  /** Closes a session. Where something still needs it, it is only hidden until that has let it go. */
   async close(sessionId: string): Promise<void> {
-    if (this.open_.has(sessionId)) {
-      this.forget(sessionId);
-      await this.sidecar.request("session/close", { sessionId });
+    if (!this.open_.has(sessionId)) {
+      return;
     }
+    if (this.holders.has(sessionId)) {
+      this.hidden.add(sessionId);
+      if (sessionId === this.current?.id) {
+        this.show(undefined);
+      }
+      this.listChanged.fire(undefined);
+      return;
+    }
+    this.forget(sessionId);
+    await this.sidecar.request("session/close", { sessionId });
   }
 
   /** Does something to a session, which is open for that long at least. */
   async withOpen<T>(sessionId: string, work: (session: Session) => Promise<T>): Promise<T> {
-    const known = this.open_.get(sessionId);
-    if (known && !this.guests.has(sessionId)) {
-      return work(known);
-    }
-    const session = known ?? (await this.attach({ sessionId, create: false }));
-    this.guests.set(sessionId, (this.guests.get(sessionId) ?? 0) + 1);
+    const { session, release } = await this.hold(sessionId);
     try {
       return await work(session);
     } finally {
-      await this.leave(sessionId);
+      await release();
+    }
+  }
+
+  /** Has a session open until `release` is called: what happens to it is heard for that long. */
+  async hold(sessionId: string): Promise<Held> {
+    const count = this.holders.get(sessionId) ?? 0;
+    this.holders.set(sessionId, count + 1);
+    try {
+      const session = this.open_.get(sessionId) ?? (await this.attachHidden(sessionId));
+      return { session, release: () => this.release(sessionId) };
+    } catch (error) {
+      await this.release(sessionId);
+      throw error;
     }
   }
 
@@ -247,23 +280,37 @@ export class Sessions extends Disposables {
     this.listChanged.fire(undefined);
   }
 
-  /** The last guest closes the door. */
-  private async leave(sessionId: string): Promise<void> {
-    const guests = this.guests.get(sessionId);
-    if (guests === undefined) {
+  private attachHidden(sessionId: string): Promise<Session> {
+    if (!this.opening.has(sessionId)) {
+      this.hidden.add(sessionId);
+    }
+    return this.connect({ sessionId, create: false });
+  }
+
+  /** The last holder closes the door. */
+  private async release(sessionId: string): Promise<void> {
+    const holders = (this.holders.get(sessionId) ?? 0) - 1;
+    if (holders > 0) {
+      this.holders.set(sessionId, holders);
       return;
     }
-    if (guests > 1) {
-      this.guests.set(sessionId, guests - 1);
-      return;
+    this.holders.delete(sessionId);
+    if (this.hidden.delete(sessionId)) {
+      await this.close(sessionId);
     }
-    this.guests.delete(sessionId);
-    await this.close(sessionId);
+  }
+
+  /** Somebody wants a session to be open, whoever holds it. */
+  private stay(sessionId: string): void {
+    if (this.hidden.delete(sessionId)) {
+      this.listChanged.fire(undefined);
+    }
   }
 
   private forget(sessionId: string): void {
     const session = this.open_.get(sessionId);
     this.open_.delete(sessionId);
+    this.hidden.delete(sessionId);
     // Both may be absent: another session was deleted while none is shown, and that is nobody's choice of what to show.
     if (session !== undefined && session === this.current) {
       this.show(undefined);
@@ -327,6 +374,7 @@ export class Sessions extends Disposables {
 
   private lose(session: Session, error: unknown): void {
     this.open_.delete(session.id);
+    this.hidden.delete(session.id);
     session.dispose();
     if (session === this.current) {
       this.fail({ ...problemOf(error), how: session.how });

@@ -149,7 +149,7 @@ export class SessionNode extends TreeNode {
       ...(archived ? [vscode.l10n.t("archived")] : []),
       relativeTime(updatedAt),
       ...(count === undefined ? [] : [tokens(count)]),
-      ...(owner && owner.pid !== process.pid && !open ? [vscode.l10n.t("in use by process {0}", String(owner.pid))] : []),
+      ...(owner && owner.pid !== process.pid && !this.sessions.get(sessionId) ? [vscode.l10n.t("in use by process {0}", String(owner.pid))] : []),
     ];
     return treeItem(this.id, {
       label: this.name,

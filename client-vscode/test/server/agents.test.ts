@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { COMMAND, start, type Running } from "../support/extension.js";
 import { CancellationTokenSource, lm, user, workspace } from "../support/vscode.js";
 import type { TimeleapSession } from "../../src/apiTypes.js";
@@ -66,6 +66,24 @@ test("what changes the conversation says first what it does, and does it once", 
   expect(session.state.context.messageCount).toBe(3);
   expect(await use("timeleap_go_back", { checkpointUid: uid })).toContain("has 1 messages now; 2 were set aside");
   expect(session.state.context).toMatchObject({ messageCount: 1, canUndo: 1 });
+});
+
+test("what a model took back can be undone from a toast, also in a session that nobody has open", async () => {
+  const { session, uid } = await conversation();
+  for (const open of [true, false]) {
+    if (!open) {
+      await session.close();
+    }
+    user.answer = ({ buttons }) => buttons.find((button) => button === "Undo");
+    user.said = [];
+    await question("timeleap_go_back", { sessionId: "mine", checkpointUid: uid });
+    await use("timeleap_go_back", { sessionId: "mine", checkpointUid: uid });
+    await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toEqual([
+      "Chat took “Mine” back: 2 messages, 1 checkpoint set aside.",
+      expect.stringMatching(/^Undone: the conversation is as it was, with 3 messages/),
+    ]), { timeout: 20_000 });
+    expect(await use("timeleap_read", { sessionId: "mine" })).toContain("port = 8080");
+  }
 });
 
 test("what a person agreed to does not hold for a conversation that has changed since", async () => {

@@ -191,6 +191,46 @@ test("a document whose checkpoint goes keeps what it said until it is moved; a r
   await vi.waitFor(async () => expect((await workspace.openTextDocument(uri)).getText()).not.toContain("question 1"), WAIT);
 });
 
+test("a document of a session that is no longer open here hears of a redaction, and when it is closed, nothing holds the session", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  const { uri } = user.opened.at(-1) as { uri: Uri };
+  workspace.textDocuments = [{ uri }];
+  await running.api.shownSession!.close();
+  expect(running.api.shownSession).toBeUndefined();
+  const row = async (): Promise<string> => (await running.rows("sessions", (await running.rows("sessions"))[0]!.node))[0]!.description;
+  expect(await row()).not.toMatch(/open|shown|in use/);
+  const other = await agent(running);
+  await other.request("session/open", { sessionId: "chat" });
+  await other.request("session/redact", { sessionId: "chat", pattern: "question 1" });
+  await other.request("session/close", { sessionId: "chat" });
+  await vi.waitFor(() => expect(user.changedDocuments).toContain(uri.toString()), WAIT);
+  expect((await workspace.openTextDocument(uri)).getText()).not.toContain("question 1");
+  const owner = async (): Promise<unknown> => (await other.request("session/list", {})).sessions[0]?.owner;
+  expect(await owner()).toBeDefined();
+  workspace.closeTextDocument(uri);
+  await vi.waitFor(async () => expect(await owner()).toBeUndefined(), WAIT);
+  await other.shutdown();
+});
+
+test("a summary that was opened to be read is withdrawn once something is redacted in its session", async () => {
+  seed(running.home, "chat", turns(10));
+  await open("chat");
+  user.input = () => "";
+  press("Read the Summary First");
+  await commands.executeCommand("timeleap.compact");
+  const { uri } = user.opened.at(-1) as { uri: Uri };
+  expect(shown()).toContain("What the compaction would keep");
+  const other = await agent(running);
+  await other.request("session/open", { sessionId: "chat" });
+  await other.request("session/redact", { sessionId: "chat", pattern: "question 1" });
+  await other.shutdown();
+  await vi.waitFor(() => expect(user.changedDocuments).toContain(uri.toString()), WAIT);
+  expect((await workspace.openTextDocument(uri)).getText()).toBe("Something was redacted in this session, so this is no longer shown.");
+});
+
 /** The commands above the lines of a document. */
 async function lensesOf(uri: Uri): Promise<{ command: string; title: string; arguments: unknown[] }[]> {
   return languages.lenses!.provideCodeLenses(await linesOf(uri)).map(({ command }) => command);

@@ -33,6 +33,8 @@ export const user = {
   context: new Map<string, unknown>(),
   executed: [] as { readonly command: string; readonly args: readonly unknown[] }[],
   opened: [] as unknown[],
+  /** Documents that the editor was told to ask for again. */
+  changedDocuments: [] as string[],
   /** How each of them was opened. */
   openedAs: [] as unknown[],
   picks: [] as QuickPick[],
@@ -60,6 +62,8 @@ export const user = {
     this.context.clear();
     this.executed = [];
     this.opened = [];
+    this.changedDocuments = [];
+    workspace.textDocuments = [];
     this.openedAs = [];
     this.picks = [];
     this.revealed = [];
@@ -354,6 +358,7 @@ export function log(name = "test") {
 }
 
 const granted = new EventEmitter<void>();
+const closedDocuments = new EventEmitter<{ uri: Uri }>();
 const folders = new EventEmitter<undefined>();
 const configured = new EventEmitter<{ affectsConfiguration(section: string): boolean }>();
 
@@ -364,12 +369,17 @@ export const workspace = {
   getConfiguration: (section: string) => ({
     get: (name: string, fallback?: unknown) => user.settings.get(`${section}.${name}`) ?? fallback,
   }),
-  onDidCloseTextDocument: () => new Disposable(() => undefined),
+  onDidCloseTextDocument: closedDocuments.event,
+  closeTextDocument(uri: Uri): void {
+    workspace.textDocuments = workspace.textDocuments.filter((document) => document.uri.toString() !== uri.toString());
+    closedDocuments.fire({ uri });
+  },
   onDidChangeConfiguration: configured.event,
   onDidGrantWorkspaceTrust: granted.event,
   onDidChangeWorkspaceFolders: folders.event,
   registerTextDocumentContentProvider(scheme: string, provider: unknown): Disposable {
     documentProviders.set(scheme, provider);
+    (provider as { onDidChange?: (heard: (uri: Uri) => void) => Disposable }).onDidChange?.((uri) => user.changedDocuments.push(uri.toString()));
     return new Disposable(() => documentProviders.delete(scheme));
   },
   registerFileSystemProvider(scheme: string, provider: unknown): Disposable {
