@@ -103,7 +103,7 @@ test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS 
 	cd $(EXTENSION) && $(WITH_NODE) TIMELEAP_COMMAND="$(CURDIR)/$(BIN)/timeleap serve" npm run test:server
 
 .PHONY: test-e2e
-test-e2e: package $(E2E_TOOLS)  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
+test-e2e: package $(E2E_TOOLS) $(AGENTS)/.installed  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
 	cd $(E2E) && $(WITH_NODE) npm run --silent test -- $(CASES)
 
 .PHONY: check
@@ -175,7 +175,7 @@ generate: $(VENV)/.developing  ## Write what comes from the method table: schema
 	$(RUN) docs/picture.py
 
 .PHONY: screenshots
-screenshots: package $(E2E_TOOLS)  ## Take the documentation's pictures of the VS Code extension anew
+screenshots: package $(E2E_TOOLS) $(AGENTS)/.installed  ## Take the documentation's pictures of the VS Code extension anew
 	cd $(E2E) && $(WITH_NODE) TIMELEAP_SCREENSHOTS="$(CURDIR)/$(EXTENSION)/images" npm run --silent test
 
 .PHONY: format
