@@ -131,9 +131,12 @@ function write(index: number, message: Message): Page {
   return page;
 }
 
+/** Characters of an address, or of a part whose kind is not known. */
+const MOST_URL = 4 * 1024;
+
 function addPart(page: Page, part: Part, start: number | undefined): void {
   if (part.kind === "media") {
-    const what = part.url.startsWith("data:") ? vscode.l10n.t("{0} characters of data", part.url.length) : part.url;
+    const what = part.url.startsWith("data:") || part.url.length > MOST_URL ? vscode.l10n.t("{0} characters of data", part.url.length) : part.url;
     page.add(`*[${plainMarkdown(part.type)}: ${plainMarkdown(what)}]*`);
     return;
   }

@@ -13,6 +13,8 @@ export const MOST_MESSAGE = 512 * 1024;
 /** Characters of a picture's URL. */
 export const MOST_PICTURE = 4 << 20;
 export const MOST_PARTS = 200;
+/** Characters of a part whose kind is not known. */
+const MOST_UNKNOWN = 4 * 1024;
 
 /** Formats in which no script can be; SVG is shown as text. */
 const PICTURE = /^data:image\/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=\s]*$/u;
@@ -24,7 +26,7 @@ export function shownMessage({ index, message }: HistoryMessage): ShownMessage {
     if (part.kind === "media") {
       return part.url.length <= MOST_PICTURE && PICTURE.test(part.url)
         ? { kind: "picture", url: part.url }
-        : { kind: "other", type: part.type.slice(0, 100), text: budget.take(part.url, 300).text };
+        : { kind: "other", type: part.type.slice(0, 100), text: budget.take(part.url, part.unknown ? MOST_UNKNOWN : 300).text };
     }
     return { kind: part.kind, ...budget.take(part.text, MOST_TEXT) };
   });

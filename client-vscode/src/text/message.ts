@@ -4,7 +4,7 @@ import type { HistoryMessage, Message, ToolCall } from "timeleap-client";
 import { membersOf } from "./json.js";
 
 /** A part's text, or what stands for it. */
-export type Part = { readonly kind: "text" | "think"; readonly text: string } | { readonly kind: "media"; readonly type: string; readonly url: string };
+export type Part = { readonly kind: "text" | "think"; readonly text: string } | { readonly kind: "media"; readonly type: string; readonly url: string; readonly unknown?: true };
 
 export function partsOf(message: Message): Part[] {
   const { content } = message;
@@ -110,5 +110,7 @@ function partOf(part: unknown): Part {
     return { kind: "think", text: think };
   }
   const media = typeof type === "string" ? (rest[type] as { url?: unknown } | null | undefined) : undefined;
-  return { kind: "media", type: typeof type === "string" ? type : "?", url: typeof media?.url === "string" ? media.url : "" };
+  const named = typeof type === "string" ? type : "?";
+  // What nobody knows the form of is shown as it is written.
+  return typeof media?.url === "string" ? { kind: "media", type: named, url: media.url } : { kind: "media", type: named, url: JSON.stringify(part), unknown: true };
 }

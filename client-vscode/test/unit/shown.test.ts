@@ -31,6 +31,8 @@ test("whatever form a message has, it is shown", () => {
   for (const message of [{}, { role: 5 }, { role: "user", content: 5 }, { role: "user", content: [{ type: "harm", x: 1 }] }, { role: "assistant", tool_calls: [{ function: { name: "f" } }, null, { function: { name: "g", arguments: { a: 1 } } }] }]) {
     expect(() => shown(message)).not.toThrow();
   }
+  expect(shown({ role: "user", content: [{ type: "harm", x: 1 }] }).parts).toEqual([{ kind: "other", type: "harm", text: '{"type":"harm","x":1}' }]);
+  expect(JSON.stringify(shown({ role: "user", content: [{ type: "harm", x: "y".repeat(1 << 20) }] })).length).toBeLessThan(10_000);
   expect(shown({ role: "assistant", tool_calls: [{ function: { name: "g", arguments: { a: 1 } } }] }).calls).toEqual([{ id: "", name: "g", given: '{"a":1}' }]);
 });
 
