@@ -19,6 +19,8 @@ export interface Settings {
   readonly openNewest: boolean;
   readonly order: "newestFirst" | "oldestFirst";
   readonly useLanguageModel: boolean;
+  /** Whether chat's tools mask what looks like a secret. */
+  readonly maskSecrets: boolean;
   /** When sessions that this window makes save the workspace's files. */
   readonly filesMode: "off" | "checkpoint" | "turn";
 }
@@ -39,6 +41,7 @@ export function readSettings(): Settings {
     openNewest: given.get("openNewest", true),
     order: given.get("order", "newestFirst"),
     useLanguageModel: given.get("useLanguageModel", true),
+    maskSecrets: given.get("chat.maskSecrets", true),
     filesMode: given.get("files.mode", "off"),
   };
 }

@@ -16,7 +16,7 @@ import type { Sessions } from "../sessions/sessions.js";
 import { amount, oneLine } from "../text/format.js";
 import { checkpointName } from "../text/happened.js";
 import { withoutLinks } from "../text/say.js";
-import { asData, checkpointLine, messageLines } from "./reading.js";
+import { asData, checkpointLine, messageLines, piece } from "./reading.js";
 
 interface OfSession {
   /** Default: the session that the views show. */
@@ -217,7 +217,7 @@ function point(name: string): DiffPoint {
 }
 
 function hitLine({ sessionId, timelineId, index, excerpt }: Hit): string {
-  return `${sessionId} [${index}]${timelineId === undefined ? "" : ` (set aside in ${timelineId})`}: ${oneLine(excerpt?.text ?? "", 300)}`;
+  return `${sessionId} [${index}]${timelineId === undefined ? "" : ` (set aside in ${timelineId})`}: ${oneLine(piece(excerpt?.text ?? ""), 300)}`;
 }
 
 /** Cancel reaches the server. What went wrong is said in the server's words: they name the reason and what to do. */

@@ -68,6 +68,22 @@ test("what changes the conversation says first what it does, and does it once", 
   expect(session.state.context).toMatchObject({ messageCount: 1, canUndo: 1 });
 });
 
+test("what looks like a secret is masked for a model, in whatever way it reads, unless the person says otherwise", async () => {
+  const { session, uid } = await conversation();
+  const key = `ghp_${"a1B2".repeat(9)}`;
+  await session.append({ role: "user", content: `${"x".repeat(3_980)} the key: ${key} for the port` });
+  await session.checkpoint(`use ${key}`);
+  const reads: [string, object][] = [["timeleap_read", { from: -1 }], ["timeleap_search", { query: "for the port" }], ["timeleap_checkpoints", {}], ["timeleap_compare", { from: uid }]];
+  for (const [name, input] of reads) {
+    const answer = await use(name, input);
+    expect(answer.length).toBeGreaterThan(60);
+    expect(answer).not.toContain("ghp_");
+  }
+  expect(await use("timeleap_checkpoints", {})).toContain("use [secret]");
+  workspace.changeSetting("timeleap.chat.maskSecrets", false);
+  expect(await use("timeleap_checkpoints", {})).toContain(`use ${key}`);
+});
+
 test("what a model took back can be undone from a toast, also in a session that nobody has open", async () => {
   const { session, uid } = await conversation();
   for (const open of [true, false]) {

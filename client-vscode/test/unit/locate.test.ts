@@ -17,6 +17,7 @@ const SETTINGS: Settings = {
   openNewest: true,
   order: "newestFirst",
   useLanguageModel: true,
+  maskSecrets: true,
   filesMode: "off",
 };
 
