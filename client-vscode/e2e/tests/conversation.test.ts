@@ -206,10 +206,14 @@ test("what messages hold is text: nothing runs, nothing is fetched, and all of i
     await expect(page.row(2)).toContainText("![x](https://harm.invalid/picture.png)");
     await expect(page.row(2).locator("a")).toHaveCount(2);
     await picture(window, "page-hostile");
+    await page.reach(6);
+    await expect(page.row(6)).toContainText("مرحبا بالعالم");
+    await expect(page.row(6).locator(".text p")).toHaveCSS("direction", "rtl");
     await page.reach(10);
     await expect(page.row(10).locator("img")).toHaveCount(1);
     await expect(page.row(10)).toContainText("This picture cannot be shown.");
     await expect(page.row(10)).toContainText("https://harm.invalid/remote.png");
+    await expect(page.row(10)).toContainText("<script>top.harm=1</script>"); // a part of a type that nobody knows
     await page.reach(11);
     await expect(page.row(11).locator(".card")).toHaveCount(30);
     await page.frame.getByRole("button", { name: "Show 970 more calls" }).click();
