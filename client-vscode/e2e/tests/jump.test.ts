@@ -1,0 +1,61 @@
+import type { Store } from "../support/store";
+import { expect, test } from "../support/test";
+import { ConversationPage } from "../window/conversation";
+
+const MANY = 10_000;
+/** Ordinals of checkpoints, far from each other. */
+const PLACES = [12, 9_000, 5_000, 777, 3_333, 9_998, 0, 6_500];
+/** In cold starts of the server, one measured before each jump, since what else the machine does slows both: on an idle machine one takes about 95 ms. */
+const AIM = 3.1;
+
+test("any of ten thousand checkpoints is gone to by the page's slider in about three cold starts of the server: 0.3 s", async ({ workbench, window, store }) => {
+    const log = Array.from({ length: MANY }, (_, number) => [
+        { role: "_checkpoint", id: number },
+        { role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` },
+        { role: "assistant", content: `Answer ${String(number)}.\n\n- one\n- two\n\n\`code\`` },
+        { role: "_usage", token_count: 40 * (number + 1) },
+    ]).flat();
+    store.add("long", log.map((record) => `${JSON.stringify(record)}\n`).join(""), { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    await workbench.open();
+    await window.show();
+    await window.openSession("A long session");
+    await window.run("openConversation");
+    const page = new ConversationPage(window.page);
+    await expect(page.frame.locator(".facts").first()).toContainText("10,000 checkpoints");
+    await expect(page.frame.locator(".here")).toContainText("Checkpoint 9,999"); // all checkpoints are there
+    await expect(page.row(MANY * 2 - 1)).toContainText(`Answer ${String(MANY - 1)}.`);
+    const jumps: { took: number; start: number }[] = [];
+    for (const place of PLACES) {
+        const start = await coldStart(store);
+        const took = await page.frame.getByRole("slider").evaluate(jump, place);
+        await expect(page.row(place * 2)).toContainText(`Step ${String(place)}:`);
+        jumps.push({ took, start });
+    }
+    for (const { took, start } of jumps) console.log(`  jump ${took.toFixed(0)} ms, cold start ${start.toFixed(0)} ms: ${(took / start).toFixed(2)}`);
+    const ratios = jumps.map(({ took, start }) => took / start).sort((one, other) => one - other);
+    expect(ratios[Math.floor(ratios.length / 2)]).toBeLessThanOrEqual(AIM);
+});
+
+/** Milliseconds until the first message after a checkpoint is painted. The window itself takes the time: Playwright looks in intervals. */
+function jump(slider: SVGElement | HTMLElement, place: number): Promise<number> {
+    return new Promise((resolve) => {
+        const started = performance.now();
+        (slider as HTMLInputElement).value = String(place);
+        slider.dispatchEvent(new Event("input", { bubbles: true }));
+        const look = (): void => {
+            if (slider.ownerDocument.querySelector(`article[data-index="${String(place * 2)}"]:not([aria-busy])`)) resolve(performance.now() - started);
+            else requestAnimationFrame(look);
+        };
+        requestAnimationFrame(look);
+    });
+}
+
+/** Milliseconds from starting the program to its first answer. */
+async function coldStart(store: Store): Promise<number> {
+    const started = performance.now();
+    const server = store.pipeline();
+    await server.call("initialize");
+    const took = performance.now() - started;
+    await server.close();
+    return took;
+}
