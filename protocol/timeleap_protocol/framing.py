@@ -106,6 +106,10 @@ class FrameReader:
             return []
         found: list[bytes | Fault] = []
         if self.framing is _LSP and len(self._buffer) < _JOINED and not self._passing:
+            if not self._buffer and (usual := _USUAL_HEADER.match(data)) is not None:
+                body = usual.end()
+                if len(data) - body == int(usual[1]) <= self._limit:
+                    return [data[body:]]  # of a client that asks one thing at a time
             if self._buffer:
                 data = bytes(self._buffer) + data
                 self._buffer.clear()

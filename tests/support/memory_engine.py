@@ -28,6 +28,7 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
     TimelineFacts,
+    Told,
 )
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
@@ -119,6 +120,11 @@ class MemoryEngine(LogEngine):
         """Append the planned records as one step."""
         self._check_writable()
         return await self._writer.append(plan, mark, first, more)
+
+    def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
+        """The same, told to `then`."""
+        self._check_writable()
+        self._writer.append_then(plan, then, more)
 
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one as one step."""

@@ -28,7 +28,7 @@ from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request
 from timeleap.rpc.errors import RefusedError, refused_value
-from timeleap.rpc.protocol import CANCEL, ClientNotification, EdgeProtocol, Reply, Work
+from timeleap.rpc.protocol import CANCEL, Answer, ClientNotification, EdgeProtocol, Reply, Work
 from timeleap.storage.durable import failpoint
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
@@ -75,6 +75,9 @@ class ServicePort(Protocol):
 
     def capabilities(self) -> dict[str, Any]: ...
     def handle(self, method: str, params: LenientStruct, call: Call) -> Coroutine[Any, Any, Any]: ...
+    def begin(
+        self, method: str, params: LenientStruct, call: Call, then: Answer
+    ) -> Coroutine[Any, Any, Any] | None: ...
     async def disconnect(self, client: Client) -> None: ...
     async def aclose(self) -> None: ...
 
@@ -289,10 +292,11 @@ class Connection(asyncio.Protocol):
         elif method not in ("initialize", "rpc.discover"):
             raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
 
-    def begin(self, row: Method, params: dict[str, Any]) -> Coroutine[Any, Any, Any]:
-        """The steps of a request that is worked on as soon as it is read (`Method.at_once`); as `accept`."""
-        call = Call(self, row.name, None, params, followed=self.followed)
-        return self._service().handle(row.name, row.read_params(params), call)
+    def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None:
+        """The steps of a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
+        outcome, now or later. As `accept`."""
+        call = Call(self, row.name, None, params, False, self.followed)
+        return self._service().begin(row.name, row.read_params(params), call, then)
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
         """What answers a request. Called in order of arrival; what it raises is the reply."""

@@ -180,6 +180,7 @@ class Running(msgspec.Struct):
     weight: int = -1
     work_done: WorkDone | None = None
     began: bool = False
+    answered: bool = False
     received: float = msgspec.field(default_factory=time.perf_counter)
 
 
@@ -188,7 +189,7 @@ class ConnectionPort(Client, Protocol):
 
     def send(self, body: bytes) -> None: ...
     def admit(self, method: str) -> None: ...
-    def begin(self, row: Method, params: dict[str, Any]) -> Coroutine[Any, Any, Any]: ...
+    def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None: ...
     def accept(self, row: Method, params: dict[str, Any]) -> Work: ...
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
     def request_ended(self) -> None: ...
@@ -290,18 +291,21 @@ class EdgeProtocol(JsonRPCProtocol):
                 kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
+            running, steps = Running(message, row), None
             at_once = row.at_once and not self._unbegun
-            steps = self._link.begin(row, params) if at_once else None
-            work = None if at_once else self._link.accept(row, params)
+            if at_once:
+                steps = self._link.begin(row, params, partial(self._answer, running))
+            else:
+                self._begin_task(running, self._link.accept(row, params))
         except Exception as error:
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
             return
-        running = Running(message, row)
         if steps is not None:
             self._go_on(running, steps)
-        elif work is not None:
-            self._begin_task(running, work)
+        elif at_once and not running.answered:
+            running.began = True
+            self._list(running)
 
     def _begin_task(self, running: Running, work: Work) -> None:
         self._list(running)
@@ -362,12 +366,11 @@ class EdgeProtocol(JsonRPCProtocol):
         running = self.running.get(message_id) if is_message_id(message_id) else None
         if running is None:
             return
-        task = self._request_futures[message_id]
         if not running.began:
-            task.cancel()
+            self._request_futures[message_id].cancel()
         elif running.row.cancel != "unbegun":
             # A task that was made just now has to take the request over first.
-            asyncio.get_running_loop().call_soon(task.cancel)
+            asyncio.get_running_loop().call_soon(self._request_futures[message_id].cancel)
 
     def _take_answer(self, reply: Reply) -> None:
         answer = self._asked.pop(reply.id, None) if is_message_id(reply.id) else None
@@ -402,6 +405,7 @@ class EdgeProtocol(JsonRPCProtocol):
     def _answer(self, running: Running, result: Any, error: BaseException | None) -> None:
         row, message_id = running.row, running.message.id
         name, listed = row.name, running.weight >= 0
+        running.answered = True
         if listed:
             del self.running[message_id]
             self._request_futures.pop(message_id, None)

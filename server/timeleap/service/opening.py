@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service.service import guard, tell_recovery
+from timeleap.service.service import guard
 from timeleap.sessions import tree_settings
 from timeleap.sessions.shapes import Source, set_members
+from timeleap.sessions.warnings import tell_recovery
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
@@ -99,7 +100,7 @@ async def _open_here(
 async def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
     access: Access = "owner" if wanted == "owner" and opened.session.access == "owner" else "readOnly"
     held = await service.hold(call, opened.session, access)
-    tell_recovery(call.client, opened.session)
+    tell_recovery(call.client, opened.session.engine, opened.session.session_id)
     return held
 
 

@@ -20,11 +20,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from timeleap.call import to_its_end
-from timeleap.errors import OverloadedError
+from timeleap.errors import OverloadedError, ReadOnlyError
 from timeleap.sessions.working_tree import TreeControl
+from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Access
 
 T = TypeVar("T")
 
@@ -53,6 +56,16 @@ def step_by_step(steps: Iterator[Callable[[], object]], wanted: Callable[[], boo
             step_by_step(steps, wanted)
 
     asyncio.get_running_loop().call_later(WARM_UP, next_step)
+
+
+def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
+    """Refuse a change of what is open read-only, or of what another program writes: of that only files go back."""
+    mirrored = session.meta.mirrored and getattr(params, "restore", None) != "files"
+    if (mirrored or access == "readOnly") and REQUESTS[call.method].writes(params):
+        how = 'open read-only: close it and open it with access "write" to change it'
+        if mirrored:
+            how = "the mirror of another program's session: fork it, or let that program go on with bridge/adopt"
+        raise ReadOnlyError(f"session {session.session_id} is {how}", **({"reason": "mirrored"} if mirrored else {}))
 
 
 async def until_cancelled(

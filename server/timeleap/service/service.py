@@ -17,15 +17,16 @@ from msgspec import Struct, field
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
-from timeleap.errors import (
-    NotSupportedByStoreError,
-    ReadOnlyError,
-    SessionLockedError,
-    SessionNotOpenError,
-    TimeleapError,
-)
+from timeleap.errors import NotSupportedByStoreError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
-from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices, step_by_step, until_cancelled
+from timeleap.service.scheduling import (
+    WHOLE_TRASH,
+    RequestOrder,
+    Slices,
+    refuse_change,
+    step_by_step,
+    until_cancelled,
+)
 from timeleap.sessions.session_files import move_in
 from timeleap.sessions.session_trash import keep_trash
 from timeleap.sessions.shapes import (
@@ -40,7 +41,7 @@ from timeleap.sessions.shapes import (
     Shapes,
 )
 from timeleap.sessions.store import SessionStore
-from timeleap.sessions.warnings import recovered
+from timeleap.sessions.warnings import tell_recovery
 from timeleap.sessions.working_tree import StoreFiles
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.method import IGNORED
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from timeleap_protocol.method import Method
 
 Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
+Told = Callable[[Any, BaseException | None], None]
 
 
 class OpenHandle(Struct):
@@ -121,6 +123,10 @@ class Handlers(dict[str, Handler]):
 
     unsupported: Mapping[str, str] = {}  # why, in words
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: dict[str, Callable[[OpenHandle, Any, Call, Told], bool]] = {}  # the same, in fewer steps, of some
+
     def __missing__(self, method: str) -> Handler:
         if (reason := self.unsupported.get(method)) is not None:
             raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
@@ -128,7 +134,10 @@ class Handlers(dict[str, Handler]):
         if module == "Session":
             handler: Handler = functools.partial(_change_session, change=name)
         else:
-            handler = getattr(importlib.import_module(f"timeleap.{module}"), name)
+            loaded = importlib.import_module(f"timeleap.{module}")
+            handler = getattr(loaded, name)
+            if (told := getattr(loaded, f"{name}_then", None)) is not None:
+                self.told[method] = told
         self[method] = handler
         return handler
 
@@ -159,7 +168,7 @@ class Subscribers:
 
     def _hear(self, event: Event) -> None:
         method, params = event.method, event.params(self._session.session_id)
-        if method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+        if method is not CONTEXT and method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
             for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
                 if client.wants_approvals and notified.adds(method, params):
                     client.notify(method, params)
@@ -175,22 +184,6 @@ class Subscribers:
                     client.notify("context/compactionSuggested", about)
         if event.kind == "deleted" and self._session.deleted:
             self._deleted()
-
-
-def tell_recovery(client: Client, session: Session) -> None:
-    """Report what opening repaired, to the client for whom the session was opened."""
-    if (event := recovered(session.engine)) is not None:
-        client.notify(event.method, event.params(session.session_id))
-
-
-def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
-    """Refuse a change of what is open read-only, or of what another program writes: of that only files go back."""
-    mirrored = session.meta.mirrored and getattr(params, "restore", None) != "files"
-    if (mirrored or access == "readOnly") and REQUESTS[call.method].writes(params):
-        how = 'open read-only: close it and open it with access "write" to change it'
-        if mirrored:
-            how = "the mirror of another program's session: fork it, or let that program go on with bridge/adopt"
-        raise ReadOnlyError(f"session {session.session_id} is {how}", **({"reason": "mirrored"} if mirrored else {}))
 
 
 class Service:
@@ -289,11 +282,17 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        row, connection = REQUESTS[method], self._connections.get(id(call.client)) or self._connection(call)
-        session_id = getattr(params, "session_id", None)
-        if row.at_once and session_id in connection.held and session_id not in connection.order.blocked:
-            return self._handlers[method](self, params, call)  # as `act` would, by the shortest way
-        return self._at_its_turn(row, session_id, params, call)
+        return self._at_its_turn(REQUESTS[method], getattr(params, "session_id", None), params, call)
+
+    def begin(self, method: str, params: Any, call: Call, then: Told) -> Coroutine[Any, Any, Any] | None:
+        """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
+        result, or what went wrong, now or later."""
+        connection, session_id = self._connections.get(id(call.client)) or self._connection(call), params.session_id
+        if (held := connection.held.get(session_id)) is None or session_id in connection.order.blocked:
+            return self._at_its_turn(REQUESTS[method], session_id, params, call)
+        if (told := self._handlers.told.get(method)) is not None and told(held, params, call, then):
+            return None
+        return self._handlers[method](self, params, call)  # as `act` would, by the shortest way
 
     async def _at_its_turn(self, row: Method, session_id: str | None, params: Any, call: Call) -> Any:
         method, order = row.name, self._connection(call).order
@@ -498,7 +497,7 @@ class Service:
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = OpenHandle(session, "owner", attachment.times)
         self._subscribers_of(session).join(client, attachment.notified_approvals)
-        tell_recovery(client, session)
+        tell_recovery(client, session.engine, session.session_id)
 
     # What each connection has open here
 

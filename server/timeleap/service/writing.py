@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.errors import InvalidInputError
 from timeleap.service.service import guard
+from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES
+from timeleap.sessions.session import append_then
+from timeleap.storage.record import plain_record
 from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.service.service import Service
+    from timeleap.service.service import OpenHandle, Service
+    from timeleap.sessions.session import Answer
     from timeleap.sessions.shapes import Json
     from timeleap_protocol.structs.context import AppendMessageParams
 
@@ -39,6 +43,17 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
         check_message(params.message, ["message"])
         messages = [params.message]
     return await session.append(messages or [], guard=guard(params, call))
+
+
+def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Call, then: Answer) -> bool:
+    """As `append_message` in the fewest steps, where that can be: `then` is told the answer; else False."""
+    session, message = held.session, params.message
+    if message is None or held.access == "readOnly" or session.transactions.meta.mirrored:
+        return False
+    record = plain_record(message)
+    if record is None or len(record.body) > MAX_MESSAGE_BYTES:
+        return False
+    return append_then(session, message, record, guard(params, call), then)
 
 
 def check_message(message: Any, where: list[str | int]) -> None:

@@ -7,20 +7,24 @@ of that in `transaction`. What a rewrite would do is worked out in `rewrite_plan
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError
 from timeleap.sessions import append_plan, approvals, past, removing, rewrite_plan, shapes
+from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.file_snapshots import FileSnapshots
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Direction
 from timeleap.sessions.removing import PruneRequest, Scrub
+from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.restoring import RestoreRequest, WithFiles
 from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot
@@ -42,9 +46,12 @@ from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions
 from timeleap.sessions.warnings import log_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
-from timeleap.storage.engine import LogEngine, LogReader, LogState, Recovery, Replacement
+from timeleap.storage.engine import Appended, LogEngine, LogReader, LogState, NewRecord, Recovery, Replacement
+from timeleap.storage.record import with_marks
 
 Json = dict[str, Any]
+Answer = Callable[[Json | None, BaseException | None], None]
+"""Takes a result, or why there is none."""
 
 
 class Session:
@@ -490,6 +497,84 @@ class Session:
     async def aclose(self) -> None:
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""
         await self._release(self.transactions)
+
+
+class _DirectAppend(Struct, eq=False):
+    """An append of one message, planned at its turn and told its end without a coroutine."""
+
+    session: Session
+    message: Json
+    guard: Mutation
+    then: Answer
+    planned: AppendPlan
+    transaction: Transaction | None
+
+    def plan(self, state: LogState) -> Sequence[NewRecord]:
+        """Called again, on another state, if a write together with others has failed."""
+        if self.transaction is None:
+            return self.planned.records
+        return self.transaction.plan(self._work_out, state, self.session.transactions.engine.head_at).records
+
+    def end(self, done: Appended | None, error: BaseException | None) -> None:
+        if done is None:
+            if self.transaction is not None:
+                self.transaction.abandon()
+            if isinstance(error, RepeatedError):  # it may have to wait for the first
+                _answer_by(self.session.append([self.message], self.guard), self.then)
+            else:
+                self.then(None, error)
+            return
+        transactions = self.session.transactions
+        try:
+            if self.transaction is not None:
+                self.transaction.appended(done.head, done.before.lines)
+                self.transaction.abandon()
+            if transactions.listeners.callbacks:
+                transactions.tell_appended(done, self.planned, self.guard.cause)
+            result = {"head": done.head, **transactions.shapes.appended(done.before, done.after)}
+        except Exception as fault:
+            self.then(None, fault)
+        else:
+            self.then(result, None)
+
+    def _work_out(self, _: LogState, marks: Marks) -> AppendPlan:
+        return AppendPlan((with_marks(self.planned.records[0], marks),)) if marks else self.planned
+
+
+def append_then(session: Session, message: Json, record: NewRecord, guard: Mutation, then: Answer) -> bool:
+    """Append a message, for who does not cancel it, in the fewest steps. `then` is told the result, or the error, in this
+    call if nothing has to be waited for; `record` is what `plain_record` makes of the message.
+
+    Returns:
+        Whether it does; else it has to be `Session.append`, which does all that a session may want of an append.
+    """
+    transactions = session.transactions
+    if transactions.closed or transactions.shared is not None or transactions.meta.keeps_files:
+        return False
+    if transactions.state.facts.auto_checkpoint != "off":
+        return False
+    guarded = guard.request_id is not None or guard.expected_head is not None
+    transaction = Transaction(transactions.requests, guard) if guarded else None
+    step = _DirectAppend(session, message, guard, then, AppendPlan((record,)), transaction)
+    transactions.engine.append_then(step.plan, step.end, more=guard.followed)
+    return True
+
+
+def _answer_by(work: Coroutine[Any, Any, Json], then: Answer) -> None:
+    async def answer() -> None:
+        try:
+            result = await work
+        except (Exception, asyncio.CancelledError) as error:
+            then(None, error)
+        else:
+            then(result, None)
+
+    task = asyncio.get_running_loop().create_task(answer())
+    _answering.add(task)
+    task.add_done_callback(_answering.discard)
+
+
+_answering: set[asyncio.Task[None]] = set()
 
 
 def _with_subagents(facts: StateSnapshot, many: Iterable[Subagent]) -> StateChange:

@@ -52,7 +52,9 @@ class Cause(Struct, frozen=True):
     client: str | None = None  # name of the client program
 
     def wire(self) -> Json:
-        members: Json = {} if self.request_id is None else {"requestId": self.request_id}
+        if self.request_id is None:
+            return {} if self.client is None else {"client": self.client}
+        members: Json = {"requestId": self.request_id}
         return members if self.client is None else {**members, "client": self.client}
 
 
@@ -83,7 +85,7 @@ class Event(Struct, frozen=True):
     def params(self, session_id: str) -> Json:
         """The notification's params."""
         method, members, cause = self.method, self.members, self.cause.wire()
-        if method in (CONTEXT, SESSION):
+        if method is CONTEXT or method in (CONTEXT, SESSION):
             return {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": cause, **members}
         return {
             "sessionId": session_id,
@@ -231,6 +233,11 @@ def appended_events(
     """What listeners are told of an append that made checkpoints; `messages` were in the log before and after it, `span`
     is `ChangedSpan` of the contract."""
     before, after = messages
+    if not made and told is None:  # as nearly all are
+        added: Json = {"firstIndex": before, "count": after - before}
+        if span is not None:
+            added["span"] = span
+        return [Event("messagesAppended", head, added, CONTEXT, cause)]
     found = [Event("checkpointCreated", head, {"checkpoint": made.wire()}, CONTEXT, cause) for made in made]
     changed = {} if span is None else {"span": span}
     if told is not None:

@@ -127,7 +127,7 @@ class SessionTransactions:
         self.shapes = services.shapes
         self._services = services
         self.fork_points = partial(services.fork_points, session_id)
-        self._listeners = listeners = Listeners()
+        self.listeners = listeners = Listeners()
         self._newest = NewestSpan()
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
@@ -217,17 +217,22 @@ class SessionTransactions:
             transaction.result = {"head": head, **result}
             if guard.request_id is not None:
                 transaction.appended(head, before.lines)
-            if self._listeners.callbacks:
-                spans = after.checkpoints and _spans(self.engine, self._newest, done, planned)
-                made, span = spans or (planned.made, None)
-                counts = before.messages, after.messages
-                self.emit(*shapes.appended_events(head, made, planned.told, counts, guard.cause, span=span))
+            if self.listeners.callbacks:
+                self.tell_appended(done, planned, guard.cause)
             if files.appended is not None:
                 await files.appended()
             if self.meta.keeps_files:
                 await self._log_changed()
 
         return self._once(guard, attempt)
+
+    def tell_appended(self, done: Appended, planned: AppendPlan, cause: Cause) -> None:
+        """Tell listeners, of whom there are some, of an append that is done."""
+        before, after = done.before, done.after
+        spans = after.checkpoints and _spans(self.engine, self._newest, done, planned)
+        made, span = spans or (planned.made, None)
+        counts = before.messages, after.messages
+        self.emit(*shapes.appended_events(done.head, made, planned.told, counts, cause, span=span))
 
     async def rewrite(
         self,

@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from timeleap.call import Client
 from timeleap.sessions import files, session_files
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
@@ -93,6 +94,12 @@ def recovered(engine: LogEngine) -> Event | None:
         {"file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "reason": cut.reason} for cut in found.quarantined
     ]
     return Event("recovered", engine.head, {"quarantined": many, "cutBytes": found.cut_bytes}, RECOVERED)
+
+
+def tell_recovery(client: Client, engine: LogEngine, session_id: str) -> None:
+    """Report what opening repaired, to the client for whom the session was opened."""
+    if (event := recovered(engine)) is not None:
+        client.notify(event.method, event.params(session_id))
 
 
 def _size(path: Path) -> int:

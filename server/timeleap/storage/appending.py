@@ -29,7 +29,7 @@ from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
-from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord, Plan
+from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord, Plan, Told
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
@@ -166,7 +166,6 @@ class WriteGroup(Struct):
 
     @property
     def data(self) -> bytes:
-        """The bytes to write."""
         return b"".join(self.lines)
 
     @property
@@ -206,10 +205,36 @@ class QueuedAppend(Outcome[Appended]):
         self.plan, self.mark, self.first = plan, mark, first
 
 
+class ToldAppend:
+    """A queued append that is never cancelled: `then` is told its outcome, once. A future costs more than to plan it."""
+
+    __slots__ = ("_then", "mark", "plan", "taken")
+    first: Final = None
+
+    def __init__(self, plan: Plan, then: Told) -> None:
+        self.plan, self.mark, self.taken = plan, True, False
+        self._then: Told | None = then
+
+    def done(self) -> bool:
+        return self._then is None
+
+    def set_result(self, result: Appended | None, error: BaseException | None = None) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then(result, error)
+
+    def fail(self, error: BaseException) -> None:
+        self.set_result(None, error if isinstance(error, Exception) else asyncio.CancelledError())
+
+
 class _Job(Outcome[Any]):
     def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
         super().__init__()
         self.work = work
+
+
+AnyAppend = QueuedAppend | ToldAppend
+_Step = AnyAppend | _Job
 
 
 class WriteQueue(ABC):
@@ -220,7 +245,7 @@ class WriteQueue(ABC):
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[QueuedAppend | _Job] = deque()
+        self._waiting: deque[_Step] = deque()
         self._task: asyncio.Task[None] | None = None
         self._resting = False  # nothing is left to do, but the task has not ended
 
@@ -269,6 +294,12 @@ class WriteQueue(ABC):
         self._submit(step)
         return await step.result_uncancelled()
 
+    def append_then(self, plan: Plan, then: Told, more: bool = False) -> None:
+        if more or self._task is not None or self._waiting or not self.immediate():
+            self._submit(ToldAppend(plan, then))
+        else:
+            _tell_now(self, plan, then)
+
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
         job = _Job(work)
@@ -280,7 +311,7 @@ class WriteQueue(ABC):
         while (task := self._task) is not None:
             await asyncio.wait([task])
 
-    def _submit(self, step: QueuedAppend | _Job) -> None:
+    def _submit(self, step: _Step) -> None:
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
@@ -296,22 +327,22 @@ class WriteQueue(ABC):
                     if not self._waiting:
                         break
                 steps = [self._waiting.popleft()]
-                if isinstance(steps[0], QueuedAppend):
-                    while self._waiting and len(steps) < GROUP_LIMIT and self._joins(self._waiting[0]):
+                if not isinstance(steps[0], _Job):
+                    while self._waiting and len(steps) < GROUP_LIMIT and self._joins(steps[0], self._waiting[0]):
                         steps.append(self._waiting.popleft())
                 await self._take_turn(steps)
-                if isinstance(steps[0], _Job) and self._waiting:
-                    # Who waits for it goes on with the log as the job left it, before the next step changes that.
+                if self._waiting and not self._joins(steps[0], self._waiting[0]):
+                    # Who waits for it goes on with the log as it left it, before the next step changes that, or is told.
                     await asyncio.sleep(0)
         finally:
             self._task, self._resting = None, False
 
     @staticmethod
-    def _joins(step: QueuedAppend | _Job) -> bool:
-        """True if it may be written together with the appends before it."""
-        return isinstance(step, QueuedAppend) and step.first is None
+    def _joins(leader: _Step, step: _Step) -> bool:
+        """True if it may be written together with the appends before it: all are waited for, or all are told."""
+        return type(step) is type(leader) and not isinstance(step, _Job) and step.first is None
 
-    async def _take_turn(self, steps: list[QueuedAppend | _Job]) -> None:
+    async def _take_turn(self, steps: list[_Step]) -> None:
         """Do one job, or appends together."""
         if all(step.done() for step in steps):
             return
@@ -325,7 +356,7 @@ class WriteQueue(ABC):
                     job.taken = True
                     job.set_result(await job.work())
                 elif wanted:
-                    await self._commit(cast("list[QueuedAppend]", wanted))  # a job never has appends beside it
+                    await self._commit(cast("list[AnyAppend]", wanted))  # a job never has appends beside it
             finally:
                 await self.leave()
         except BaseException as error:
@@ -342,7 +373,7 @@ class WriteQueue(ABC):
         except Exception as error:
             step.fail(error)
 
-    async def _commit(self, steps: list[QueuedAppend]) -> None:
+    async def _commit(self, steps: list[AnyAppend]) -> None:
         group = self.group()
         planned, refused = self._plan(steps, group)
         try:
@@ -362,13 +393,11 @@ class WriteQueue(ABC):
             for step, refusal in refused.items():
                 step.fail(refusal)
 
-    def _plan(
-        self, steps: list[QueuedAppend], group: WriteGroup
-    ) -> tuple[list[QueuedAppend], dict[QueuedAppend, Exception]]:
+    def _plan(self, steps: list[AnyAppend], group: WriteGroup) -> tuple[list[AnyAppend], dict[AnyAppend, Exception]]:
         """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added,
         and why others were not: nobody is to hear of that before what it refers to is written."""
-        planned: list[QueuedAppend] = []
-        refused: dict[QueuedAppend, Exception] = {}
+        planned: list[AnyAppend] = []
+        refused: dict[AnyAppend, Exception] = {}
         for at, step in enumerate(steps):
             if group.after.length - group.before.length >= GROUP_BYTES:
                 self._waiting.extendleft(reversed(steps[at:]))
@@ -381,6 +410,17 @@ class WriteQueue(ABC):
             else:
                 planned.append(step)
         return planned, refused
+
+
+def _tell_now(queue: WriteQueue, plan: Plan, then: Told) -> None:
+    try:
+        group = queue.group()
+        group.add(marked(plan(group.after), mark=True))
+        (done,) = queue.commit_now(group)
+    except Exception as error:
+        then(None, error)
+    else:
+        then(done, None)
 
 
 def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:

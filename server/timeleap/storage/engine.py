@@ -282,18 +282,16 @@ class Recovery(Struct, frozen=True):
 Progress = Callable[[int, int], None]
 """Told `(done, total)` bytes now and then by work that may take over a second. May be called from another thread."""
 
-
 Edit = Callable[[int, bytes], bytes | None]
 """Edits a line: takes its number and its bytes without the line feed, returns the new bytes or None for no change."""
-
 
 DAMAGE_LIMIT: Final = 100
 """So many lines `LogReader.damage` lists at most."""
 
-
 Plan = Callable[[LogState], Sequence[NewRecord]]
 First = Callable[[LogState], Awaitable[None]]
 """Work that a change of the log needs at its turn before it is planned, such as a snapshot; takes its state."""
+Told = Callable[["Appended | None", BaseException | None], None]  # what an append returns, or raises; it must not raise
 
 
 class LogReader(ABC):
@@ -380,8 +378,6 @@ class LogEngine(LogReader):
     def view(self) -> LogReader:
         """The log as it is now: later changes do not show in it, and another thread may read it."""
 
-    # As a reader an engine shows its present view.
-
     @property
     def state(self) -> LogState:
         return self.view.state
@@ -464,6 +460,10 @@ class LogEngine(LogReader):
         Raises:
             ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.
         """
+
+    @abstractmethod
+    def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
+        """As `append`, for who does not cancel it: `then` is told the outcome, in this call if nothing is to be waited for."""
 
     @abstractmethod
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:

@@ -35,6 +35,7 @@ from timeleap.storage.engine import (
     Replaced,
     Replacement,
     Timeline,
+    Told,
 )
 from timeleap.storage.load import Loaded, Validation
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
@@ -44,8 +45,7 @@ from timeleap.storage.rewrite import Timelines
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Polling, because it sees the same on every platform and on network file systems, and costs a microsecond.
-PERIOD_SECONDS: Final = 0.1
+PERIOD_SECONDS: Final = 0.1  # polled: that sees the same on every platform and on network file systems
 _PATIENCE_SECONDS: Final = 1.0
 
 
@@ -558,6 +558,10 @@ class JsonlEngine(LogEngine):
     ) -> Coroutine[Any, Any, Appended]:
         self._check_writable()
         return self._locked.append(plan, mark, first, more)
+
+    def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
+        self._check_writable()
+        self._locked.append_then(plan, then, more)
 
     async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
         return read() if self._locked.idle and not self._shown.closed else await super().at_turn(read)

@@ -293,6 +293,24 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
     return _with_tl(record, tl) if tl else record
 
 
+def plain_record(message: Mapping[str, Any]) -> NewRecord | None:
+    """What `message_record` makes of a message that was decoded strictly, if it is one as nearly all are; else None."""
+    try:
+        found = msgspec.convert(message, _Message)
+    except msgspec.ValidationError:
+        return None
+    if found.tl is not msgspec.UNSET:
+        return None
+    content = found.content
+    value = len(content) if type(content) is str else _characters(found)
+    return NewRecord(encode_quickly(message), _MESSAGE, _ROLES[found.role], value, _NO_FLAGS)
+
+
+def with_marks(record: NewRecord, marks: Mapping[str, Any]) -> NewRecord:
+    """The record with the marks of its request."""
+    return _with_tl(record, marks)
+
+
 def opaque_record(record: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
     """A client's own control record, which is no part of the history; its keys, values and order are kept."""
     return _with_tl(NewRecord(encode_json(record), RecordKind.FOREIGN), tl)

@@ -49,6 +49,9 @@ class FakeService:
         finally:
             self.log.append(("end", method, order))
 
+    def begin(self, method: str, params: Any, call: Any, _: Any) -> Any:
+        return self.handle(method, params, call)
+
     async def _do(self, order: str, method: str, params: Any, call: Any) -> Any:
         word, _, argument = order.partition(":")
         if word == "wait" or self.hold:

@@ -20,7 +20,7 @@ from timeleap.errors import ReadOnlyError, SessionLockedError
 from timeleap.rpc.codec import Request
 from timeleap.rpc.connection import Connection
 from timeleap.rpc.protocol import ClientNotification, EdgeProtocol, Running
-from timeleap.service import config, service
+from timeleap.service import config, scheduling, service
 from timeleap.service.service import Service
 from timeleap.sessions.session import Session
 from timeleap_protocol.method import IGNORED, Cancel, Forward, Method, Order
@@ -47,7 +47,8 @@ def call(row: Method = PROBE) -> Call:
 def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeService:
     def make(handlers: Mapping[Method, Handler], network: Any = None) -> Service:
         table = {**REQUESTS, **{row.name: row for row in handlers}}
-        monkeypatch.setattr(service, "REQUESTS", table)
+        for module in (service, scheduling):
+            monkeypatch.setattr(module, "REQUESTS", table)
         made = Service(config.load(tmp_path), lambda _: network)
         made._handlers.update({row.name: handler for row, handler in handlers.items()})
         return made

@@ -20,7 +20,7 @@ from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflic
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Appended, LogState, NewRecord
+from timeleap.storage.engine import Appended, LogState, NewRecord, Plan
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import checkpoint_record, message_record, usage_record
 
@@ -302,6 +302,55 @@ async def test_what_was_refused_because_of_an_append_that_failed_is_looked_at_ag
     )
     assert [type(one).__name__ for one in results] == ["StorageFailureError", "Appended", "HeadConflictError"]
     assert texts(engine) == ["b"]
+
+
+async def test_appends_that_are_told_share_one_sync_and_fail_alone(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_too_big(monkeypatch)
+    heard: list[tuple[str, str]] = []
+
+    def ask(name: str, plan: Plan) -> None:
+        def then(done: Appended | None, error: BaseException | None) -> None:
+            assert (done is None) is (error is not None)
+            heard.append((name, type(done or error).__name__))
+
+        engine.append_then(plan, then, more=True)
+
+    counter = Counter(monkeypatch)
+    for text in ("a", "b"):
+        ask(text, always(said(text)))
+    await engine.at_turn(lambda: None)
+    assert (heard, counter.calls) == ([("a", "Appended"), ("b", "Appended")], ["write", "fdatasync"])
+    ask("big", always(said("too big")))
+    ask("first", only_first("c"))
+    ask("second", only_first("d"))
+    await engine.at_turn(lambda: None)
+    assert heard[2:] == [
+        ("big", "StorageFailureError"),
+        ("first", "HeadConflictError"),
+        ("second", "HeadConflictError"),
+    ]
+    assert texts(engine) == ["a", "b"]
+
+
+@pytest.mark.parametrize("durability", ["disk", "os"])
+async def test_who_waits_hears_of_an_append_before_those_that_are_told_of_the_next(log: Path, durability: Any) -> None:
+    engine = await JsonlEngine.open(log, durability=durability)
+    heard: list[str] = []
+
+    async def wait(name: str) -> None:
+        await engine.append(always(said(name)), more=True)
+        heard.append(name)
+
+    waiting = asyncio.ensure_future(wait("a"))
+    await asyncio.sleep(0)
+    engine.append_then(always(said("b")), lambda *_: heard.append("b"), more=True)
+    engine.append_then(always(said("c")), lambda *_: heard.append("c"))
+    await engine.at_turn(lambda: None)
+    await waiting
+    assert heard == texts(engine) == ["a", "b", "c"]
+    await engine.aclose()
 
 
 async def test_a_full_disk_refuses_and_recovers(engine: JsonlEngine) -> None:

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from msgspec import json, structs
 
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
-from timeleap.storage.appending import QueuedAppend, WriteGroup
+from timeleap.storage.appending import AnyAppend, QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
@@ -182,7 +182,7 @@ class SharedLog(LockedLog):
         await self._lock()  # so that what it does is done once
         await super()._do_first(step, first)
 
-    async def _commit(self, steps: list[QueuedAppend]) -> None:
+    async def _commit(self, steps: list[AnyAppend]) -> None:
         """Append together, planned on what the database has: again where another process was quicker."""
         losses = 0
         while True:
@@ -207,7 +207,7 @@ class SharedLog(LockedLog):
         for step, refusal in refused.items():
             step.fail(refusal)
 
-    async def _commit_each(self, steps: list[QueuedAppend]) -> None:
+    async def _commit_each(self, steps: list[AnyAppend]) -> None:
         """Append one by one: one that the database refuses must not take its neighbours along."""
         for step in steps:
             try:
