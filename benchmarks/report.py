@@ -31,7 +31,10 @@ LIMITS: Final = """\
 The column "limit" is what a process reaches, in the same run, that does the least there is to do (`benchmarks/least.py`):
 read a frame, decode it, write the line, sync where that is asked, reply; without index, checksum, lock, request id, order,
 notification or any other request. Of a revert it is copying and syncing the half that stays. A must beyond the limit
-cannot be reached over a pipe by this interpreter on this machine. Where the time goes in ours, by profile:
+cannot be reached over a pipe by this interpreter on this machine. Where the time goes in ours is measured in the same run,
+too (`benchmarks/parts.py`): steps that any server has, each alone; the guarantees as the difference between two least
+processes, one of which keeps them; and what is left, shared out by the instructions of Python's that each room of the
+server takes (`benchmarks/instructions.py`), which are the same on any machine.
 """
 
 APPENDS: Final = (
@@ -91,12 +94,34 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
     missed = [result for result in found.values() if not result.holds]
     if missed:
         lines += ["\n## Rows that miss their must\n", LIMITS]
-        lines += [f"- Row {each.key}: {each.row.profile or 'not looked into yet'}." for each in missed]
+        for each in missed:
+            lines += _profile(each)
     notes = [result for result in found.values() if result.note]
     if notes:
         lines += ["\n## Notes\n", *(f"- Row {result.key}: {result.note}." for result in notes)]
     lines += ["\nHow to add a row or a benchmark: [benchmarks/README.md](../benchmarks/README.md)."]
     return "\n".join(lines) + "\n"
+
+
+def _profile(result: Result) -> list[str]:
+    """Why a row misses its must: its limit, in words, and where the time goes, as it was measured."""
+    row, lines = result.row, [f"### Row {result.key}: {result.row.question}\n"]
+    if result.limit is not None:
+        reaches = result.limit >= row.must if row.sense == "at least" else result.limit <= row.must
+        verdict = "which reaches the must, so what ours does more is below" if reaches else "short of the must itself"
+        measured = plots.measured(result, result.limit)
+        lines.append(f"Must {row.must:g}, limit {measured}, {verdict}; ours {plots.measured(result, result.value)}.\n")
+    why = row.profile or "not looked into yet"
+    lines.append(f"{why[0].upper()}{why[1:]}.\n")
+    if result.parts:
+        whole = sum(part.seconds for part in result.parts)
+        lines += ["| part | time | share | what it pays for |", "|---|---|---|---|"]
+        lines += [
+            f"| {part.name} | {_seconds(part.seconds)} | {part.seconds / whole:.0%} | {part.why} |"
+            for part in result.parts
+        ]
+        lines += [f"| sum | {_seconds(whole)} | | |", ""]
+    return lines
 
 
 def _cells(result: Result) -> list[str]:

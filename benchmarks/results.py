@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.measure import Measured
+from benchmarks.parts import Part
 from benchmarks.rows import BY_KEY, Row
 
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "benchmarks"
@@ -40,6 +41,7 @@ class Result:
         peer: Median seconds of the peer.
         note: What else is to be said of it.
         limit: What a process that does the least there is to do reached in the same run, where that was measured.
+        parts: Where the time of one of ours goes, by measurements of the same run.
         when: The day, UTC.
     """
 
@@ -52,6 +54,7 @@ class Result:
     peer: float | None = None
     note: str = ""
     limit: float | None = None
+    parts: Sequence[Part] = ()
     when: str = ""
 
     @classmethod
@@ -97,7 +100,13 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def against(
-    row: Row, ours: Measured, peer: Measured, per: int = 1, note: str = "", limit: float | None = None
+    row: Row,
+    ours: Measured,
+    peer: Measured,
+    per: int = 1,
+    note: str = "",
+    limit: float | None = None,
+    parts: Sequence[Part] = (),
 ) -> Result:
     """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long.
 
@@ -105,7 +114,8 @@ def against(
     """
     slow, fast = (peer, ours) if row.sense == "at least" else (ours, peer)
     ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
-    return Result.of(row, ratios, ours=ours.median / per, peer=peer.median / per, note=note, limit=limit)
+    times = {"ours": ours.median / per, "peer": peer.median / per}
+    return Result.of(row, ratios, **times, note=note, limit=limit, parts=parts)
 
 
 def keep(result: Result) -> None:
@@ -120,7 +130,8 @@ def keep_curve(name: str, points: Mapping[str, Mapping[int, float]]) -> None:
 
 def results() -> dict[str, Result]:
     """The results that are kept, by the keys of their rows."""
-    found = [Result(**json.loads(file.read_text("utf-8"))) for file in sorted(FOLDER.glob("row-*.json"))]
+    read = [json.loads(file.read_text("utf-8")) for file in sorted(FOLDER.glob("row-*.json"))]
+    found = [Result(**{**kept, "parts": [Part(**part) for part in kept.get("parts", ())]}) for kept in read]
     return {result.key: result for result in found if result.key in BY_KEY}
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from benchmarks import instructions
 from benchmarks.conftest import Judge
 from benchmarks.corpus import messages
 from benchmarks.measure import interleaved
 from benchmarks.original import Original
+from benchmarks.parts import AppendSteps, of_append
 from benchmarks.server import Server
 
 pytestmark = pytest.mark.bench
@@ -20,6 +22,8 @@ pytestmark = pytest.mark.bench
 MESSAGES: Final = messages(192)
 RECORDS: Final = [json.dumps(message, ensure_ascii=False).encode() + b"\n" for message in MESSAGES]
 ROUNDS: Final = 15
+TOGETHER: Final = 30
+"""Of 64 in flight, so many arrive in one read."""
 
 Serve = Callable[..., Server]
 
@@ -34,9 +38,18 @@ def appending(server: Server, session: str, in_flight: int, *, opened: bool = Fa
     return lambda: server.answered(frames, in_flight)
 
 
+@pytest.fixture
+def steps(tmp_path: Path) -> Iterator[AppendSteps]:
+    """The steps of the appends, each alone."""
+    bodies = [{"id": at, "method": "", "params": {"message": message}} for at, message in enumerate(MESSAGES)]
+    made = AppendSteps(tmp_path, [json.dumps(body).encode() for body in bodies])
+    yield made
+    made.close()
+
+
 @pytest.mark.rows("1", "2", "3")
 def test_appends_beside_the_original(
-    tmp_path: Path, serve: Serve, least: Serve, original: Original, judge: Judge
+    tmp_path: Path, serve: Serve, least: Serve, original: Original, steps: AppendSteps, judge: Judge
 ) -> None:
     """The original appends in its own process, and does not sync."""
     log = tmp_path / "original.jsonl"
@@ -57,16 +70,21 @@ def test_appends_beside_the_original(
             "the least with the guarantees, one at a time": appending(guarding, "", 1, opened=True),
             "the least with the guarantees, 64 in flight": appending(guarding, "", 64, opened=True),
             "the least with the guarantees, synced, 64 in flight": appending(guarding_synced, "", 64, opened=True),
+            **steps.cases(),
         },
         rounds=ROUNDS,
     )
-    theirs, *both = measured.values()
-    for key, mine, its, guarded in zip(("1", "2", "3"), both[:3], both[3:6], both[6:], strict=True):
+    theirs, *others = measured.values()
+    both, counts = others[:9], ((1, "os"), (TOGETHER, "os"), (TOGETHER, "disk"))
+    for key, count, mine, its, guarded in zip(("1", "2", "3"), counts, both[:3], both[3:6], both[6:], strict=True):
+        rooms = instructions.counted(*count)
+        cases = mine.name, its.name, guarded.name
+        parts = of_append(measured, cases, len(MESSAGES), rooms, together=key != "1")
         note = (
             "messages of 4.4 KB on average, as in real sessions; the least process that keeps the guarantees of an append"
             f" reaches {theirs.over(guarded):.2g}x"
         )
-        judge(key, mine, theirs, per=len(MESSAGES), note=note, least=its)
+        judge(key, mine, theirs, per=len(MESSAGES), note=note, least=its, parts=parts)
 
 
 class Bare:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from benchmarks import instructions
 from benchmarks.conftest import Judge
 from benchmarks.corpus import messages
 from benchmarks.frameworks import NAMES, Frameworks
 from benchmarks.measure import interleaved
+from benchmarks.parts import beyond_least
 from benchmarks.server import Server
 
 pytestmark = pytest.mark.bench
@@ -69,9 +71,12 @@ def test_appends_beside_other_frameworks(
             **{name: theirs(name) for name in NAMES},
             "timeleap, synced": filling(serve()),
             "the least": filling(least(tmp_path / "least.jsonl"), opens=False),
+            "the least with the guarantees": filling(least(tmp_path / "guarded.jsonl", "--guarded"), opens=False),
         },
         rounds=7,
     )
+    cases = "timeleap", "the least", "the least with the guarantees"
+    parts = beyond_least(measured, cases, len(MESSAGES), instructions.counted(1, "os"))
     for name in NAMES:
         synced = 1 / measured["timeleap, synced"].over(measured[name])
         judge(
@@ -81,4 +86,5 @@ def test_appends_beside_other_frameworks(
             per=len(MESSAGES),
             note=f"synced: {synced:.1f} times",
             least=measured["the least"],
+            parts=parts,
         )

@@ -13,6 +13,7 @@ from benchmarks.conftest import Judge
 from benchmarks.corpus import write_session
 from benchmarks.measure import interleaved
 from benchmarks.original import Original
+from benchmarks.parts import Part
 from benchmarks.server import Server
 
 pytestmark = pytest.mark.bench
@@ -64,15 +65,60 @@ def test_revert_beside_the_original(tmp_path: Path, server: Server, original: Or
             "original": original_reverting(original, log, back, checkpoints),
             "timeleap, durable": reverting(server, log, back),
             "copy and sync the half that stays": copying(log, tmp_path / "half", log.stat().st_size // 2),
+            "copy it only": copying(log, tmp_path / "half", log.stat().st_size // 2, sync=False),
+            "small durable steps": exchanging(tmp_path / "exchange"),
         },
         rounds=7,
     )
-    least = measured["copy and sync the half that stays"]
-    judge("9", measured["timeleap, durable"], measured["original"], least=least)
+    ours, least = measured["timeleap, durable"], measured["copy and sync the half that stays"]
+    copied, small = measured["copy it only"].median, measured["small durable steps"].median
+    parts = [
+        Part("copy the half that stays", copied, "the log from before the revert is kept whole"),
+        Part("sync the copy", max(0.0, least.median - copied), "a reply means that it survives a power failure"),
+        Part(
+            "note, link, rename, three syncs of the directory", small, "undo; the old log or the new one after a crash"
+        ),
+        Part(
+            "the rest",
+            max(0.0, ours.median - least.median - small),
+            "the requests that go, the checkpoints of the reply, each line kept compared with its checksum, the index",
+        ),
+    ]
+    judge("9", ours, measured["original"], least=least, parts=parts)
 
 
-def copying(source: Path, target: Path, size: int) -> Callable[[], float]:
-    """A case: seconds to copy the first bytes of a file and to sync the copy."""
+def exchanging(folder: Path) -> Callable[[], float]:
+    """A case: seconds of the durable steps of a revert beside the copy: a note, the second name, the rename."""
+    folder.mkdir()
+
+    def sync_folder() -> None:
+        descriptor = os.open(folder, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    def exchange() -> float:
+        (folder / "log").write_bytes(b"old")
+        (folder / "new").write_bytes(b"new")
+        started = time.perf_counter()
+        with (folder / "note.tmp").open("wb") as note:
+            note.write(bytes(2048))
+            note.flush()
+            os.fsync(note.fileno())
+        (folder / "note.tmp").replace(folder / "note")
+        sync_folder()
+        os.link(folder / "log", folder / "old")
+        sync_folder()
+        (folder / "new").replace(folder / "log")
+        sync_folder()
+        taken = time.perf_counter() - started
+        (folder / "old").unlink()
+        return taken
+
+    return exchange
+
+
+def copying(source: Path, target: Path, size: int, *, sync: bool = True) -> Callable[[], float]:
+    """A case: seconds to copy the first bytes of a file and, unless it is not to be, to sync the copy."""
 
     def copy() -> float:
         started = time.perf_counter()
@@ -80,7 +126,8 @@ def copying(source: Path, target: Path, size: int) -> Callable[[], float]:
             done = 0
             while done < size:
                 done += os.copy_file_range(read.fileno(), written.fileno(), size - done)
-            os.fsync(written.fileno())
+            if sync:
+                os.fsync(written.fileno())
         taken = time.perf_counter() - started
         target.unlink()
         return taken

@@ -6,8 +6,10 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from benchmarks import plots
+from benchmarks import plots, report
 from benchmarks.frameworks import NAMES
+from benchmarks.measure import Measured
+from benchmarks.parts import STEPS, Part, of_append
 from benchmarks.results import Result, interval
 from benchmarks.rows import BY_KEY, ROWS
 from tests.architecture.sources import ROOT
@@ -52,6 +54,28 @@ def test_the_noise_is_what_the_order_of_the_rounds_says_of_their_median(count: i
 )
 def test_a_row_fails_where_all_of_its_noise_misses_the_must(key: str, values: list[float], holds: bool) -> None:
     assert Result.of(BY_KEY[key], values).holds is holds
+
+
+def test_a_row_that_misses_is_explained_by_its_limit_and_the_parts_that_were_measured() -> None:
+    row = BY_KEY["1"]
+    parts = [Part("the pipe", 30e-6, "the way"), Part("storage", 10e-6, "crashes")]
+    missed = Result.of(row, [row.must / 2] * 7, limit=row.must * 2, parts=parts)
+    text = report.page({"1": missed, "2": Result.of(BY_KEY["2"], [BY_KEY["2"].must] * 7, parts=parts)}, [])
+    assert "limit 6x, which reaches the must" in text
+    assert "| the pipe | 30 us | 75% | the way |" in text
+    assert "| sum | 40 us |" in text
+    assert "### Row 2" not in text, "it holds"
+
+
+def test_the_parts_of_an_append_are_its_measurements_and_sum_up_to_it() -> None:
+    took = {"ours": 60, "least": 20, "guarded": 30, **dict.fromkeys(STEPS, 2)}
+    run = {name: Measured(name, (seconds * 1e-6,) * 3) for name, seconds in took.items()}
+    rooms = {"rpc": (10.0, 300.0), "storage": (10.0, 100.0)}
+    for together in (False, True):
+        parts = of_append(run, ("ours", "least", "guarded"), 1, rooms, together=together)
+        assert sum(part.seconds for part in parts) == pytest.approx(60e-6)
+        assert [part.seconds for part in parts[-2:]] == pytest.approx([22.5e-6, 7.5e-6])
+        assert all(part.why for part in parts)
 
 
 def test_pictures_are_well_formed() -> None:
