@@ -76,9 +76,9 @@ class MemoryFile(OpenFile):
     def sync(self) -> None:
         """Nothing: memory does not last."""
 
-    def copy_to(self, target: OpenFile, offset: int, size: int) -> None:
-        """Copy bytes to the end of `target`."""
-        target.append(self.pread(offset, size))
+    def copy_to(self, target: OpenFile, offset: int, size: int, at: int | None = None) -> None:
+        """Copy bytes to the end of `target`, or to `at` in it."""
+        target.pwrite(self.pread(offset, size), target.status().size if at is None else at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -192,18 +192,44 @@ class Readable(Protocol):
         ...
 
 
+class SharedBytes(Protocol):
+    """What an open file shares with others, which have it (`storage/postgresql/shared_parts.py`)."""
+
+    def within(self, file: OpenFile, offset: int, size: int) -> list[tuple[OpenFile, int, int]]:
+        """Where bytes of the file are: in which file, from where, how many; nothing if all of them are its own."""
+        ...
+
+    def cut(self, start: int, stop: int | None) -> None:
+        """The bytes `[start, stop)` (None: all from `start` on) of the file were written, or cut off."""
+        ...
+
+
+Share: TypeAlias = "Callable[[OpenFile, OpenFile, int, int], bool]"
+"""Lets a new file have the bytes from a place to another of an older one; False: they have to be copied."""
+find_shared: Callable[[Identity], SharedBytes | None] | None = None
+"""Set where files share anything: with a store in a database."""
+
+
 class OpenFile:
     """A regular file of the store, held open; closed when nobody refers to it any more.
 
     Reads are by position and may come from any thread.
     """
 
-    __slots__ = ("__weakref__", "_fd", "_flags", "identity", "path")
+    __slots__ = ("__weakref__", "_fd", "_flags", "identity", "path", "shared")
 
     def __init__(
-        self, path: Path, *, writable: bool = False, appending: bool = False, create: bool = False, new: bool = False
+        self,
+        path: Path,
+        *,
+        writable: bool = False,
+        appending: bool = False,
+        create: bool = False,
+        new: bool = False,
+        whole: bool = True,
     ) -> None:
-        """Open `path`; `create` makes it if there is none, `new` wants it not to be there. Raises as `open_regular`."""
+        """Open `path`; `create` makes it if there is none, `new` wants it not to be there; not `whole`: without what it
+        shares with other files. Raises as `open_regular`."""
         flags = os.O_RDWR if writable else os.O_RDONLY
         if appending:
             flags |= os.O_APPEND
@@ -213,6 +239,7 @@ class OpenFile:
         self._fd = open_regular(path, flags | make)
         self._flags = flags
         self.identity = status_of(self._fd).identity
+        self.shared = find_shared(self.identity) if whole and find_shared is not None else None
         if not HOLD_OPEN:
             self.close()
 
@@ -227,6 +254,8 @@ class OpenFile:
             os.close(fd)
 
     def pread(self, offset: int, size: int) -> bytes:
+        if self.shared is not None and (places := self.shared.within(self, offset, size)):
+            return b"".join(file.pread(at, length) for file, at, length in places)  # each has these bytes
         with _Access(self) as fd:
             data = pread(fd, size, offset)
             while 0 < len(data) < size and (more := pread(fd, size - len(data), offset + len(data))):
@@ -238,6 +267,8 @@ class OpenFile:
         if self._fd < 0 or os.pwrite(self._fd, data, offset) < len(data):
             with _Access(self) as fd:
                 _pwrite_all(fd, data, offset)
+        if self.shared is not None:
+            self.shared.cut(offset, offset + len(data))
 
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end (the file was opened for appending) and say where it ended.
@@ -257,6 +288,8 @@ class OpenFile:
     def truncate(self, size: int) -> None:
         with _Access(self) as fd:
             os.ftruncate(fd, size)
+        if self.shared is not None:
+            self.shared.cut(size, None)
 
     def sync(self) -> None:
         with _Access(self) as fd:
@@ -268,10 +301,13 @@ class OpenFile:
             with _Access(self) as fd:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def copy_to(self, target: OpenFile, offset: int, size: int) -> None:
-        """Copy `size` bytes from `offset` to the end of `target` (not opened for appending)."""
-        with _Access(self) as source, _Access(target) as sink:
-            copy_bytes(source, sink, offset, target.status().size, size)
+    def copy_to(self, target: OpenFile, offset: int, size: int, at: int | None = None) -> None:
+        """Copy `size` bytes from `offset` to the end of `target` (not opened for appending), or to `at` in it."""
+        at = target.status().size if at is None else at
+        places = self.shared.within(self, offset, size) if self.shared is not None else None
+        for file, start, length in places or [(self, offset, size)]:
+            with _Access(file) as source, _Access(target) as sink:
+                copy_bytes(source, sink, start, at + start - offset, length)
 
 
 def _pwrite_all(fd: int, data: Buffer, offset: int) -> None:

@@ -223,8 +223,8 @@ class Replacement(Struct, frozen=True):
     keep_lines: int = 0
     from_timeline: str | None = None
     records: Sequence[NewRecord] = ()
-    working_copy: bool = False
-    """The logs are what is kept elsewhere: nothing is synced, and what is copied is compared when it is read."""
+    working_copy: Callable[..., bool] | None = None
+    """The logs are kept elsewhere: nothing is synced, what is taken over is compared when it is read; see `durable.Share`."""
     reuse: bool = False
     """A present log that is empty, or has a timeline's bytes, becomes none; one with the new log's bytes stays."""
     prepare: Callable[[Prepared], None] | None = None

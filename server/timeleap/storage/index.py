@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,7 +28,7 @@ from functools import cache, lru_cache
 from io import RawIOBase
 from operator import or_
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from timeleap.storage import durable
 from timeleap.storage.durable import Readable, crc32
@@ -52,6 +53,9 @@ _STEP: Final = 4096
 _NEIGHBOURHOOD: Final = 4
 _WINDOW: Final = 128
 
+FoundLines: TypeAlias = tuple[int, int, list[int]]
+"""Two lines, and all of a kind that are between them, the first one included."""
+Memory: TypeAlias = dict[object, FoundLines]
 _IRREGULAR: Final = int(RecordFlag.IRREGULAR)
 _HAS_DAMAGE: Final = int(RecordFlag.HAS_DAMAGE)
 _CUMULATIVE: Final = _IRREGULAR | _HAS_DAMAGE
@@ -115,6 +119,9 @@ class EntryStore:
 
     A writer's store is its index file; if that cannot be written (the disk is full), the rest waits in memory. A
     reader's is whatever index it found, and its own findings in memory or, when they are many, an unlinked file.
+
+    Attributes:
+        memory: What was found in the entries (`found`).
     """
 
     def __init__(self, base: durable.OpenFile | None = None, count: int = 0, *, writable: bool = False) -> None:
@@ -127,6 +134,8 @@ class EntryStore:
         self._window = 0, b""  # the bytes of the entries from a line on, of a writer's file: nobody else changes that
         self._window_before = 0, b""  # the same, used before: neighbours may stand on both sides of a border
         self._strict = bytearray()  # a 1 for each line that proved to be strict JSON, though its entry does not say so
+        self.memory: Memory = {}
+        self._edits = 0  # so often entries were removed, or made again
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
     @property
@@ -206,6 +215,34 @@ class EntryStore:
             elif self._spill is not None or len(self._rest) > _MEMORY_LIMIT:
                 self._move_to_spill()
 
+    def begin_as(self, other: EntryStore, count: int, share: durable.Share) -> bool:
+        """Have the first entries of another store, which the file of this one, that has none yet, shares with that one's.
+        False where they have to be added: nothing was done."""
+        with other._lock, self._lock:
+            if self._base is None or self._based or other._base is None or other._based < count:
+                return False
+            if not share(other._base, self._base, HEADER_SIZE, HEADER_SIZE + count * ENTRY_SIZE):
+                return False
+            self._based = count
+            self.memory = {kind: _up_to(found, count) for kind, found in other.memory.items()}
+            return True
+
+    def found(self, kind: object, stop: int) -> tuple[FoundLines, int]:
+        """What is remembered of lines of a kind before the line `stop`, and what to give back to `remember`."""
+        with self._lock:
+            return _up_to(self.memory.get(kind, (stop, stop, [])), stop), self._edits
+
+    def remember(self, kind: object, found: FoundLines, edits: int) -> None:
+        """Remember what was found, unless entries have changed since `edits`."""
+        with self._lock:
+            if edits == self._edits:
+                self.memory[kind] = found
+
+    def is_parsed(self, inode: int) -> bool:
+        """True if its file says that every line of the log was parsed when its entry was made."""
+        with self._lock:
+            return self._base is not None and self._base.pread(0, HEADER_SIZE) == header(inode, parsed=True)
+
     def put(self, line: int, raw: bytes) -> None:
         """Put entries in the place of those from `line` on; as `extend`, never fails for a full disk."""
         with self._lock:
@@ -250,6 +287,8 @@ class EntryStore:
         with self._lock:
             self._window = self._window_before = 0, b""
             del self._strict[count:]
+            self._edits += 1
+            self.memory = {kind: _up_to(found, count) for kind, found in self.memory.items()}
             if count >= self._based:
                 del self._rest[(count - self._based) * ENTRY_SIZE :]
                 return
@@ -297,6 +336,8 @@ class EntryStore:
         with self._lock:
             self._window = self._window_before = 0, b""
             self._strict.clear()
+            self._edits += 1
+            self.memory = {}
             try:
                 rest = self.raw(count, self.count)
             except IndexDamagedError:
@@ -352,6 +393,12 @@ class EntryStore:
             return  # no room: the entries stay in memory
         self._based += len(self._rest) // ENTRY_SIZE
         self._rest = bytearray()
+
+
+def _up_to(found: FoundLines, stop: int) -> FoundLines:
+    """What was found before a line."""
+    low, high, lines = found
+    return min(low, stop), min(high, stop), lines[: bisect_left(lines, stop)]
 
 
 def _write_all(file: RawIOBase, data: durable.Buffer) -> None:

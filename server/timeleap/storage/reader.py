@@ -60,6 +60,7 @@ _EMPTY: Final = LogState()
 _new = object.__new__
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
+_REMEMBERED: Final = 4096  # lines with request ids
 _COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
 _NOT_READABLE: Final = "the original program cannot read this record"
 
@@ -278,9 +279,23 @@ class StoredLog(LogReader):
 
     @_trusting
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
+        (low, high, known), edits = self.store.found(made_here, self.state.lines)
+        most = max(limit, _REMEMBERED)
+        lines = self._request_lines(most, made_here, high, self.state.lines)  # of what was added since
+        lines += known[::-1] if len(lines) < most else []
+        if len(lines) >= most:
+            del lines[most:]
+            low = lines[-1]
+        if len(lines) < limit and low:
+            lines += self._request_lines(limit - len(lines), made_here, 0, low)
+            low = 0 if len(lines) < limit else lines[-1]
+        self.store.remember(made_here, (low, self.state.lines, lines[::-1]), edits)
+        return lines[:limit]
+
+    def _request_lines(self, limit: int, made_here: bool | None, first: int, end: int) -> list[int]:
         found: list[int] = []
-        for stop in range(self.state.lines, 0, -_STEP):
-            start = max(0, stop - _STEP)
+        for stop in range(end, first, -_STEP):
+            start = max(first, stop - _STEP)
             raw = self.store.raw(start, stop)
             flags = raw[17::ENTRY_SIZE].translate(_CARRIES_REQUEST)
             if made_here is not None:

@@ -26,7 +26,7 @@ from timeleap.errors import (
 )
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
-from timeleap.storage.durable import FileStatus, Identity, OpenFile, crc32, failpoint, storage_errors
+from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors
 from timeleap.storage.engine import (
     Damage,
     Edit,
@@ -47,6 +47,7 @@ from timeleap.storage.index import (
     ENTRY_SIZE,
     EntryStore,
     IndexDamagedError,
+    Memory,
     Reference,
     first_difference,
     header,
@@ -70,6 +71,7 @@ from timeleap.storage.record import classify, without_batch_marks
 
 MAX_GONE: Final = 100
 """Timelines that are gone by now and whose counts are still remembered."""
+_REMEMBERED: Final = 8
 _STEP: Final = 1024
 _FLUSH: Final = 1 << 20
 _logger = logging.getLogger(__name__)
@@ -94,6 +96,7 @@ class Timelines:
         self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
         self._origins: dict[FileStatus, FileStatus] = {}  # of copies as they were made: what they are the beginning of
+        self.found: list[tuple[FileStatus, Memory]] = []  # of the logs that were live last: `EntryStore.memory`
         self.beginning: Beginning | None = None  # of the last new log
 
     def listed(self, live: OpenFile | None = None) -> list[Timeline]:
@@ -159,14 +162,15 @@ class Timelines:
             durable.sync_directory(path.parent)
 
     def equal_to(self, log: StoredLog) -> str | None:
-        """The newest timeline with the very bytes of a log, or None."""
-        if log.file is None:
-            return None
+        """The newest timeline with the very bytes of a log, or None; "" where it has none."""
+        if log.file is None or log.file.status().size == 0:
+            return ""
         for timeline in self.listed():
             if timeline.may_equal(log.state):
                 with suppress(OSError):  # what cannot be read cannot stand for the log
                     path = self._log.parent / timeline.file
-                    there, live = durable.status(path), log.file.status()
+                    there, live = durable.status(path), log.file.status()._replace(names=1)
+                    there = there and there._replace(names=1)
                     copied = self._origins.get(there, there) == self._origins.get(live, live) if there else False
                     if copied or same_bytes(OpenFile(path), log.file):
                         return timeline.timeline_id
@@ -207,13 +211,13 @@ class Draft(Struct):
 
     log: StoredLog  # what it holds so far
     index: OpenFile
-    working_copy: bool = False  # see `Replacement`
+    working_copy: Share | None = None  # see `Replacement`
     parsed: bool = True  # every line of it was parsed at least once
     shared: int = 0  # bytes that it has from the beginning of another file
     _sync: Future[None] | None = None  # of all that is in the file
 
     @classmethod
-    def for_log(cls, path: Path, *, working_copy: bool = False) -> Draft:
+    def for_log(cls, path: Path, *, working_copy: Share | None = None) -> Draft:
         file = durable.open_temporary(path.parent, path.name)
         try:
             index = durable.open_temporary(path.parent, path.name)
@@ -248,6 +252,11 @@ class Draft(Struct):
     def live(self, file: OpenFile) -> StoredLog:
         """The draft in its place, where it is `file`."""
         return StoredLog(self.log.path, file, self.log.store, self.log.state, open_ended=self.log.open_ended)
+
+    def begin_as(self, file: OpenFile, size: int) -> None:
+        """Have the first bytes of another file."""
+        if self.working_copy is None or not self.working_copy(file, self.file, 0, size):
+            file.copy_to(self.file, 0, size)
 
     def begin_sync(self) -> None:
         """Let the disk take what is in the file by now, while that is being compared with what was written."""
@@ -308,11 +317,12 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
         assert log.file is not None
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
-        source = log.file.status()
+        source = before = log.file.status()._replace(names=1)
         with Draft.for_log(log.path, working_copy=replacement.working_copy) as draft:
             if replacement.from_timeline is not None:
                 path = timelines.path(replacement.from_timeline)
-                source, loaded = durable.status(path) or source, load(path, writable=False)
+                source, loaded = OpenFile(path).status()._replace(names=1), load(path, writable=False)
+                loaded.log.store.memory = dict(timelines.found).get(source, {})
                 copy_timeline(draft, loaded, damaged_before(timelines.notes.facts(replacement.from_timeline)))
                 if not loaded.parsed:
                     with suppress(OSError):  # so that it is parsed only once, however often it is restored
@@ -323,9 +333,9 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
             number = max(lowest, highest_number(log.path) + 1)
             while durable.status(timeline := log.path.parent / timeline_file(log.path, number)) is not None:
                 number += 1
-            equals = None
-            if replacement.reuse:
-                equals = "" if log.file.status().size == 0 else timelines.equal_to(log)
+            equals = timelines.equal_to(log) if replacement.reuse else None
+            if equals and replacement.from_timeline is None:  # the log itself will have no name any more
+                source = OpenFile(timelines.path(equals)).status()._replace(names=1)
             replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
             head = draft.log.head(timelines.notes.epoch, number)
             prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
@@ -344,10 +354,11 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
                 log.file.sync()
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
-            made = live.status()
+            made = live.status()._replace(names=1)
             _exchange(log, draft, timeline)
     live.path = log.path
     _move_indexes(log.path, draft, timeline)
+    timelines.found = [*timelines.found[-_REMEMBERED:], (before, log.store.memory)]
     timelines.beginning = Beginning(source, made, draft.shared)
     if 0 < draft.shared == draft.log.state.length:
         timelines.note_copy(source, made)
@@ -386,7 +397,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
         copy_lines(draft, log, keep_lines, None)
         _unmark_cut_batch(draft, cut_through(draft.log))
         return
-    log.file.copy_to(draft.file, 0, state.length)
+    draft.begin_as(log.file, state.length)
     _take_entries(draft, log, keep_lines)
     keep = cut_through(draft.log)
     _check(draft.file, log, keep, keep_lines)
@@ -422,11 +433,14 @@ def _unmark_cut_batch(draft: Draft, keep: int) -> None:
 
 def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
     """The lines were copied as they are, from the first on: their entries hold."""
-    state = log.store.state(lines)
-    for start in range(0, lines, 16 * _STEP):
-        raw = log.store.raw(start, min(start + 16 * _STEP, lines))
-        draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
-        draft.log.store.extend(raw)
+    state, share = log.store.state(lines), draft.working_copy
+    if share is not None and log.file is not None and draft.log.store.begin_as(log.store, lines, share):
+        draft.parsed = log.store.is_parsed(log.file.identity.inode)
+    else:
+        for start in range(0, lines, 16 * _STEP):
+            raw = log.store.raw(start, min(start + 16 * _STEP, lines))
+            draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
+            draft.log.store.extend(raw)
     draft.holds(state, open_ended=draft.file.pread(state.length - 1, 1) != b"\n")
 
 
@@ -477,7 +491,7 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
     if log.file is None:
         return
     if not source.cut:
-        log.file.copy_to(draft.file, 0, log.state.length)
+        draft.begin_as(log.file, log.state.length)
         draft.shared = log.state.length
         draft.begin_sync()
         intact = source.parsed and log.state.lines and log.state.pending_chars >= 0 and not log.state.has_damage

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg import errors
@@ -13,17 +15,27 @@ from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import keep, restore, said, say, texts
 
 from timeleap.errors import CorruptedError
+from timeleap.storage import load
+from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import servers, working_copy
 from timeleap.storage.postgresql.database import VERSION, Database
 from timeleap.storage.postgresql.session_copies import PostgresStore, publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
+from timeleap.storage.postgresql.shared_parts import SharedParts
 from timeleap.storage.postgresql.working_copy import WorkingCopy
 
 
 async def opened(database: Database, folder: Path) -> PostgresEngine:
     folder.mkdir()
-    return await open_copy(folder / "context.jsonl", WorkingCopy(database, "s", folder))
+    copy = WorkingCopy(database, "s", folder, folder.with_suffix(".parts"))
+    return await open_copy(folder / "context.jsonl", copy)
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a log, wherever they are."""
+    file = OpenFile(path)
+    return file.pread(0, file.status().size)
 
 
 @pytest.fixture
@@ -100,7 +112,7 @@ async def stored_by(engine: PostgresEngine, database: Database, folder: Path) ->
     """Bytes of all logs that the database has, which are those of the working copy for another process, too."""
     other = await opened(database, folder)
     for name in ("context.jsonl", *(timeline.file for timeline in other.timelines())):
-        assert (folder / name).read_bytes() == (engine.copy.directory / name).read_bytes()
+        assert content(folder / name) == content(engine.copy.directory / name)
     await other.aclose()
     with database.connection() as connection:
         row = connection.execute("SELECT sum(length(body)) FROM timeleap_piece").fetchone()
@@ -115,7 +127,7 @@ async def test_a_new_log_of_a_known_beginning_is_not_compared_with_the_one_befor
         await say(engine, f"{number} " * 1000)
     before = await stored_by(engine, database, tmp_path / "b")
     with monkeypatch.context() as patch:
-        patch.delattr(working_copy, "_same_beginning")
+        patch.delattr(working_copy, "same_beginning")
         done = await keep(engine, 2)
         again = await restore(engine, done.timeline_id)
         await keep(engine, 3, said("new"))
@@ -123,6 +135,58 @@ async def test_a_new_log_of_a_known_beginning_is_not_compared_with_the_one_befor
     assert [text[0] for text in texts(engine)] == ["0", "1"]
     assert await stored_by(engine, database, tmp_path / "c") < before + 200
     await engine.aclose()
+
+
+async def moved_by_a_revert(
+    database: Database, folder: Path, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, int]:
+    """Bytes of files that are read, written and copied for a revert of so many lines to the middle and for its undo."""
+    session_id, moved = f"s{lines}", 0
+    log = folder / "context.jsonl"
+    folder.mkdir()
+    log.write_bytes(b"".join(b'{"role":"user","content":"%d %s"}\n' % (n, b"x" * 200) for n in range(lines)))
+    copy = publish(database, session_id, folder)
+    copy.parts = SharedParts(folder.with_suffix(".parts"))
+    engine = await open_copy(log, copy)
+    await engine.validate()
+    engine.request_lines(1)
+
+    def counted(name: str, size: Callable[..., int]) -> None:
+        real = getattr(os, name)
+
+        def call(*arguments: Any) -> Any:
+            nonlocal moved
+            done = real(*arguments)
+            moved += size(done)
+            return done
+
+        monkeypatch.setattr(os, name, call)
+
+    with monkeypatch.context() as monkeypatch:
+        sizes: dict[str, Callable[..., int]] = {"pread": len, "pwrite": int, "write": int, "copy_file_range": int}
+        for name, size in sizes.items():
+            counted(name, size)
+        done = await keep(engine, lines // 2)
+        engine.request_lines(1)
+        reverted, moved = moved, 0
+        await restore(engine, done.timeline_id)
+        engine.request_lines(1)
+        restored = moved
+    assert texts(engine)[-1].startswith(f"{lines - 1} ")
+    await engine.aclose()
+    return reverted, restored
+
+
+async def test_what_a_revert_and_its_undo_cost_does_not_depend_on_the_length(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "SMALL", 0)  # a timeline that is restored is checked in full up to that size
+    few = await moved_by_a_revert(database, tmp_path / "few", 1000, monkeypatch)
+    many = await moved_by_a_revert(database, tmp_path / "many", 20_000, monkeypatch)
+    assert max(few) < 150_000
+    assert (
+        max(many) < max(few) + 300_000
+    )  # a few more steps of the searches; the log has 4 500 000, its index 1 600 000
 
 
 async def test_of_a_batch_that_is_cut_through_only_what_comes_before_it_is_shared(

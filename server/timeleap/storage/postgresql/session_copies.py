@@ -27,6 +27,7 @@ from timeleap.storage.postgresql import store_rows
 from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import Announcements, Database
 from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
+from timeleap.storage.postgresql.shared_parts import SharedParts
 from timeleap.storage.postgresql.store_rows import StoreDocuments
 from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
@@ -171,8 +172,13 @@ class PostgresStore:
         """Of the working copy of a session, or of what is called so in the trash."""
         return self.path / ("trash" if STORE in session_id else "sessions") / session_id
 
+    def _parts(self, session_id: str) -> Path:
+        """Of what the logs of a working copy share."""
+        return self.path / "parts" / session_id
+
     def _drop(self, session_id: str) -> None:
         shutil.rmtree(self._directory(session_id), ignore_errors=True)
+        SharedParts(self._parts(session_id)).clear()
         self._copies.pop(session_id, None)
         self._seen.pop(session_id, None)
 
@@ -217,14 +223,14 @@ class PostgresStore:
             StorageFailureError: Nothing was made.
         """
         copy = publish(self._database, session_id, directory)
-        copy.directory = self.path / "sessions" / session_id
+        copy.directory, copy.parts = self.path / "sessions" / session_id, SharedParts(self._parts(session_id))
         with self._turn:
             self._copies[session_id] = copy
 
     def _copy(self, session_id: str) -> WorkingCopy:
         copy = self._copies.get(session_id)
         if copy is None:
-            copy = WorkingCopy(self._database, session_id, self._directory(session_id))
+            copy = WorkingCopy(self._database, session_id, self._directory(session_id), self._parts(session_id))
             copy.forget()  # what lies there is not known
             self._copies[session_id] = copy
         self._seen.pop(session_id, None)

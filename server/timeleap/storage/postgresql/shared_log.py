@@ -230,7 +230,8 @@ class SharedLog(LockedLog):
 
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
         stored = not await self._shown.in_thread(partial(self.copy.differs, logs_only=True))
-        return await super().replace(lambda state: structs.replace(plan(state), working_copy=stored), first)
+        share = self.copy.parts.begin_as if stored else None
+        return await super().replace(lambda state: structs.replace(plan(state), working_copy=share), first)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn; when this returns, what it did to the session is committed."""

@@ -32,6 +32,7 @@ from timeleap.storage.index import index_path
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
+from timeleap.storage.postgresql.shared_parts import SharedParts, same_beginning
 from timeleap.storage.rewrite import Beginning
 
 LIVE: Final = "context.jsonl"
@@ -39,7 +40,6 @@ PIECE_BYTES: Final = 256 << 10  # that are stored, or fetched, at a time: one of
 CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
-_COMPARED: Final = 1 << 18
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
 _FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
 _SESSION: Final = f"SELECT s.version, s.live, s.changed, s.approvals {_FROM}"
@@ -77,9 +77,11 @@ class WorkingCopy:
         heard: What other processes announced of the changes that were taken over last; None: not all is known.
     """
 
-    def __init__(self, database: Database, session_id: str, directory: Path) -> None:
+    def __init__(self, database: Database, session_id: str, directory: Path, parts: Path | None = None) -> None:
+        """Its logs share their beginnings, if there may be the folder `parts` for that."""
         self.session_id = session_id
         self.directory = directory
+        self.parts = SharedParts(parts)
         self.version = -1
         self.doubtful = False
         self.heard: list[bytes] | None = None
@@ -232,6 +234,10 @@ class WorkingCopy:
             self._settle(error, connection)
         self.approvals.stored()
         self.doubtful, self.version = False, self.version + 1
+        try:
+            self.parts.sweep()
+        except OSError:
+            self.doubtful = True  # what is gone must not stay here: it is made again
 
     def differs(self, *, logs_only: bool = False) -> bool:
         """True if the directory has what the database has not; `logs_only`: among its logs."""
@@ -361,7 +367,7 @@ class WorkingCopy:
         file, shared = OpenFile(self.directory / name), known
         if parent is not None and not known:
             other = OpenFile(self.directory / (self._logs[parent].name or ""))
-            shared = _same_beginning(file, other, min(there.size, self._logs[parent].length))
+            shared = same_beginning(file, other, min(there.size, self._logs[parent].length))
         while parent is not None and shared <= self._logs[parent].shared:
             parent = self._logs[parent].parent  # which has those bytes itself
         row = connection.execute(
@@ -371,19 +377,9 @@ class WorkingCopy:
         assert row is not None
         log = int(row[0])
         pieces = (file.pread(at, min(PIECE_BYTES, there.size - at)) for at in range(shared, there.size, PIECE_BYTES))
-        self._put(connection, log, shared, pieces)
+        _put(connection, log, shared, pieces)
         self._logs[log] = _Log(name, parent, shared, there.size)
         return log
-
-    @staticmethod
-    def _put(connection: Connection[Any], log: int, start: int, pieces: Iterable[bytes]) -> None:
-        for piece in pieces:
-            if piece:
-                connection.execute(
-                    "INSERT INTO timeleap_piece (log, start, body) VALUES (%s, %s, %s)", [log, start, piece]
-                )
-                start += len(piece)
-        connection.execute("UPDATE timeleap_log SET length = %s WHERE id = %s", [start, log])
 
     def _sweep(self, connection: Connection[Any]) -> None:
         """Remove logs that nobody names and no other log needs."""
@@ -445,6 +441,7 @@ class WorkingCopy:
             if not name.endswith(".lock"):
                 with suppress(IsADirectoryError):
                     durable.remove_file(self.directory / name)
+        self.parts.clear()
         self.version, self._documents, self._files, self._logs = -1, {}, {}, {}
 
     def _take_documents(self, connection: Connection[Any], stamp: int) -> None:
@@ -492,6 +489,7 @@ class WorkingCopy:
             file.close()
             here[log] = ready[log] = path
         self._put_in_place(logs, ready)
+        self.parts.sweep()
         self._logs = logs
         self._files = {
             log: _stamped(self.directory / (logs[log].name or ""), stamp if log == live else None) for log in ready
@@ -518,6 +516,14 @@ class WorkingCopy:
             durable.remove_file(index_path(target))
             with suppress(FileNotFoundError):
                 durable.replace_file(index_path(path), index_path(target))
+
+
+def _put(connection: Connection[Any], log: int, start: int, pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        if piece:
+            connection.execute("INSERT INTO timeleap_piece (log, start, body) VALUES (%s, %s, %s)", [log, start, piece])
+            start += len(piece)
+    connection.execute("UPDATE timeleap_log SET length = %s WHERE id = %s", [start, log])
 
 
 def _look(directory: Path) -> tuple[dict[str, FileStatus], dict[str, FileStatus]]:
@@ -568,17 +574,6 @@ def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Ite
                 return
             yield piece
             at += len(piece)
-
-
-def _same_beginning(file: OpenFile, other: OpenFile, most: int) -> int:
-    """How many bytes, at most `most`, two files begin with that are the same."""
-    at = 0
-    while at < most and (one := file.pread(at, min(_COMPARED, most - at))):
-        two = other.pread(at, len(one))
-        if one != two:
-            return at + next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(two))
-        at += len(one)
-    return at
 
 
 def _stamped(path: Path, stamp: int | None) -> FileStatus:
