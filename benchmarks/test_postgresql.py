@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ from benchmarks.corpus import write_session
 from benchmarks.measure import interleaved
 from benchmarks.server import Server
 from benchmarks.test_append import MESSAGES, RECORDS, appending
+from tests.support.machines import machines
 from tests.support.postgresql import Cluster, private_cluster
+from tests.support.shared_load import APPENDS
+from tests.wire.test_failover import fail_over
 
 pytestmark = pytest.mark.bench
 
@@ -186,3 +190,14 @@ def test_memory_beside_a_store_of_files(tmp_path: Path, cluster: Cluster, serve:
         ratios.append(database / files)
         note = f"{database / 1e6:.1f} over {files / 1e6:.1f} MB"
     judge("43", values=ratios, note=note)
+
+
+@pytest.mark.rows("44")
+def test_how_soon_all_write_again_after_a_failover(tmp_path: Path, judge: Judge) -> None:
+    values = []
+    for seed, how in enumerate([signal.SIGKILL, signal.SIGSTOP] * 3):
+        with machines(tmp_path / str(seed)) as start:
+            load, again = fail_over(start, how, seed, APPENDS)
+        assert not load.unexplained()  # nothing that was acknowledged is lost, nothing is there twice
+        values.append(again)
+    judge("44", values=values)

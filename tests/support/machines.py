@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ Serve = Callable[..., Server]
 """Takes the URL of the database, and options of `Launch`."""
 
 
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a server on a database, each as if on a machine of its own."""
+@contextmanager
+def machines(folder: Path) -> Iterator[Serve]:
+    """Starts servers on a database, each as if on a machine of its own, with its home in `folder`; they end with the
+    block."""
     started: list[Server] = []
 
     def start(store: str, **options: Any) -> Server:
-        server = Server(Launch(tmp_path / f"machine{len(started)}" / "home", "lsp", args=["--store", store], **options))
+        server = Server(Launch(folder / f"machine{len(started)}" / "home", "lsp", args=["--store", store], **options))
         started.append(server)
         server.initialize(clientInfo={"name": f"client{len(started)}"})
         return server
@@ -28,6 +30,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     yield start
     for server in started:
         server.dispose()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server on a database, each as if on a machine of its own."""
+    with machines(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture
