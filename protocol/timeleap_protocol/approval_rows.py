@@ -15,6 +15,7 @@ LIST: Final = read(
     "approval.ApprovalListResult",
     "What waits for a decision, oldest first.",
     handler="service.approval_requests.list_approvals",
+    stale=False,  # nothing can be decided meanwhile
 )
 
 APPROVAL_ROWS: Final[tuple[Method, ...]] = (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args
 
 from pydantic import (
     AfterValidator,
@@ -184,6 +184,14 @@ class Shape(WireModel):
     """Base of what the server sends. Members this version does not know are kept: a newer server may add some."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class ReadShape(Shape):
+    """Base of the results of what may be answered with less than was committed (`stale` of the method table)."""
+
+    stale: Opt[Literal[True]] = None
+    """It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did.
+    Only with `timeleap_read=standby` in the store's URL."""
 
 
 class Params(NullIsAbsent):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from timeleap_protocol.base import Count, MutationParams, Opt, Params, Positive, SessionParams, Shape
+from timeleap_protocol.base import Count, MutationParams, Opt, Params, Positive, ReadShape, SessionParams, Shape
 from timeleap_protocol.limits import MAX_PIN_CHARACTERS, MAX_PINS
 from timeleap_protocol.messages import MessageObject
 from timeleap_protocol.shapes import ContextSummary, Head
@@ -121,7 +121,7 @@ class SetPinsResult(Head):
     pins: list[str]
 
 
-class PrepareCompactionResult(Shape):
+class PrepareCompactionResult(ReadShape):
     """What a summariser would be asked."""
 
     system_prompt: str

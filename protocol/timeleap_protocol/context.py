@@ -19,6 +19,7 @@ from timeleap_protocol.base import (
     PageParams,
     PathText,
     Positive,
+    ReadShape,
     SessionId,
     SessionParams,
     Shape,
@@ -253,7 +254,7 @@ class Usage(Shape):
     token_count: Count
 
 
-class ListUsageResult(Shape):
+class ListUsageResult(ReadShape):
     """The trail of token counts, oldest first."""
 
     usage: list[Usage]
@@ -266,7 +267,7 @@ class CheckpointResult(Head):
     checkpoint: Checkpoint
 
 
-class ListCheckpointsResult(Shape):
+class ListCheckpointsResult(ReadShape):
     """Checkpoints."""
 
     checkpoints: list[Checkpoint]
@@ -346,7 +347,7 @@ class _OrRecords:
         return {**handler(schema), "items": {"$ref": handler(schema)["items"]["anyOf"][0]["$ref"]}}
 
 
-class GetHistoryResult(Shape):
+class GetHistoryResult(ReadShape):
     """A page of the history; or, with `format`, the body of a request."""
 
     messages: Annotated[list[HistoryMessage], _OrRecords()]
@@ -361,7 +362,7 @@ class GetHistoryResult(Shape):
     """How many there are."""
 
 
-class GetRecordsResult(Shape):
+class GetRecordsResult(ReadShape):
     """Lines of the log, control records included."""
 
     records: list[LogRecord]
@@ -371,7 +372,7 @@ class GetRecordsResult(Shape):
     """The same as a cursor: it is refused once the log was rewritten."""
 
 
-class ListTimelinesResult(Shape):
+class ListTimelinesResult(ReadShape):
     """Timelines, newest first."""
 
     timelines: list[Timeline]

@@ -89,6 +89,8 @@ class Method:
             connection. It takes a `requestId`.
         errors: What can go wrong beyond what `all_errors` derives from the other members.
         since: The protocol version that introduced it.
+        stale: While the store cannot be asked, it may be answered with less than was committed, if the store's URL says
+            so; `stale` of its result tells. Of what also opens sessions to be changed only where they are to be read.
         needs_directory: Why a store in a database does not do it, in words; empty where it does.
         planned: Its shape is fixed, but no server answers it yet; it is not advertised.
     """
@@ -111,6 +113,7 @@ class Method:
     waits: bool = False
     errors: tuple[ErrorKind, ...] = ()
     since: int = 1
+    stale: bool = False
     needs_directory: str = ""
     planned: bool = False
 
@@ -159,6 +162,10 @@ class Method:
     def writes(self, params: Any) -> bool:
         """Whether a request needs write access; `params`: as they were read."""
         return self.access == "write" and not getattr(params, "dry_run", None)
+
+    def may_be_stale(self, params: Any) -> bool:
+        """Whether a request may be answered with less than was committed; `params`: as they were read."""
+        return self.stale and (not self.mutates or getattr(params, "access", None) == "readOnly")
 
     def leaves_log_alone(self, params: Any) -> bool:
         """Whether a request changes no record, and may pass one that waits for another party; `params`: as they were read."""
@@ -228,8 +235,9 @@ def request(name: str, params: str, result: str | None, summary: str, **rest: An
 
 
 def read(name: str, params: str, result: str, summary: str, *, handler: str, **rest: Any) -> Method:
-    """A question about one session, unless `rest` says otherwise about one that is open."""
+    """A question about one session, unless `rest` says otherwise about one that is open; it may be stale."""
     row: dict[str, Any] = {"scope": "open", "order": "queue", "access": "read", "forward": "owner"} | rest
+    row.setdefault("stale", row["access"] == "read" and not (row.get("mutates") or row.get("needs_directory")))
     return request(name, params, result, summary, handler=handler, **row)
 
 

@@ -6,7 +6,17 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from timeleap_protocol.base import Choice, Count, NullIsAbsent, Opt, PageParams, Positive, SessionParams, Shape
+from timeleap_protocol.base import (
+    Choice,
+    Count,
+    NullIsAbsent,
+    Opt,
+    PageParams,
+    Positive,
+    ReadShape,
+    SessionParams,
+    Shape,
+)
 from timeleap_protocol.limits import MAX_QUERY
 from timeleap_protocol.shapes import Checkpoint, IndexedMessage, Range
 
@@ -116,7 +126,7 @@ class SessionUnread(Unread):
     session_id: str
 
 
-class SearchResult(Shape):
+class SearchResult(ReadShape):
     """Matches in one session."""
 
     matches: list[Match]
@@ -125,7 +135,7 @@ class SearchResult(Shape):
     """What of this page's part was damaged or could not be read."""
 
 
-class SessionSearchResult(Shape):
+class SessionSearchResult(ReadShape):
     """Matches over the store."""
 
     matches: list[SessionMatch]
@@ -158,7 +168,7 @@ class DiffStates(Shape):
     to: ContextState
 
 
-class DiffResult(Shape):
+class DiffResult(ReadShape):
     """How two states of a context differ."""
 
     common: Count
@@ -175,7 +185,7 @@ class DiffResult(Shape):
     next_cursor: Opt[str] = None
 
 
-class AtResult(Shape):
+class AtResult(ReadShape):
     """A moment of the past."""
 
     timeline_id: Opt[str] = None

@@ -17,6 +17,7 @@ from timeleap_protocol.base import (
     PageParams,
     Params,
     PathText,
+    ReadShape,
     RequestId,
     SessionId,
     SessionParams,
@@ -246,21 +247,21 @@ class SessionImportParams(Params):
     """Makes the request safe to retry."""
 
 
-class SessionListResult(Shape):
+class SessionListResult(ReadShape):
     """Sessions, newest change first."""
 
     sessions: list[SessionInfo]
     next_cursor: Opt[str] = None
 
 
-class SessionLatestResult(Shape):
+class SessionLatestResult(ReadShape):
     """The session that was changed last."""
 
     session: SessionInfo | None
     """Null where there is none."""
 
 
-class TrashListResult(Shape):
+class TrashListResult(ReadShape):
     """Sessions in the trash, newest first."""
 
     sessions: list[TrashedSession]
@@ -302,7 +303,7 @@ class Problem(Shape):
     bytes: Count
 
 
-class VerifyResult(Shape):
+class VerifyResult(ReadShape):
     """What a look at every record found."""
 
     ok: bool
@@ -329,7 +330,7 @@ class EmptyResult(Shape):
     """Present when this answers a repeated `requestId`; then nothing was changed."""
 
 
-class ExportResult(Shape):
+class ExportResult(ReadShape):
     """What an export wrote."""
 
     path: str

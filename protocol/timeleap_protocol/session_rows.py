@@ -15,6 +15,7 @@ OPEN: Final = change(
     "shapes.SessionState",
     "Opens a session, creating it if need be.",
     handler="service.opening.open_session",
+    stale=True,
     scope="any",
     order="blocks",
     access="none",
@@ -33,6 +34,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.EmptyResult",
         "Undoes one `session/open`.",
         handler="service.opening.close_session",
+        stale=False,
         order="blocks",
         cancel="unbegun",
         forward="never",
@@ -44,6 +46,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.SessionListResult",
         "Lists the sessions of the store, newest change first.",
         handler="service.session_list.list_sessions",
+        stale=True,
         forward="never",
     ),
     request(
@@ -52,6 +55,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.SessionLatestResult",
         "The session that was changed last, archived ones left out.",
         handler="service.session_list.latest_session",
+        stale=True,
         forward="never",
     ),
     read(
@@ -92,6 +96,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.IsApprovedResult",
         "Whether an action may run without asking the user.",
         handler="service.approval_requests.is_approved",
+        stale=False,  # what was switched off meanwhile must not count
     ),
     change(
         "session/putSubagent",
@@ -190,6 +195,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.TrashListResult",
         "Lists the sessions in the trash.",
         handler="service.session_list.list_trash",
+        stale=True,
         forward="never",
     ),
     change(
@@ -219,6 +225,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "shapes.SessionState",
         "Takes over what is on disk after `externallyModified`.",
         handler="service.opening.reload_session",
+        stale=False,
         order="blocks",
         cancel="unbegun",
         errors=(_E.STORAGE_FAILURE, _E.CORRUPTED),
@@ -251,6 +258,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "past.SessionSearchResult",
         "Finds messages in all sessions of the store.",
         handler="features.search.handlers.search_store",
+        stale=True,
         progress=True,
     ),
     read(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from timeleap_protocol.base import Count, Int, JsonObject, Opt, Positive, SessionId, Shape, Timestamp
+from timeleap_protocol.base import Count, Int, JsonObject, Opt, Positive, ReadShape, SessionId, Shape, Timestamp
 from timeleap_protocol.messages import MessageObject
 
 TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "external", "unknown"]
@@ -275,7 +275,7 @@ class Head(Shape):
     """Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one."""
 
 
-class SessionState(Head):
+class SessionState(Head, ReadShape):
     """Everything about one session but its messages."""
 
     session_id: SessionId

@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from timeleap_protocol.base import Count, MutationParams, Name, Opt, PageParams, Positive, SessionId, Shape, Timestamp
+from timeleap_protocol.base import (
+    Count,
+    MutationParams,
+    Name,
+    Opt,
+    PageParams,
+    Positive,
+    ReadShape,
+    SessionId,
+    Shape,
+    Timestamp,
+)
 from timeleap_protocol.limits import MAX_PAGE
 from timeleap_protocol.shapes import Head
 
@@ -63,7 +74,7 @@ class SessionStorage(Shape):
     """The largest first, at most 1000; only where one session was asked for."""
 
 
-class SessionStorageResult(Shape):
+class SessionStorageResult(ReadShape):
     """What takes space, largest first."""
 
     total_bytes: Count

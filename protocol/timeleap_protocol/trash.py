@@ -12,6 +12,7 @@ from timeleap_protocol.base import (
     Opt,
     PageParams,
     Params,
+    ReadShape,
     RequestId,
     SessionId,
     SessionParams,
@@ -96,7 +97,7 @@ class AuditEntry(Shape):
     """Whether a setting decided, not a person."""
 
 
-class SessionListAuditResult(Shape):
+class SessionListAuditResult(ReadShape):
     """Entries of the audit, newest first."""
 
     entries: list[AuditEntry]

@@ -41,6 +41,7 @@ ELSEWHERE = {
     "context.appendMessage/overloaded": "a client is slowed down instead: test_limits",
     "context.appendMessage/server-fault": "no fault is known",
     "context.appendMessage/too-deep": "the golden shows a shallow stand-in: test_limits",
+    "context.getHistory/from-a-standby": "test_postgresql_standby",
     "initialize/store-in-a-database": "test_postgresql",
     "files.list/store-in-a-database": "test_postgresql",
     "files.diff/of-a-folder": "several roots: test_files_roots",

@@ -108,12 +108,14 @@ def test_the_lines_of_the_page_set_up_a_standby_that_takes_over(administrator: A
     administrator.type(SET_UP)
     administrator.grant()
     assert len(SET_UP.splitlines()) <= 10
-    session = Session.open(serve(administrator.url("timeleap", 5433, 5434)), "s")
+    [read] = re.findall(r"\?timeleap_read=\w+", PAGE)
+    session = Session.open(serve(administrator.url("timeleap", 5433, 5434) + read), "s")
     session.say("on both")
     with psycopg.connect(administrator.url("owner", 5433)) as connection:
         standby = connection.execute("SELECT application_name, sync_state FROM pg_stat_replication").fetchall()
     assert standby == [("db2", "quorum")]
     administrator.cluster("db1", 5433).stop()
+    assert session.call("context/getHistory")["stale"] is True
     administrator.type(PROMOTE)
     session.append({"role": "user", "content": "on the standby"}, requestId="r")
     assert session.texts() == ["on both", "on the standby"]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
+from timeleap.call import staleness
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service.service import guard
 from timeleap.sessions import tree_settings
@@ -173,6 +174,8 @@ def _settings(params: SessionOpenParams) -> Json:
 
 async def answer(held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
+    if staleness() is not None:
+        await held.session.catch_its_turn()
     await held.session.snapshots.look()
     state = held.session.wire(held.access)
     return {**state, "duplicate": True} if duplicate else state

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
+from timeleap.call import Call, Client, marked_when_stale
 from timeleap.errors import NotSupportedByStoreError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.scheduling import (
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
     from timeleap.attach.watcher import Watcher
-    from timeleap.call import Call, Client
     from timeleap.service.config import Config
     from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.open_sessions import SessionLocation
@@ -282,17 +282,22 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        return self._at_its_turn(REQUESTS[method], getattr(params, "session_id", None), params, call)
+        row = REQUESTS[method]
+        return self._marked(row, params, self._at_its_turn(row, getattr(params, "session_id", None), params, call))
 
     def begin(self, method: str, params: Any, call: Call, then: Told) -> Coroutine[Any, Any, Any] | None:
         """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         result, or what went wrong, now or later."""
         connection, session_id = self._connections.get(id(call.client)) or self._connection(call), params.session_id
         if (held := connection.held.get(session_id)) is None or session_id in connection.order.blocked:
-            return self._at_its_turn(REQUESTS[method], session_id, params, call)
+            return self.handle(method, params, call)
         if (told := self._handlers.told.get(method)) is not None and told(held, params, call, then):
             return None
-        return self._handlers[method](self, params, call)  # as `act` would, by the shortest way
+        # As `act` would, by the shortest way.
+        return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))
+
+    def _marked(self, row: Method, params: Any, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        return marked_when_stale(work) if row.may_be_stale(params) and self.store.reads_standby else work
 
     async def _at_its_turn(self, row: Method, session_id: str | None, params: Any, call: Call) -> Any:
         method, order = row.name, self._connection(call).order

@@ -169,6 +169,7 @@ class SharedStore(Protocol):
     StorageFailureError. Sessions in the trash have their names there as ids."""
 
     path: Path
+    reads_standby: bool  # what `call.staleness` allows
     approvals: Any  # `seals` and `requests` make `Approvals` and `ApprovalRequests` of an open session
 
     @property

@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap.call import staleness
 from timeleap.errors import (
     HeadConflictError,
     InvalidInputError,
@@ -161,6 +162,8 @@ class SessionStore:
         """A session that exists, open or not, for the time of a block. Raises as `open`."""
         session = (await self.open(session_id, path=path, create=False, access=access)).session
         try:
+            if staleness() is not None:
+                await session.catch_its_turn()  # it may have been open
             yield session
         finally:
             await session.aclose()
@@ -262,6 +265,11 @@ class SessionStore:
     def is_shared(self) -> bool:
         """True if the sessions are not in the home, which has working copies of them."""
         return self._shared is not None
+
+    @property
+    def reads_standby(self) -> bool:
+        """True if reads may be answered with less than was committed (see `call.staleness`)."""
+        return self._shared is not None and self._shared.reads_standby
 
     def sizes(self) -> Mapping[str, Sequence[tuple[str, int]]] | None:
         """By id: the names of what is stored of the sessions of a shared store, with their bytes. Blocking."""

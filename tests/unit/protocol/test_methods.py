@@ -212,3 +212,12 @@ def test_importing_the_models_builds_no_validator():
     )
     code = code.replace("def below", "\ndef below")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_may_be_stale_says_so_in_its_result() -> None:
+    for row in REQUESTS.values():
+        if row.stale:
+            assert "stale" in getattr(row.result_model, "model_fields", {}), row.name
+    for row in REQUESTS.values():
+        assert not (row.stale and (row.needs_directory or row.planned)), row.name
+        assert not row.stale or not row.mutates or row.opens, row.name

@@ -14,7 +14,8 @@ from psycopg import errors
 from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import keep, restore, said, say, texts
 
-from timeleap.errors import CorruptedError
+from timeleap.call import Staleness
+from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import load
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
@@ -285,3 +286,57 @@ def test_of_a_log_that_is_fetched_little_is_in_memory(
         tracemalloc.stop()
     assert (tmp_path / "fetched" / "context.jsonl").read_bytes() == log
     assert peak < 4 * max(stored, working_copy.PIECE_BYTES) < len(log) / 5
+
+
+async def at_standby(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bring a copy up to date as if no primary answered."""
+    copy = engine.copy
+    with monkeypatch.context() as patch:
+        patch.setattr(copy._database, "connect", _refused)
+        patch.setattr(copy._database._servers, "connect_to_standby", copy._database._servers.connect)
+        copy._database.close()
+        copy._database.reads_standby, mark = True, Staleness()
+        await engine._shared.comparing.catch_up(mark)
+        assert mark.found
+    copy._database._away = (0.0, "unreachable", "")
+
+
+def _refused() -> None:
+    raise StorageFailureError("no primary answers", reason="unreachable")
+
+
+async def test_what_only_a_lost_server_had_is_not_shown_once_a_primary_answers(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "kept")
+    reader = await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), tmp_path / "b")
+    await say(engine, "lost")
+    await at_standby(reader, monkeypatch)
+    assert reader.copy.version == engine.copy.version
+    assert not reader.copy.is_current(), "nobody has said yet that a primary has it"
+    with database.connection() as connection:  # the change of that number is another one there
+        connection.execute("UPDATE timeleap_change SET token = 'x' WHERE version = %s", [engine.copy.version])
+        connection.execute(
+            "UPDATE timeleap_piece SET body = convert_to(replace(convert_from(body, 'UTF8'), 'lost', 'made'), 'UTF8')"
+        )
+    await say(reader, "later")
+    assert texts(reader) == ["kept", "made", "later"]
+    await reader.aclose()
+    await engine.aclose()
+    reader.copy._database.close()
+
+
+async def test_what_a_primary_has_too_is_kept_as_a_standby_had_it(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    reader = await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), tmp_path / "b")
+    await say(engine, "one")
+    await at_standby(reader, monkeypatch)
+    monkeypatch.setattr(WorkingCopy, "_clear", _refused)
+    await say(reader, "two")
+    assert texts(reader) == ["one", "two"]
+    await reader.aclose()
+    await engine.aclose()
+    reader.copy._database.close()

@@ -205,6 +205,8 @@ export interface AtParams {
 
 /** A moment of the past. */
 export interface AtResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** The timeline that holds it; absent for the live log. */
   timelineId?: string;
   /** The last checkpoint before it. */
@@ -813,6 +815,8 @@ export interface DiffPoint {
 
 /** How two states of a context differ. */
 export interface DiffResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** Messages that both begin with. */
   common: number;
   /** Of `from`, after those. */
@@ -887,6 +891,8 @@ export interface ExitParams {
 
 /** What an export wrote. */
 export interface ExportResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   path: string;
   bytes: number;
   losses: Loss[];
@@ -1241,6 +1247,8 @@ export interface GetHistoryParams {
 
 /** A page of the history; or, with `format`, the body of a request. */
 export interface GetHistoryResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** Empty with `format`. With `include` some of them are a `LogRecord`: an opaque record as it was sent, and its line. */
   messages: HistoryMessage[];
   nextCursor?: string;
@@ -1278,6 +1286,8 @@ export interface GetRecordsParams {
 
 /** Lines of the log, control records included. */
 export interface GetRecordsResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   records: LogRecord[];
   /** `from` of the next page. */
   next?: number;
@@ -1315,6 +1325,8 @@ export interface ImagePart {
 
 /** The new session, open. */
 export interface ImportResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** The log's head after the request. */
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
@@ -1446,6 +1458,8 @@ export interface ListCheckpointsParams {
 
 /** Checkpoints. */
 export interface ListCheckpointsResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   checkpoints: Checkpoint[];
   nextCursor?: string;
 }
@@ -1468,6 +1482,8 @@ export interface ListTimelinesParams {
 
 /** Timelines, newest first. */
 export interface ListTimelinesResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   timelines: Timeline[];
   nextCursor?: string;
 }
@@ -1490,6 +1506,8 @@ export interface ListUsageParams {
 
 /** The trail of token counts, oldest first. */
 export interface ListUsageResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   usage: Usage[];
   nextCursor?: string;
 }
@@ -1740,6 +1758,8 @@ export interface PrepareCompactionParams {
 
 /** What a summariser would be asked. */
 export interface PrepareCompactionResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   systemPrompt: string;
   /** Null when there is nothing to compact. */
   prompt: Message | null;
@@ -2066,6 +2086,8 @@ export interface SearchParams {
 
 /** Matches in one session. */
 export interface SearchResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   matches: Match[];
   nextCursor?: string;
   /** What of this page's part was damaged or could not be read. */
@@ -2333,6 +2355,8 @@ export interface SessionLatestParams {
 
 /** The session that was changed last. */
 export interface SessionLatestResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** Null where there is none. */
   session: SessionInfo | null;
 }
@@ -2355,6 +2379,8 @@ export interface SessionListAuditParams {
 
 /** Entries of the audit, newest first. */
 export interface SessionListAuditResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   entries: AuditEntry[];
   nextCursor?: string;
   /** What of the audit cannot be shown, since its file is damaged. */
@@ -2385,6 +2411,8 @@ export interface SessionListParams {
 
 /** Sessions, newest change first. */
 export interface SessionListResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   sessions: SessionInfo[];
   nextCursor?: string;
 }
@@ -2675,6 +2703,8 @@ export interface SessionSearchParams {
 
 /** Matches over the store. */
 export interface SessionSearchResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   matches: SessionMatch[];
   nextCursor?: string;
   /** What of this page's part was damaged or could not be read. */
@@ -2771,6 +2801,8 @@ export interface SessionSetYoloParams {
 
 /** Everything about one session but its messages. */
 export interface SessionState {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** The log's head after the request. */
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
@@ -2830,6 +2862,8 @@ export interface SessionStorageParams {
 
 /** What takes space, largest first. */
 export interface SessionStorageResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   totalBytes: number;
   /** Of that, sessions in the trash. */
   trashBytes: number;
@@ -3189,6 +3223,8 @@ export interface ToolExchange {
 
 /** Sessions in the trash, newest first. */
 export interface TrashListResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   sessions: TrashedSession[];
   nextCursor?: string;
 }
@@ -3336,6 +3372,8 @@ export interface Usage {
 
 /** What a look at every record found. */
 export interface VerifyResult {
+  /** It may lack what was committed last: no primary of the database answers, a standby or the server's own copy did. Only with `timeleap_read=standby` in the store's URL. */
+  stale?: true;
   /** Whether there is no problem. */
   ok: boolean;
   lines: number;

@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import unquote
 
 import psycopg
 from psycopg import Connection, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from timeleap import clock
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.call import Staleness
+from timeleap.errors import InvalidInputError, StorageFailureError, TimeleapError
 from timeleap.storage.postgresql.servers import SILENT_SECONDS, WORKING_SECONDS, Servers, WatchedConnection
+
+T = TypeVar("T")
 
 Reason = Literal[
     "unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost", "busy", "timeout"
 ]
 """Why a store cannot be used, as `data.reason` has it."""
 
+READ: Final = "timeleap_read"
+"""The parameter of a URL that says where reads may go. It is ours, not libpq's."""
+AWAY_SECONDS: Final = 1.0
+"""How long a primary that did not answer is not asked again by reads that a standby can answer."""
 CHANNEL: Final = "timeleap"
 MIGRATION_LOCK: Final = 7_164_838_221
 WAITING_LOCK: Final = 1_953_066_093
@@ -122,6 +131,8 @@ MIGRATIONS: Final = (
 """`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
 VERSION: Final = len(MIGRATIONS)
 _logger = logging.getLogger(__name__)
+_AWAY: Final = ("unreachable", "lost", "readOnly")
+"""Why no primary answers, for a read."""
 
 _REASONS: Final[Mapping[type[psycopg.Error], Reason]] = {
     errors.InvalidAuthorizationSpecification: "authentication",
@@ -148,11 +159,14 @@ class Database:
 
     Attributes:
         label: Its URL without user, password and options.
+        reads_standby: Reads are answered by a standby while no primary answers, if they are marked then.
         sender: What changes made through it are announced with.
     """
 
     def __init__(self, url: str) -> None:
-        """`url`: a libpq URI; several hosts are tried in turn. Raises InvalidInputError where it is none."""
+        """`url`: a libpq URI, which may also have `READ`; several hosts are tried in turn. Raises InvalidInputError where
+        it is none."""
+        url, self.reads_standby = _without_read(url)
         try:
             given = conninfo_to_dict(url)
         except psycopg.ProgrammingError:
@@ -168,6 +182,7 @@ class Database:
         self._idle: list[WatchedConnection] = []
         self._lock = threading.Lock()
         self._checked = False
+        self._away: tuple[float, Reason, str] = (0.0, "unreachable", "")  # until when, and why
 
     def connect(self) -> WatchedConnection:
         """A connection of one's own, each statement of which is a transaction unless one is begun. Raises
@@ -186,6 +201,10 @@ class Database:
         error = StorageFailureError(message, store=self.label, reason=reason, **data)
         error.retryable = reason in ("unreachable", "lost", "busy", "timeout")
         return error
+
+    def behind(self) -> StorageFailureError:
+        """Why a standby is of no use: what it has is less than what was answered before."""
+        return self.failure("readOnly", "the standby is behind what was answered before")
 
     def translated(self, error: psycopg.Error, connection: Connection[Any] | None = None) -> StorageFailureError:
         """An error of the database in our terms."""
@@ -216,10 +235,53 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[WatchedConnection]:
         """The same for one transaction, during which no other release changes the schema."""
-        with self.connection() as connection, connection.transaction():
+        with self.connection() as connection, self.steady(connection):
+            yield connection
+
+    @contextmanager
+    def steady(self, connection: WatchedConnection) -> Iterator[None]:
+        """Such a transaction on a connection."""
+        with connection.transaction():
             connection.execute("LOCK TABLE timeleap_schema IN ACCESS SHARE MODE")
             self.check_version(connection)
-            yield connection
+            yield
+
+    def read(self, work: Callable[[WatchedConnection, bool], T], mark: Staleness | None) -> T:
+        """What `work` reads over a connection. With a `mark`, and where no primary answers, that may be one to a standby:
+        then its second argument is True, and so is `mark.found` at the end.
+
+        Raises:
+            StorageFailureError: Why the primary does not answer, also if the standby has not what `work` needs.
+        """
+        marked = mark if self.reads_standby else None
+        try:
+            until, reason, message = self._away
+            if marked is not None and time.monotonic() < until:
+                raise self.failure(reason, message)
+            with self.connection() as connection:
+                return work(connection, False)
+        except StorageFailureError as error:
+            reason = error.data.get("reason", "full")
+            if marked is None or reason not in _AWAY:
+                raise
+            if time.monotonic() >= self._away[0]:
+                self._away = time.monotonic() + AWAY_SECONDS, reason, error.message
+            try:
+                found = self._read_standby(work)
+            except (TimeleapError, psycopg.Error) as problem:
+                _logger.debug("no standby answers either: %s", type(problem).__name__)
+                raise error from None
+            marked.found = True
+            return found
+
+    def _read_standby(self, work: Callable[[WatchedConnection, bool], T]) -> T:
+        connection = self._servers.connect_to_standby()
+        try:
+            if self.version(connection) != VERSION:
+                raise self.failure("newerSchema", "the standby has the schema of another release")
+            return work(connection, True)
+        finally:
+            connection.close()
 
     def take(self) -> WatchedConnection:
         """A connection that is given back by `give_back`. Raises StorageFailureError where there is none, or the
@@ -229,6 +291,7 @@ class Database:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 connection = self.connect()
+                self._away = (0.0, "unreachable", "")
                 break
             if not connection.closed and not self.is_outdated(connection) and _alive(connection):
                 break
@@ -468,6 +531,21 @@ def _alive(connection: Connection[Any]) -> bool:
         connection.execute("SELECT 1")
         return True
     return False
+
+
+def _without_read(url: str) -> tuple[str, bool]:
+    """A URL without `READ`, and whether that lets a standby be read. Raises InvalidInputError: it has another value."""
+    user = re.match(r"\w+://[^@/]*@", url)  # a password may have a question mark
+    at = url.find("?", user.end() if user else 0)
+    rest, query = (url[:at], url[at + 1 :]) if at >= 0 else (url, "")
+    parts = [part.partition("=") for part in query.split("&")]
+    values = [unquote(value) for name, _, value in parts if unquote(name) == READ]
+    if not values:
+        return url, False
+    if set(values) != {"standby"}:
+        raise InvalidInputError(f"store: {READ} of the URL can only be standby, or be left out")
+    kept = "&".join("".join(part) for part in parts if unquote(part[0]) != READ)
+    return (f"{rest}?{kept}" if kept else rest), True
 
 
 def _first_line(text: str) -> str:

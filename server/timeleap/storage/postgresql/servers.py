@@ -118,6 +118,22 @@ class Servers:
                 connection = connection or self._newest()
         return connection
 
+    def connect_to_standby(self) -> WatchedConnection:
+        """A connection to the first server that answers and takes no writes. Raises psycopg.Error."""
+        arrived: _Arrivals = SimpleQueue()
+        enough = threading.Event()
+        for options in self._each:
+            threading.Thread(target=_try_standby, args=(options, arrived, enough), daemon=True).start()
+        problems: list[psycopg.Error] = []
+        while len(problems) < len(self._each):
+            _, found = arrived.get()
+            if not isinstance(found, psycopg.Error):
+                enough.set()
+                _close_all(arrived)
+                return found
+            problems.append(found)
+        raise _worst(problems)
+
     def _to_preferred(self) -> WatchedConnection | None:
         """A connection to the server that was found last; None where it does not do any more."""
         if self._preferred is None:
@@ -199,6 +215,24 @@ def _try(options: Options, arrived: _Arrivals, enough: threading.Event) -> None:
             enough.wait(ASKED_AGAIN_SECONDS)
     if enough.is_set():
         _close_all(arrived)  # nobody waits for it any more
+
+
+def _try_standby(options: Options, arrived: _Arrivals, enough: threading.Event) -> None:
+    """Connect to a server that takes no writes."""
+    server = repr(options)
+    try:
+        connection = _open({**options, **_PROBE, "target_session_attrs": "any"}, timeline=True)
+    except psycopg.Error as error:
+        arrived.put((server, error))
+        return
+    if connection.timeline:
+        # One that was taken over from has what counts for nobody; any other one is found where writes go.
+        connection.close()
+        arrived.put((server, errors.OperationalError("the server is no standby")))
+        return
+    arrived.put((server, connection))
+    if enough.is_set():
+        _close_all(arrived)
 
 
 def _close_all(arrived: _Arrivals) -> None:

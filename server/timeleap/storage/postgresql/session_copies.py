@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 import threading
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
+from timeleap.call import staleness
 from timeleap.errors import SessionNotFoundError, TimeleapError
 from timeleap.storage import durable
 from timeleap.storage.engine import Access, Durability, LogState, Notes, Progress
@@ -26,6 +28,7 @@ from timeleap.storage.log_files import state_of
 from timeleap.storage.postgresql import store_rows
 from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import Announcements, Database
+from timeleap.storage.postgresql.servers import WatchedConnection
 from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
 from timeleap.storage.postgresql.shared_parts import SharedParts
 from timeleap.storage.postgresql.store_rows import StoreDocuments
@@ -46,6 +49,7 @@ class PostgresStore:
     Attributes:
         label: The database's URL without user, password and options.
         path: The folder of the working copies.
+        reads_standby: Reads may be answered by a standby (see `Database`).
         own: The files that are the store's own.
         approvals: Makes the approvals of a session that is open here.
     """
@@ -54,7 +58,7 @@ class PostgresStore:
         """Nothing is asked of the database yet. Raises InvalidInputError where `url` is none of one."""
         self.approvals = approvals
         self._database = Database(url)
-        self.label = self._database.label
+        self.label, self.reads_standby = self._database.label, self._database.reads_standby
         key = hashlib.blake2b(self.label.encode(), digest_size=8).hexdigest()
         self._folder = home / FOLDER
         self.path = self._folder / f"{key}-{os.getpid()}-{clock.new_uid(8)}"
@@ -65,6 +69,7 @@ class PostgresStore:
         self._opening: set[str] = set()
         self._seen: dict[str, int] = {}  # versions of the documents that are here without their logs
         self._counts: dict[str, LogState] = {}
+        self._left: dict[str, int] = {}  # sessions that have another id by now, from which version on
         self.own = StoreDocuments(self._database, self.path / "store")
         self._announcements: Announcements | None = None
         with durable.storage_errors("make a folder for working copies", self._folder):
@@ -104,9 +109,14 @@ class PostgresStore:
 
     def contains(self, session_id: str) -> bool:
         """True if the database has a session of that id. Raises StorageFailureError."""
-        with self._database.connection() as connection:
+
+        def look(connection: WatchedConnection, stale: bool) -> bool:
             row = connection.execute("SELECT FROM timeleap_session WHERE id = %s", [session_id]).fetchone()
-            return row is not None
+            if row is None and stale and self._known(session_id) < 0:
+                raise self._database.behind()
+            return row is not None or stale
+
+        return self._database.read(look, staleness())
 
     def fetch(self, session_id: str) -> None:
         """Bring a working copy here, or up to date; none where there is no such session. An open one sees to that by
@@ -116,7 +126,7 @@ class PostgresStore:
             StorageFailureError, CorruptedError: It is not here.
         """
         with self._turn:
-            if session_id not in self._open and not self._copy(session_id).fetch():
+            if session_id not in self._open and not self._copy(session_id).fetch(staleness()):
                 self._drop(session_id)
 
     @asynccontextmanager
@@ -131,24 +141,53 @@ class PostgresStore:
 
     def fetch_all(self) -> None:
         """Bring what lists show of all sessions: their documents. Raises StorageFailureError."""
-        with self._turn, self._database.transaction() as connection:
+        with self._turn:
+            self._database.read(self._take_all, staleness())
+
+    def _take_all(self, connection: WatchedConnection, stale: bool) -> None:
+        with self._database.steady(connection):
             rows = connection.execute(
                 "SELECT id, version, messages, tokens, changed FROM timeleap_session WHERE id <> %s", [STORE]
             ).fetchall()
-            stale = []
+            newer = []
             for session_id, version, messages, tokens, changed in rows:
+                known = self._known(session_id)
+                if stale and version < max(known, self._left.get(session_id, 0)):
+                    continue  # what is here is further
                 self._counts[session_id] = LogState(messages=messages, token_count=tokens, pending_chars=-1)
                 if self._in_use(session_id) or version == self._seen.get(session_id):
                     continue
-                stale.append((session_id, version, int(changed.timestamp() * 1e9)))
-            for session_id, version, stamp in stale:
+                newer.append((session_id, version, int(changed.timestamp() * 1e9), known))
+            for session_id, version, stamp, known in newer:
                 self._copies.pop(session_id, None)
-                self._copy(session_id).fetch_documents(connection, stamp)
-                self._seen[session_id] = version
+                copy = self._copy(session_id)
+                copy.fetch_documents(connection, stamp)
+                copy.reading.reached = known
+                if not stale:  # the primary may turn out to have another past
+                    self._seen[session_id] = version
+        if stale:  # it may not have yet what was made, or left its place, meanwhile
+            for session_id in {*self._open, *self._copies} - {row[0] for row in rows if row[1] >= self._known(row[0])}:
+                self._counts[session_id] = self._state_here(session_id)
+            return
+        for session_id, version, *_ in rows:
+            if version >= self._left.get(session_id, version + 1):
+                del self._left[session_id]  # there is one of that id again
         for session_id in self._counts.keys() - {row[0] for row in rows}:
             del self._counts[session_id]
             if not self._in_use(session_id):
-                self._drop(session_id)
+                self._leave(session_id, self._known(session_id) + 1)
+
+    def _state_here(self, session_id: str) -> LogState:
+        """Messages and tokens of a session as this process has it."""
+        if session_id in self._open:
+            return self._open[session_id][0].state
+        copy, log = self._copies.get(session_id), self._directory(session_id) / LIVE
+        return self.counts(session_id) if copy is None or copy.doubtful or not log.exists() else state_of(log)
+
+    def _known(self, session_id: str) -> int:
+        """The version of a session up to which this process has shown it, or changed it; -1: none."""
+        copy = self._copies.get(session_id)
+        return max(self._seen.get(session_id, -1), -1 if copy is None else max(copy.reading.reached, copy.version))
 
     def _in_use(self, session_id: str) -> bool:
         return session_id in self._open or session_id in self._opening
@@ -156,17 +195,26 @@ class PostgresStore:
     def move(self, before: str, after: str) -> None:
         """Give a session that is not open here another id: its name in the trash, or the id that it had. Blocking.
         Raises as `store_rows.move`."""
-        store_rows.move(self._database, before, after)
+        version = store_rows.move(self._database, before, after)
         with self._turn:
-            self._drop(before)
+            self._drop(after)
+            with suppress(FileNotFoundError):  # lists of a standby show it there
+                durable.make_directory(self._directory(after).parent)
+                durable.replace_file(self._directory(before), self._directory(after))
+            self._counts[after] = self._counts.get(before, LogState())
+            self._leave(before, version)
 
     def remove(self, names: Collection[str]) -> set[str]:
         """Remove sessions in the trash for good; says which were there. Blocking. Raises StorageFailureError."""
         gone = store_rows.remove(self._database, names)
         with self._turn:
             for name in names:
-                self._drop(name)
+                self._leave(name, sys.maxsize)
         return gone
+
+    def _leave(self, session_id: str, version: int) -> None:
+        self._drop(session_id)
+        self._left[session_id] = max(version, self._left.get(session_id, 0))
 
     def _directory(self, session_id: str) -> Path:
         """Of the working copy of a session, or of what is called so in the trash."""
@@ -200,7 +248,9 @@ class PostgresStore:
             return
         directory = self.path / "read" / f"{session_id}.{clock.new_uid(8)}"
         try:
-            if not WorkingCopy(self._database, session_id, directory).fetch():
+            copy = WorkingCopy(self._database, session_id, directory)
+            copy.reading.reached = self._known(session_id)
+            if not copy.fetch(staleness()):
                 raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
             yield directory
         finally:
@@ -209,11 +259,18 @@ class PostgresStore:
     def sizes(self) -> dict[str, list[tuple[str, int]]]:
         """By id: the names of what is stored of each session, and its bytes; a log's are those that it does not share
         with another one, and those that only others begin with have no name. Raises StorageFailureError."""
-        found: dict[str, list[tuple[str, int]]] = {}
-        with self._database.connection() as connection:
+
+        def take(connection: WatchedConnection, stale: bool) -> dict[str, list[tuple[str, int]]]:
+            found: dict[str, list[tuple[str, int]]] = {}
+            if stale:
+                there = dict(connection.execute("SELECT id, version FROM timeleap_session").fetchall())
+                if any(there.get(name, -1) < self._known(name) for name in {*self._copies, *self._seen}):
+                    raise self._database.behind()
             for session_id, name, size in connection.execute(_SIZES, [STORE]):
                 found.setdefault(session_id, []).append((name, int(size)))
-        return found
+            return found
+
+        return self._database.read(take, staleness())
 
     def publish(self, directory: Path, session_id: str) -> None:
         """Make a session in the database of a directory, which then is moved to its place. Blocking.
@@ -233,7 +290,7 @@ class PostgresStore:
             copy = WorkingCopy(self._database, session_id, self._directory(session_id), self._parts(session_id))
             copy.forget()  # what lies there is not known
             self._copies[session_id] = copy
-        self._seen.pop(session_id, None)
+        copy.reading.reached = max(copy.reading.reached, self._seen.pop(session_id, -1))
         return copy
 
     def _copy_at_turn(self, session_id: str) -> WorkingCopy:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from msgspec import json, structs
 
+from timeleap.call import Staleness, staleness
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage.appending import AnyAppend, QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
@@ -117,29 +118,30 @@ class Comparing:
             self._events.hear(self._copy.heard)
             self._taken_over()
 
-    async def catch_up(self) -> None:
-        """Show what the database has now."""
-        await self.bring(self._copy.catch_up)
+    async def catch_up(self, mark: Staleness | None = None) -> None:
+        """Show what the database has now; with `mark`, or a standby (see `Database.read`)."""
+        await self.bring(partial(self._copy.catch_up, mark))
 
     def reading(self, read: Callable[[], T], *, latest: bool) -> Callable[[], Awaitable[T]]:
         """The job that reads what the database has at its turn or (not `latest`) what is shown then. One look at the
         database is enough for all reads that were asked for before it."""
         self.asked += latest
-        number = self.asked if latest else 0
+        number, mark = self.asked if latest else 0, staleness()
 
         async def job() -> T:
             if number > self.compared:
                 asked = self.asked
-                if not await self._shown.in_thread(self._copy.is_current):
-                    await self.catch_up()
-                self.compared = asked
+                if not await self._shown.in_thread(self._copy.is_current, mark):
+                    await self.catch_up(mark)
+                if mark is None or not mark.found:
+                    self.compared = asked
             return read()
 
         return job
 
     async def reach(self, version: int | None) -> None:
         """Show at least a version (None: what the database has now)."""
-        if version is None or self._copy.version < version or self._copy.doubtful:
+        if version is None or self._copy.version < version or self._copy.uncertain:
             await self.catch_up()
 
 
@@ -186,7 +188,7 @@ class SharedLog(LockedLog):
         """Append together, planned on what the database has: again where another process was quicker."""
         losses = 0
         while True:
-            if self.copy.doubtful or (losses == LOSSES and not self._locking):
+            if self.copy.uncertain or (losses == LOSSES and not self._locking):
                 await self._lock()
             group, asked = self.group(), self.comparing.asked
             planned, refused = self._plan(steps, group)
@@ -294,6 +296,11 @@ class PostgresEngine(JsonlEngine):
         await self._shared.run_unlocked(lambda: self._shared.comparing.reach(version))
 
     async def catch_up(self) -> None:
+        mark = staleness()
+        if mark is not None:
+            await self.at_turn(lambda: None)
+            if mark.found:
+                return  # what only the working copy has goes with the next change
         await self._locked.run(_nothing)  # both ways: what only the working copy has is committed
 
 

@@ -23,8 +23,9 @@ from timeleap.storage.postgresql.database import CHANNEL, Database
 from timeleap.storage.postgresql.working_copy import WorkingCopy
 
 
-def move(database: Database, before: str, after: str) -> None:
-    """Give a session another id, with all that is its own, in one step. Those who have it open are told.
+def move(database: Database, before: str, after: str) -> int:
+    """Give a session another id, with all that is its own, in one step; says its version. Those who have it open are
+    told.
 
     Raises:
         SessionNotFoundError: There is none of that id.
@@ -34,13 +35,16 @@ def move(database: Database, before: str, after: str) -> None:
     token = clock.new_uid(24)
     try:
         with database.transaction() as connection:
-            _move(connection, before, after, token)
+            return _move(connection, before, after, token)
     except StorageFailureError as error:
         if not isinstance(error.__cause__, OperationalError) or not database.was_made(after, token, None):
             raise
+    with database.connection() as connection:
+        row = connection.execute("SELECT version FROM timeleap_change WHERE token = %s", [token]).fetchone()
+    return -1 if row is None else int(row[0])
 
 
-def _move(connection: Connection[Any], before: str, after: str, token: str) -> None:
+def _move(connection: Connection[Any], before: str, after: str, token: str) -> int:
     try:
         moved = connection.execute(
             "UPDATE timeleap_session SET id = %s, folded = %s, version = version + 1 WHERE id = %s RETURNING version",
@@ -55,6 +59,7 @@ def _move(connection: Connection[Any], before: str, after: str, token: str) -> N
     )
     announced = json.dumps({"session": before, "version": moved[0]})
     connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
+    return int(moved[0])
 
 
 def remove(database: Database, names: Collection[str]) -> set[str]:

@@ -24,12 +24,14 @@ import psycopg
 from psycopg import Connection
 
 from timeleap import clock
+from timeleap.call import Staleness
 from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
+from timeleap.storage.postgresql.copy_reading import SESSION, CopyReading
 from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 from timeleap.storage.postgresql.shared_parts import SharedParts, same_beginning
@@ -40,11 +42,7 @@ PIECE_BYTES: Final = 256 << 10  # that are stored, or fetched, at a time: one of
 CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
-# The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
-_FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
-_SESSION: Final = f"SELECT s.version, s.live, s.changed, s.approvals {_FROM}"
-_LOCKED_SESSION: Final = f"{_SESSION} FOR UPDATE OF s"
-_VERSION: Final = f"SELECT s.version {_FROM}"
+_LOCKED_SESSION: Final = f"{SESSION} FOR UPDATE OF s"
 _APPEND: Final = """
     WITH known AS (SELECT FROM timeleap_schema WHERE version = %(schema)s), moved AS (
         UPDATE timeleap_session SET version = version + 1, messages = %(messages)s, tokens = %(tokens)s,
@@ -74,6 +72,7 @@ class WorkingCopy:
     Attributes:
         version: That of the database which the directory has; -1: none.
         doubtful: The directory may have what the database has not.
+        reading: How it is brought up to date.
         heard: What other processes announced of the changes that were taken over last; None: not all is known.
     """
 
@@ -86,7 +85,8 @@ class WorkingCopy:
         self.doubtful = False
         self.heard: list[bytes] | None = None
         self.approvals = ApprovalRows(database, session_id)
-        self._database = database
+        self._database, self.reading = database, CopyReading(self, database)
+        self.is_current, self.catch_up = self.reading.is_current, self.reading.catch_up
         self._connection: WatchedConnection | None = None
         self._documents: dict[str, FileStatus] = {}  # as they were when both sides agreed
         self._files: dict[int, FileStatus] = {}  # the same of the logs that are here
@@ -110,7 +110,8 @@ class WorkingCopy:
             with connection.pipeline():
                 connection.execute("BEGIN")
                 row = connection.execute(_LOCKED_SESSION, [VERSION, self.session_id])
-            return self._update(connection, row.fetchone())
+            self.reading.prove(connection)
+            return self.update(connection, row.fetchone())
         except BaseException as error:
             self.end()
             if isinstance(error, psycopg.Error):
@@ -123,31 +124,15 @@ class WorkingCopy:
         if connection is not None:
             self._database.give_back(connection)
 
-    def is_current(self) -> bool:
-        """True if the directory has what the database has. Raises StorageFailureError."""
-        if self.doubtful:
-            return False
-        with self._database.connection() as connection:
-            row = connection.execute(_VERSION, [VERSION, self.session_id], prepare=True).fetchone()
-        return row == (self.version,)
+    @property
+    def uncertain(self) -> bool:
+        """True if the directory is doubtful, or has what only a standby was seen to have."""
+        return self.doubtful or self.reading.unproven
 
-    def catch_up(self) -> bool:
-        """Bring the directory up to date, without a change; says whether it was not.
-
-        Raises:
-            SessionNotFoundError: It is not in the database any more.
-            StorageFailureError: It is as it was, or doubtful.
-        """
-        with self._database.connection() as connection, connection.transaction():
-            with connection.pipeline():
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                row = connection.execute(_SESSION, [VERSION, self.session_id])
-            return self._update(connection, row.fetchone())
-
-    def fetch(self) -> bool:
-        """The same; says whether there is such a session."""
+    def fetch(self, mark: Staleness | None = None) -> bool:
+        """As `catch_up`; says whether there is such a session."""
         try:
-            self.catch_up()
+            self.catch_up(mark)
         except SessionNotFoundError:
             return False
         return True
@@ -406,7 +391,8 @@ class WorkingCopy:
 
     # From the database to the directory
 
-    def _update(self, connection: Connection[Any], row: tuple[Any, ...] | None) -> bool:
+    def update(self, connection: Connection[Any], row: tuple[Any, ...] | None) -> bool:
+        """Bring the directory up to what a `row` tells of the session; says whether it was not. Raises as `catch_up`."""
         if row is None:
             self._database.check_version(connection)
             message = f"there is no session {self.session_id} in {self._database.label}"
@@ -442,6 +428,7 @@ class WorkingCopy:
                 with suppress(IsADirectoryError):
                     durable.remove_file(self.directory / name)
         self.parts.clear()
+        self.reading.reached = max(self.reading.reached, self.version)
         self.version, self._documents, self._files, self._logs = -1, {}, {}, {}
 
     def _take_documents(self, connection: Connection[Any], stamp: int) -> None:
