@@ -62,18 +62,12 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
             "session.export/with-files",
             "session.import/with-files",
             "session.open/with-files",
-            "session.redact/in-the-trash",  # not done by a database
         )
     ),
     "test_history": frozenset(),
     "test_history_format": frozenset(("test_through_another_process_and_from_another_programs_log",)),
     "test_opaque_records": frozenset(),
-    "test_redact": frozenset(
-        (
-            "test_what_a_killed_server_left_of_the_stores_requests_goes_too",
-            "test_nothing_is_left_anywhere",  # of a session in the trash, too
-        )
-    ),
+    "test_redact": frozenset(("test_what_a_killed_server_left_of_the_stores_requests_goes_too",)),
     "test_request_id": frozenset(),
     "test_search": frozenset(
         (

@@ -482,10 +482,10 @@ def test_a_move_to_the_trash_whose_answer_is_lost_is_looked_up(serve: Serve, url
         for before, after in (("s", "s~1"), ("s~1", "s")):
             with database.connection():
                 proxy.cuts = 1
-            move(database, before, after)
+            move(database, before, after, b"{}")
             assert proxy.cuts == 0
             with pytest.raises(SessionNotFoundError):
-                move(database, before, after)
+                move(database, before, after, b"{}")
         assert Session.open(server, "s").texts() == ["kept"]
     finally:
         database.close()

@@ -282,8 +282,7 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        row = REQUESTS[method]
-        return self._marked(row, params, self._at_its_turn(row, getattr(params, "session_id", None), params, call))
+        return self._marked(REQUESTS[method], params, self._at_its_turn(REQUESTS[method], params, call))
 
     def begin(self, method: str, params: Any, call: Call, then: Told) -> Coroutine[Any, Any, Any] | None:
         """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
@@ -293,14 +292,13 @@ class Service:
             return self.handle(method, params, call)
         if (told := self._handlers.told.get(method)) is not None and told(held, params, call, then):
             return None
-        # As `act` would, by the shortest way.
         return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))
 
     def _marked(self, row: Method, params: Any, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         return marked_when_stale(work) if row.may_be_stale(params) and self.store.reads_standby else work
 
-    async def _at_its_turn(self, row: Method, session_id: str | None, params: Any, call: Call) -> Any:
-        method, order = row.name, self._connection(call).order
+    async def _at_its_turn(self, row: Method, params: Any, call: Call) -> Any:
+        method, order, session_id = row.name, self._connection(call).order, getattr(params, "session_id", None)
         in_trash = row.order == "trash" or getattr(params, "deleted_at", None) is not None
         if session_id is None and in_trash:
             session_id = WHOLE_TRASH

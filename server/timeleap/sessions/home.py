@@ -30,7 +30,7 @@ from timeleap.errors import (
 )
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
-from timeleap.sessions.shapes import Event
+from timeleap.sessions.shapes import Cause, Event
 from timeleap.storage.durable import (
     failpoint,
     is_regular,
@@ -128,9 +128,10 @@ class Trashed(Struct, frozen=True):
 
 class SharedEvents(Protocol):
     """Carries what listeners are told of a change to the other processes that have the session; `gone`: one of them
-    has deleted it."""
+    has deleted it, by the cause `gone_by` (JSON), where that is known."""
 
     gone: bool
+    gone_by: bytes | None
     approvals: Any  # what the store has of its approvals apart from its files
 
     @property
@@ -152,6 +153,14 @@ def told_elsewhere(heard: list[bytes] | None) -> list[Event] | None:
         return None if heard is None else [event for data in heard for event in json.decode(data, type=list[Event])]
     except DecodeError:
         return None
+
+
+def cause_elsewhere(shared: SharedEvents | None) -> Cause:
+    """Why another process has deleted a session; an empty cause where that is not known."""
+    try:
+        return Cause() if shared is None or shared.gone_by is None else json.decode(shared.gone_by, type=Cause)
+    except DecodeError:
+        return Cause()
 
 
 class SharedFiles(Protocol):
@@ -185,7 +194,8 @@ class SharedStore(Protocol):
     def fetch_all(self) -> None: ...
     def counts(self, session_id: str) -> LogState: ...
     def files(self, session_id: str) -> AbstractContextManager[Path]: ...
-    def move(self, before: str, after: str) -> None: ...
+    def trashed(self, name: str) -> AbstractAsyncContextManager[tuple[Path, Callable[[], None]]]: ...
+    def move(self, before: str, after: str, cause: bytes) -> None: ...
     def remove(self, names: Collection[str]) -> set[str]: ...
     def sizes(self) -> dict[str, list[tuple[str, int]]]: ...
     def publish(self, directory: Path, session_id: str) -> None: ...

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from timeleap import clock
@@ -29,7 +29,7 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
-from timeleap.sessions.shapes import Json, Mutation, SessionPage
+from timeleap.sessions.shapes import Cause, Json, Mutation, SessionPage
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import FindSnapshots
@@ -125,7 +125,7 @@ class Trash:
         place, uid, name = (self._home.real_path, session_id), Meta(path, "readOnly").uid, trash_name(session_id)
         self._keys.change(Register.announce, place, name, uid)
         with self._noted_move(name, guard):
-            self._move(self._home.to_trash, session_id, name)
+            self._move(self._home.to_trash, session_id, name, guard.cause)
             failpoint("store.trashed")
             self._keys.change(Register.retire, place, name, uid)
 
@@ -227,17 +227,17 @@ class Trash:
             self._shared.fetch_all()
         name = self._home.newest_trashed(session_id)
         with self._noted_move(name, guard):
-            self._move(self._home.from_trash, session_id, name)
+            self._move(self._home.from_trash, session_id, name, guard.cause)
             self._revive(session_id, name)
 
-    def _move(self, move: Callable[[str, str], None], session_id: str, name: str) -> None:
+    def _move(self, move: Callable[[str, str], None], session_id: str, name: str, cause: Cause) -> None:
         """Move a session to the trash or back, where it is called `name`."""
         if self._shared is None:
             move(session_id, name)
         elif move == self._home.to_trash:
-            self._shared.move(session_id, name)
+            self._shared.move(session_id, name, json.encode(cause))
         else:
-            self._shared.move(name, session_id)
+            self._shared.move(name, session_id, json.encode(cause))
 
     def _revive(self, session_id: str, name: str) -> None:
         with suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off

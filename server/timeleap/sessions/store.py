@@ -261,6 +261,13 @@ class SessionStore:
             return contextlib.nullcontext(directory or self.locate(session_id))
         return self._shared.files(check_session_id(session_id) if directory is None else directory.name)
 
+    def trashed(self, name: str) -> contextlib.AbstractAsyncContextManager[tuple[Path, Callable[[], None]]]:
+        """The directory of a session in the trash for a block; the function takes over what was changed there, and
+        blocks. Raises SessionNotFoundError, StorageFailureError."""
+        if self._shared is None:
+            return contextlib.nullcontext((self.home.trash / name, lambda: None))
+        return self._shared.trashed(name)
+
     @property
     def is_shared(self) -> bool:
         """True if the sessions are not in the home, which has working copies of them."""

@@ -24,7 +24,7 @@ from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureEr
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.home import SharedEvents, told_elsewhere
+from timeleap.sessions.home import SharedEvents, cause_elsewhere, told_elsewhere
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
@@ -521,7 +521,7 @@ class SessionTransactions:
         )
         if not self.deleted and gone:
             self.deleted = True
-            self.emit(Event("deleted", self.head))
+            self.emit(Event("deleted", self.head, cause=cause_elsewhere(self.shared)))
         if self.deleted:
             return
         told = None if self.shared is None else told_elsewhere(self.shared.heard())

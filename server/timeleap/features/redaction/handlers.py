@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError, NotSupportedByStoreError, SessionNotFoundError, StorageFailureError
+from timeleap.errors import InvalidInputError, SessionNotFoundError, StorageFailureError
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.features.redaction.redact_files import FileMatches, is_in
 from timeleap.features.redaction.redaction import (
@@ -23,7 +24,7 @@ from timeleap.features.redaction.redaction import (
 )
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.service.service import guard
-from timeleap.sessions import session_trash, shapes
+from timeleap.sessions import shapes
 from timeleap.sessions.home import in_trash
 from timeleap.sessions.session_trash import PurgeRequest
 from timeleap.summaries.log_spans import without_spans
@@ -67,23 +68,22 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
         places = [(each.session_id, each.path) for each in await service.store.glances({})]
         return {"alsoIn": await asyncio.to_thread(_holders, service, used[0], places, skipped)}
 
-    if params.deleted_at is not None and service.store.is_shared:
-        message = "a store in a database redacts no session in the trash: undelete it, redact it, and delete it again"
-        raise NotSupportedByStoreError(message, method=call.method)
     if params.deleted_at is not None:
         order = replace(order, progress=call.byte_progress("looking through it"))
         async with service.store.turn(params.session_id):
-            found = (await session_trash.plan(home, PurgeRequest(params.session_id, params.deleted_at))).purged[0]
-            directory = home.trash / found.name
-            if params.dry_run:
-                result = render(await plan_in_trash(directory, order, params.expected_head))
-            else:
-                result = await redact_in_trash(directory, order, render, guard(params, call), forget)
-        return {**result, **await elsewhere(directory)}
-    async with service.borrowed(call, params) as session:
+            request = PurgeRequest(params.session_id, params.deleted_at)
+            name = (await service.store.trash.plan_purge(request)).purged[0].name
+            async with service.store.trashed(name) as (directory, keep):
+                if params.dry_run:
+                    result = render(await plan_in_trash(directory, order, params.expected_head))
+                else:
+                    result = await redact_in_trash(directory, order, render, guard(params, call), forget)
+                    await asyncio.to_thread(keep)
+        return {**result, **await elsewhere(home.trash / name)}
+    async with service.borrowed(call, params) as session, AsyncExitStack() as held:
         # What takes time comes at the session's turn: nothing that was sent later is to get there first.
         looking = call.byte_progress("looking through the session")
-        order = replace(order, trash=partial(_trashed, service, session), progress=looking)
+        order = replace(await _with_trash(service, session, order, held), progress=looking)
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
             result = render(await plan_redact(session, order))
@@ -92,6 +92,7 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
             if used:
                 await asyncio.to_thread(home.sweep)
                 await asyncio.to_thread(forget, used[0])
+        await held.aclose()
         return {**result, **await elsewhere(session.path, *(_trashed(service, session) if params.store else ()))}
 
 
@@ -125,11 +126,22 @@ def _refused(name: str, text: str, kind: str) -> InvalidInputError:
 
 
 def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
-    """Directories in the trash with this session's id or uid: earlier sessions of that id, or copies. Those of a shared
-    store are no directories: they are named with the other sessions that hold it."""
-    if service.store.is_shared or not service.store.contains(session.path):
+    """Directories in the trash with this session's id or uid: earlier sessions of that id, or copies."""
+    if not service.store.contains(session.path):
         return ()
     return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
+
+
+async def _with_trash(
+    service: Service, session: Session, order: RedactionRequest, held: AsyncExitStack
+) -> RedactionRequest:
+    """The same for what lies of the session in the trash, too. What is in a shared store is `held` from here on."""
+    if not service.store.is_shared:
+        return replace(order, trash=partial(_trashed, service, session))
+    await service.store.glances({})  # brings what is in the trash by now
+    names = [path.name for path in await asyncio.to_thread(_trashed, service, session)]
+    keeps = dict([await held.enter_async_context(service.store.trashed(name)) for name in sorted(names)])
+    return replace(order, trash=lambda: tuple(keeps), keep=lambda directory: keeps[directory]())
 
 
 def _holders(

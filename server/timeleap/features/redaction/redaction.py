@@ -56,6 +56,7 @@ class RedactionRequest(Struct, frozen=True):
         needle: Text to redact; None: anything that looks like a secret.
         replacement: Text in its place.
         trash: Says, in a thread, which directories in the trash are earlier sessions of this one's.
+        keep: Called in a thread when one of these was redacted.
         rules: Where the rules for secrets are kept between two processes.
         progress: Called with the bytes scanned so far.
         snapshots: The snapshots of files in the store; None where there are none.
@@ -65,6 +66,7 @@ class RedactionRequest(Struct, frozen=True):
     needle: Matcher | None
     replacement: str
     trash: Callable[[], Sequence[Path]] = tuple
+    keep: Callable[[Path], None] = lambda _: None
     rules: Path | None = None
     progress: Progress | None = None
     snapshots: SnapshotStore | None = None
@@ -231,6 +233,7 @@ class _Redaction:
         for scan in trashed:
             async with _held_in_trash(scan.directory):
                 await asyncio.to_thread(redact_files.redact_closed, scan, redactor)
+                await asyncio.to_thread(self._order.keep, scan.directory)
         await asyncio.to_thread(self._found.remove_snapshots)
         await asyncio.to_thread(self._found.note, self._session.path, shown)
 

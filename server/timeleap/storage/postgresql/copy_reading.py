@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from psycopg import Connection
 
 from timeleap.call import Staleness
+from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import VERSION, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 
@@ -20,6 +21,11 @@ SESSION: Final = f"SELECT s.version, s.live, s.changed, s.approvals {_FROM}"
 """What `Copy.update` takes."""
 _VERSION: Final = f"SELECT s.version {_FROM}"
 _LAST_CHANGE: Final = "SELECT token FROM timeleap_change WHERE session = %s AND version = %s"
+
+_CAUSE: Final = (
+    "SELECT c.events FROM timeleap_session s JOIN timeleap_change c ON c.session = s.id AND c.version = s.version"
+    " WHERE starts_with(s.id, %s) AND c.version > %s ORDER BY s.id DESC LIMIT 1"
+)
 
 Row = tuple[Any, ...]
 
@@ -67,6 +73,13 @@ class CopyReading:
             StorageFailureError: It is as it was, or doubtful.
         """
         return self._database.read(self._take, mark)
+
+    def cause_of_end(self) -> bytes | None:
+        """Why the session is not there any more: the cause that its move was made with; None where nobody knows. Raises
+        StorageFailureError."""
+        with self._database.connection() as connection:
+            row = connection.execute(_CAUSE, [f"{self._copy.session_id}{STORE}", self._copy.version]).fetchone()
+        return None if row is None else row[0]
 
     def _take(self, connection: WatchedConnection, stale: bool) -> bool:
         copy = self._copy

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from timeleap.storage.postgresql.database import Announcements, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
 from timeleap.storage.postgresql.shared_parts import SharedParts
-from timeleap.storage.postgresql.store_rows import StoreDocuments
+from timeleap.storage.postgresql.store_rows import StoreDocuments, TrashedFiles
 from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
@@ -192,10 +192,10 @@ class PostgresStore:
     def _in_use(self, session_id: str) -> bool:
         return session_id in self._open or session_id in self._opening
 
-    def move(self, before: str, after: str) -> None:
+    def move(self, before: str, after: str, cause: bytes) -> None:
         """Give a session that is not open here another id: its name in the trash, or the id that it had. Blocking.
-        Raises as `store_rows.move`."""
-        version = store_rows.move(self._database, before, after)
+        `cause` and errors as of `store_rows.move`."""
+        version = store_rows.move(self._database, before, after, cause)
         with self._turn:
             self._drop(after)
             with suppress(FileNotFoundError):  # lists of a standby show it there
@@ -255,6 +255,23 @@ class PostgresStore:
             yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+    @asynccontextmanager
+    async def trashed(self, name: str) -> AsyncIterator[tuple[Path, Callable[[], None]]]:
+        """The files of a session in the trash for a block, in which others change nothing of it; the function, which
+        blocks, takes over what was changed of them. Raises as `TrashedFiles`."""
+        folder = self.path / "read" / clock.new_uid(8)
+        found = await asyncio.to_thread(TrashedFiles, self._database, name, folder)
+
+        def keep() -> None:
+            found.keep()
+            with self._turn:
+                self._drop(name)  # what lists show of it is as it was before
+
+        try:
+            yield found.directory, keep
+        finally:
+            await asyncio.to_thread(found.close)
 
     def sizes(self) -> dict[str, list[tuple[str, int]]]:
         """By id: the names of what is stored of each session, and its bytes; a log's are those that it does not share

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from msgspec import json, structs
 
 from timeleap.call import Staleness, staleness
-from timeleap.errors import ExternallyModifiedError, StorageFailureError
+from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
 from timeleap.storage.appending import AnyAppend, QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
@@ -41,6 +41,7 @@ class Announcing:
     Attributes:
         forgets: Nothing is kept of what was announced before the step under way.
         gone: Another process has deleted the session.
+        gone_by: Why, as JSON, where that is known.
         approvals: What the database has of its approvals.
         once_committed: Adds what is called on the event loop when the step under way is committed.
     """
@@ -54,6 +55,7 @@ class Announcing:
         self._heard: list[bytes] | None = []
         self.announce = self._told.append
         self.forgets = self.gone = False
+        self.gone_by: bytes | None = None
 
     def clear(self) -> None:
         """Another step begins."""
@@ -142,7 +144,12 @@ class Comparing:
     async def reach(self, version: int | None) -> None:
         """Show at least a version (None: what the database has now)."""
         if version is None or self._copy.version < version or self._copy.uncertain:
-            await self.catch_up()
+            try:
+                await self.catch_up()
+            except SessionNotFoundError:
+                with suppress(StorageFailureError):
+                    self._events.gone_by = await self._shown.in_thread(self._copy.reading.cause_of_end)
+                raise
 
 
 class SharedLog(LockedLog):
@@ -296,12 +303,18 @@ class PostgresEngine(JsonlEngine):
         await self._shared.run_unlocked(lambda: self._shared.comparing.reach(version))
 
     async def catch_up(self) -> None:
-        mark = staleness()
-        if mark is not None:
-            await self.at_turn(lambda: None)
-            if mark.found:
-                return  # what only the working copy has goes with the next change
-        await self._locked.run(_nothing)  # both ways: what only the working copy has is committed
+        await _agree(self._shared)
+
+
+async def _agree(shared: SharedLog) -> None:
+    """Show what the database has, and commit what only the working copy has: with the next change, where a standby
+    answers."""
+    mark = staleness()
+    if mark is not None:
+        await shared.run_unlocked(shared.comparing.reading(lambda: None, latest=True))
+        if mark.found:
+            return
+    await shared.run(_nothing)
 
 
 async def _nothing() -> None:

@@ -7,6 +7,7 @@ its documents are those that a directory store has in its home.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -18,14 +19,15 @@ from psycopg import Connection, OperationalError, errors
 from timeleap import clock
 from timeleap.errors import SessionExistsError, SessionNotFoundError, StorageFailureError
 from timeleap.storage.engine import LogState
-from timeleap.storage.postgresql.approval_rows import STORE
+from timeleap.storage.log_files import state_of
+from timeleap.storage.postgresql.approval_rows import KEY, STORE
 from timeleap.storage.postgresql.database import CHANNEL, Database
-from timeleap.storage.postgresql.working_copy import WorkingCopy
+from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
 
 
-def move(database: Database, before: str, after: str) -> int:
+def move(database: Database, before: str, after: str, cause: bytes) -> int:
     """Give a session another id, with all that is its own, in one step; says its version. Those who have it open are
-    told.
+    told, and find the `cause`, which is JSON, but no list as what is announced of a change (see `CopyReading.cause_of_end`).
 
     Raises:
         SessionNotFoundError: There is none of that id.
@@ -35,7 +37,7 @@ def move(database: Database, before: str, after: str) -> int:
     token = clock.new_uid(24)
     try:
         with database.transaction() as connection:
-            return _move(connection, before, after, token)
+            return _move(connection, before, after, token, cause)
     except StorageFailureError as error:
         if not isinstance(error.__cause__, OperationalError) or not database.was_made(after, token, None):
             raise
@@ -44,7 +46,7 @@ def move(database: Database, before: str, after: str) -> int:
     return -1 if row is None else int(row[0])
 
 
-def _move(connection: Connection[Any], before: str, after: str, token: str) -> int:
+def _move(connection: Connection[Any], before: str, after: str, token: str, cause: bytes) -> int:
     try:
         moved = connection.execute(
             "UPDATE timeleap_session SET id = %s, folded = %s, version = version + 1 WHERE id = %s RETURNING version",
@@ -55,7 +57,8 @@ def _move(connection: Connection[Any], before: str, after: str, token: str) -> i
     if moved is None:
         raise SessionNotFoundError(f"there is no session {before.partition('~')[0]}", sessionId=before)
     connection.execute(
-        "INSERT INTO timeleap_change (session, version, token) VALUES (%s, %s, %s)", [after, moved[0], token]
+        "INSERT INTO timeleap_change (session, version, token, events) VALUES (%s, %s, %s, %s)",
+        [after, moved[0], token, cause],
     )
     announced = json.dumps({"session": before, "version": moved[0]})
     connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, announced])
@@ -72,6 +75,33 @@ def remove(database: Database, names: Collection[str]) -> set[str]:
         connection.execute("UPDATE timeleap_log SET parent = NULL WHERE session = ANY(%s)", [list(names)])
         connection.execute("DELETE FROM timeleap_session WHERE id = ANY(%s)", [list(names)])
     return {str(row[0]) for row in gone}
+
+
+class TrashedFiles:
+    """The files of a session in the trash, brought into a directory while its row is locked. All blocks."""
+
+    def __init__(self, database: Database, name: str, folder: Path) -> None:
+        """`folder`: is made, and removed at the end. Raises SessionNotFoundError, StorageFailureError: it is not locked."""
+        self._folder, self.directory = folder, folder / name
+        self._copy = WorkingCopy(database, name, self.directory)
+        try:
+            self._copy.begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def keep(self) -> None:
+        """Commit what the directory has by now. Nothing of what was announced is kept, and nothing that was approved,
+        whose names are no files."""
+        approvals = self._copy.approvals
+        for name in approvals.now().keys() - {KEY}:
+            approvals.put(name, None)
+        self._copy.commit(state_of(self.directory / LIVE), forget=True)
+
+    def close(self) -> None:
+        """Unlock it; what was not kept is as it was."""
+        self._copy.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class StoreDocuments:
