@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -329,6 +330,22 @@ def test_adopt_answers_though_another_process_mirrors_the_new_session_first(
     made = adopting.result()
     assert Session.open(window, made["sessionId"], create=False).texts() == TWO_TURNS[:2]
     assert sorted(file.folder.rglob("*.jsonl")) == sorted([file.path, Path(made["path"])])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+def test_adopt_whose_server_is_killed_leaves_a_whole_session(start: StartServer, file: ClaudeFile) -> None:
+    doomed, before = start(failpoints="bridge.adopted=kill"), file.path.read_bytes()
+    doomed.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    shown(doomed, file, 4)
+    doomed.start("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
+    doomed.wait()
+    made = next(path for path in file.folder.rglob("*.jsonl") if path != file.path)
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    until(lambda: len(server.call("session/list")["sessions"]) == 2)
+    assert Session.open(server, mirror_id("claude-code", made), create=False).texts() == TWO_TURNS[:2]
+    assert shown(server, file, 4).texts() == TWO_TURNS
+    assert file.path.read_bytes() == before
 
 
 def test_adopt_that_cannot_be_mirrored_leaves_no_session_behind(

@@ -45,6 +45,7 @@ KILLED_ELSEWHERE = {
     ),
     "approval.after_requests": "wire/test_approval_ends",
     "approval.after_audit": "wire/test_approval_ends",
+    "bridge.adopted": "wire/test_bridge",
     "mail.arrived": "test_dmail_elsewhere",
     "redact.before_note": "wire/test_purge",
     **dict.fromkeys(FILES, "crash/wire/test_killed_restores, and unit/features/files"),
