@@ -24,7 +24,7 @@ from tests.support.session import Session, assistant, user
 from timeleap.client import AsyncTimeleap
 from timeleap.errors import SessionNotFoundError
 from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.store_rows import move
+from timeleap.storage.postgresql.store_rows import move, remove
 from timeleap_protocol.methods import ANSWERED
 
 
@@ -487,6 +487,23 @@ def test_a_move_to_the_trash_whose_answer_is_lost_is_looked_up(serve: Serve, url
             with pytest.raises(SessionNotFoundError):
                 move(database, before, after, b"{}")
         assert Session.open(server, "s").texts() == ["kept"]
+    finally:
+        database.close()
+        proxy.close()
+
+
+def test_a_removal_for_good_whose_answer_is_lost_is_done_once(serve: Serve, url: str) -> None:
+    cluster, server = shared_cluster(), serve(url)
+    Session.open(server, "s").say("gone")
+    server.call("session/close", sessionId="s")
+    proxy = CuttingProxy(cluster)
+    database = Database(url.replace(str(cluster.port), str(proxy.port)))
+    try:
+        move(database, "s", "s~1", b"{}")
+        proxy.cuts = 1
+        assert remove(database, ["s~1", "s~2"]) == {"s~1"}
+        assert proxy.cuts == 0
+        assert remove(database, ["s~1"]) == set()
     finally:
         database.close()
         proxy.close()

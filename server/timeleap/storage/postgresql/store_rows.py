@@ -67,14 +67,24 @@ def _move(connection: Connection[Any], before: str, after: str, token: str, caus
 
 def remove(database: Database, names: Collection[str]) -> set[str]:
     """Remove sessions for good, by their names in the trash; says which were there. Raises StorageFailureError."""
+    there: set[str] = set()
+    try:
+        _remove(database, list(names), there)
+    except StorageFailureError as error:
+        if not isinstance(error.__cause__, OperationalError):
+            raise
+        _remove(database, list(names), there)  # what went, though the answer did not come, is not there again
+    return there
+
+
+def _remove(database: Database, names: list[str], there: set[str]) -> None:
+    """`there`: is told which of them were found, also where the answer of the COMMIT is lost."""
     with database.transaction() as connection:
-        gone = connection.execute(
-            "SELECT id FROM timeleap_session WHERE id = ANY(%s) FOR UPDATE", [list(names)]
-        ).fetchall()
+        found = connection.execute("SELECT id FROM timeleap_session WHERE id = ANY(%s) FOR UPDATE", [names]).fetchall()
+        there.update(str(row[0]) for row in found)
         # A log may be begun by another one of its session: which of them goes first must not matter.
-        connection.execute("UPDATE timeleap_log SET parent = NULL WHERE session = ANY(%s)", [list(names)])
-        connection.execute("DELETE FROM timeleap_session WHERE id = ANY(%s)", [list(names)])
-    return {str(row[0]) for row in gone}
+        connection.execute("UPDATE timeleap_log SET parent = NULL WHERE session = ANY(%s)", [names])
+        connection.execute("DELETE FROM timeleap_session WHERE id = ANY(%s)", [names])
 
 
 class TrashedFiles:
