@@ -1,0 +1,53 @@
+import { expect, picture, sample, test } from "../support/test";
+import { ConversationPage } from "../window/conversation";
+import { pathToFileURL } from "node:url";
+
+test.describe.configure({ mode: "serial" });
+
+let page: ConversationPage;
+
+test.beforeAll(async ({ workbench, store, window }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    await store.replay("chat", sample(), { title: "Shares that add up", workspace });
+    await workbench.open();
+    await window.show();
+    page = new ConversationPage(window.page);
+    await window.sessions.row("Shares that add up").first().click();
+    await page.shows("Shares that add up");
+});
+
+test("a message is pinned, so that no compaction loses it, and can be unpinned", async ({ window, store }) => {
+    await page.choose(31, "Pin");
+    await window.notifications.press(/Pinned\. No compaction of “Shares that add up” loses it/, "Manage Pins…");
+    await window.quick.choose("Pins of “Shares that add up”", "Done. split_bill works in whole cents");
+    await window.notifications.look(/No longer pinned: Done\. split_bill/);
+    expect(store.messages("chat")).toHaveLength(32);
+});
+
+test("a note to a message waits for the checkpoint before it, and is delivered there", async ({ window, store }) => {
+    await page.choose(31, "Write a Note to Here…");
+    await window.quick.answer(/It arrives there when it is delivered/, "Round with divmod at once.");
+    await window.notifications.press("The note waits to be delivered.", "Deliver…");
+    await window.dialog.press(/Deliver/);
+    await expect(page.frame.locator("article.row", { hasText: "Round with divmod at once." })).toBeVisible();
+    await picture(window, "page-note");
+    await page.tool("Undo").click();
+    await window.dialog.press(/^Undo$/);
+    await expect(page.row(31)).toContainText("Done. split_bill works in whole cents");
+    await expect.poll(() => store.messages("chat").length).toBe(32);
+});
+
+test("a fork from a message ends with it; the session that it came from stays as it was", async ({ window, store }) => {
+    const before = store.log("chat");
+    const sessions = store.sessions();
+    await page.choose(31, "Fork from Here…");
+    await window.quick.answer("Title of the new session", "Another way");
+    await window.notifications.look(/You are in the fork “Another way” now/);
+    await window.sessions.row("Another way").first().click();
+    await page.shows("Another way");
+    await expect(page.row(31)).toContainText("Done. split_bill works in whole cents");
+    const fork = store.sessions().find((id) => !sessions.includes(id)) ?? "";
+    expect(store.messages(fork)).toEqual(store.messages("chat"));
+    expect(store.log("chat")).toBe(before);
+    await picture(window, "page-fork");
+});
