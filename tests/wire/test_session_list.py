@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.support.fixtures import StartServer
+from tests.support.fixtures import Engine, StartServer
 from tests.support.matching import TIME
 from tests.support.server import Server
 from tests.support.session import Session
@@ -27,14 +27,14 @@ def test_an_empty_store_has_no_sessions(store: Server) -> None:
     assert store.call("session/list") == {"sessions": []}
 
 
-def test_an_entry_tells_what_a_picker_needs(store: Server) -> None:
+def test_an_entry_tells_what_a_picker_needs(store: Server, engine: Engine) -> None:
     session = Session.open(store, "s", title="Title", workspace="file:///w")
     session.say("x" * 40)
     session.call("context/updateTokenCount", tokenCount=7)
     entry = {
         "sessionId": "s",
         "title": "Title",
-        "path": str(session.path),
+        "path": session.state["path"],
         "workspace": "file:///w",
         "createdAt": TIME,
         "updatedAt": TIME,
@@ -44,7 +44,7 @@ def test_an_entry_tells_what_a_picker_needs(store: Server) -> None:
         "tokenCountWithPending": 7,
     }
     owner = {"pid": store.process.pid, "host": socket.gethostname(), "since": TIME}
-    assert store.call("session/list") == {"sessions": [{**entry, "owner": owner}]}
+    assert store.call("session/list") == {"sessions": [{**entry, "owner": owner} if engine == "jsonl" else entry]}
     session.call("session/close")
     assert store.call("session/list") == {"sessions": [entry]}
 

@@ -127,6 +127,8 @@ MIGRATIONS: Final = (
         END LOOP;
     END $$
     """,
+    # Of a session that nobody has changed since, a list does not say how many tokens are estimated.
+    "ALTER TABLE timeleap_session ADD COLUMN pending bigint NOT NULL DEFAULT -1",
 )
 """`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
 VERSION: Final = len(MIGRATIONS)

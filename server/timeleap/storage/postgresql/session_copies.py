@@ -147,14 +147,15 @@ class PostgresStore:
     def _take_all(self, connection: WatchedConnection, stale: bool) -> None:
         with self._database.steady(connection):
             rows = connection.execute(
-                "SELECT id, version, messages, tokens, changed FROM timeleap_session WHERE id <> %s", [STORE]
+                "SELECT id, version, messages, tokens, pending, changed FROM timeleap_session WHERE id <> %s",
+                [STORE],
             ).fetchall()
             newer = []
-            for session_id, version, messages, tokens, changed in rows:
+            for session_id, version, messages, tokens, pending, changed in rows:
                 known = self._known(session_id)
                 if stale and version < max(known, self._left.get(session_id, 0)):
                     continue  # what is here is further
-                self._counts[session_id] = LogState(messages=messages, token_count=tokens, pending_chars=-1)
+                self._counts[session_id] = LogState(messages=messages, token_count=tokens, pending_chars=pending)
                 if self._in_use(session_id) or version == self._seen.get(session_id):
                     continue
                 newer.append((session_id, version, int(changed.timestamp() * 1e9), known))

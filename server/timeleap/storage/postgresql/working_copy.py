@@ -46,7 +46,7 @@ _LOCKED_SESSION: Final = f"{SESSION} FOR UPDATE OF s"
 _APPEND: Final = """
     WITH known AS (SELECT FROM timeleap_schema WHERE version = %(schema)s), moved AS (
         UPDATE timeleap_session SET version = version + 1, messages = %(messages)s, tokens = %(tokens)s,
-            changed = clock_timestamp() FROM known WHERE id = %(session)s AND version = %(version)s
+            pending = %(pending)s, changed = clock_timestamp() FROM known WHERE id = %(session)s AND version = %(version)s
             RETURNING version, live),
     grown AS (UPDATE timeleap_log SET length = %(length)s FROM moved WHERE id = live),
     put AS (INSERT INTO timeleap_piece (log, start, body) SELECT live, %(start)s, %(data)s FROM moved),
@@ -160,6 +160,7 @@ class WorkingCopy:
             "schema": VERSION,
             "messages": after.messages,
             "tokens": after.token_count,
+            "pending": after.pending_chars,
             "start": log.length,
             "length": log.length + len(data),
             "data": data,
@@ -259,8 +260,8 @@ class WorkingCopy:
         version, session_id = self.version + 1, self.session_id
         connection.execute(
             "UPDATE timeleap_session SET version = %s, live = %s, messages = %s, tokens = %s,"
-            " changed = clock_timestamp() WHERE id = %s",
-            [version, self._live, state.messages, state.token_count, session_id],
+            " pending = %s, changed = clock_timestamp() WHERE id = %s",
+            [version, self._live, state.messages, state.token_count, state.pending_chars, session_id],
         )
         connection.execute(
             "INSERT INTO timeleap_change (session, version, token, events) VALUES (%s, %s, %s, %s)",
