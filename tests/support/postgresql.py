@@ -14,7 +14,16 @@ import pytest
 from timeleap.cli import private_cluster as servers
 from timeleap.cli.private_cluster import INSTALL, free_port, programs
 
-__all__ = ["INSTALL", "Cluster", "free_port", "private_cluster", "programs", "replicated_cluster", "shared_cluster"]
+__all__ = [
+    "INSTALL",
+    "Cluster",
+    "free_port",
+    "private_cluster",
+    "programs",
+    "replicated_cluster",
+    "shared_cluster",
+    "stored_log",
+]
 
 
 class Cluster(servers.Cluster):
@@ -37,6 +46,26 @@ class Cluster(servers.Cluster):
         for name, value in settings.items():
             self.execute(f"ALTER SYSTEM SET {name} = '{value}'")
         self.execute("SELECT pg_reload_conf()")
+
+
+def stored_log(url: str, session_id: str, name: str) -> bytes:
+    """The bytes of a session's log, or of a timeline, as the rows of a database give them."""
+    with psycopg.connect(url) as connection:
+        logs = {
+            row[0]: row[1:]
+            for row in connection.execute(
+                "SELECT id, name, parent, shared, length FROM timeleap_log WHERE session = %s", [session_id]
+            )
+        }
+
+        def beginning(log: int, length: int) -> bytes:
+            _, parent, shared, _ = logs[log]
+            pieces = connection.execute("SELECT body FROM timeleap_piece WHERE log = %s ORDER BY start", [log])
+            own = b"".join(bytes(body) for (body,) in pieces)
+            return ((beginning(parent, shared) if parent is not None else b"") + own)[:length]
+
+        (log,) = (log for log, facts in logs.items() if facts[0] == name)
+        return beginning(log, logs[log][3])
 
 
 @functools.cache

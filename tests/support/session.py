@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.server import Message, Pending, Server
+from tests.support.server import DATABASES, Message, Pending, Server
 
 
 def user(text: str) -> Message:
@@ -49,6 +49,14 @@ class Session:
     def log(self) -> Path:
         """The live log."""
         return self.path / "context.jsonl"
+
+    def log_bytes(self, name: str = "context.jsonl") -> bytes:
+        """The stored bytes of the live log, or of a timeline. (The working copy of a database may have a part only.)"""
+        if (url := DATABASES.get(self.server.home)) is not None:
+            from tests.support.postgresql import stored_log
+
+            return stored_log(url, self.id, name)
+        return (self.path / name).read_bytes()
 
     def call(self, method: str, /, **params: Any) -> Any:
         """The result of a request on this session."""

@@ -12,8 +12,8 @@ from tests.wire.operations import OPERATIONS, Operation, prepare
 
 
 def files(session: Session) -> dict[str, bytes]:
-    names = ("context.jsonl", "state.json")
-    return {name: (session.path / name).read_bytes() for name in names if (session.path / name).exists()}
+    state = session.path / "state.json"
+    return {"log": session.log_bytes(), **({"state": state.read_bytes()} if state.exists() else {})}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

@@ -42,6 +42,10 @@ def export(session: Session, path: Path, name: str = "native", **params: object)
     return result
 
 
+def content(session: Session, name: str) -> bytes:
+    return session.log_bytes(name) if name.startswith("context") else (session.path / name).read_bytes()
+
+
 def leftovers(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir() if path.name.startswith("."))
 
@@ -60,7 +64,7 @@ def test_native_holds_the_very_bytes_and_says_so_in_front(session: Session, tmp_
             data = archive.read(member["name"])
             assert (len(data), hashlib.sha256(data).hexdigest()) == (member["bytes"], member["sha256"])
         for name in ("context.jsonl", "context_1.jsonl"):
-            assert archive.read(name) == (session.path / name).read_bytes()
+            assert archive.read(name) == content(session, name)
         state, notes = (json.loads(archive.read(name)) for name in ("state.json", "timeleap.json"))
     assert [member["name"] for member in manifest["members"]] == names[1:]
     assert (manifest["format"], manifest["version"]) == ("timeleap-session", 1)
@@ -138,7 +142,7 @@ def test_an_unknown_format_names_those_there_are(session: Session, tmp_path: Pat
 
 
 def test_a_session_that_is_not_open_or_does_not_exist(shared: Server, session: Session, tmp_path: Path) -> None:
-    log = session.log.read_bytes()
+    log = session.log_bytes()
     session.call("session/close")
     export(session, tmp_path / "all.zip")
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
@@ -172,7 +176,7 @@ def test_a_session_that_is_live_elsewhere(start: StartServer, tmp_path: Path) ->
 
 def test_what_is_appended_meanwhile_is_not_in_it(session: Session, tmp_path: Path) -> None:
     session.say("x" * 1_000_000)
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     exporting = session.start("session/export", format="native", path=str(tmp_path / "all.zip"))
     appending = [session.start("context/appendMessage", message=user(f"late {number}")) for number in range(20)]
     exporting.result()
@@ -184,7 +188,7 @@ def test_what_is_appended_meanwhile_is_not_in_it(session: Session, tmp_path: Pat
 
 def test_a_revert_meanwhile_leaves_the_export_as_it_was_asked_for(session: Session, tmp_path: Path) -> None:
     session.say("x" * 1_000_000)
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     exporting = session.start("session/export", format="native", path=str(tmp_path / "all.zip"))
     session.call("context/revertTo", checkpointId=0)
     exporting.result()

@@ -54,10 +54,10 @@ def test_a_thousand_appends_make_no_younger_request_forgotten(start: StartServer
     if crash:
         server.kill()
         session = Session.open(start(), "s")
-    log = session.log.read_bytes()
+    log = session.log_bytes()
     for method, params in CHANGES.items():
         assert is_known(session, method, method, **params), method
-    assert session.log.read_bytes() == log
+    assert session.log_bytes() == log
     for n in range(MANY - 1, MANY - 950, -100):
         assert is_known(session, "context/appendMessage", f"a{n}", message=user(f"a{n}"))
 

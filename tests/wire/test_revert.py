@@ -22,7 +22,7 @@ def told(session: Session) -> Session:
 
 
 def test_a_revert_removes_the_checkpoint_and_all_after_it(told: Session) -> None:
-    before = told.log.read_bytes()
+    before = told.log_bytes()
     state = told.get_state()
     result = told.call("context/revertTo", checkpointId=1)
     context = told.get_state()["context"]
@@ -38,9 +38,9 @@ def test_a_revert_removes_the_checkpoint_and_all_after_it(told: Session) -> None
     )
     assert context["checkpoints"] == state["context"]["checkpoints"][:1]
     assert told.texts() == ["question 0", "answer 0"]
-    after = told.log.read_bytes()
+    after = told.log_bytes()
     assert before.startswith(after)
-    assert (told.path / "context_1.jsonl").read_bytes() == before
+    assert told.log_bytes("context_1.jsonl") == before
 
 
 def test_a_revert_by_uid_is_the_same(told: Session) -> None:
