@@ -3,12 +3,14 @@ never less than this process has answered before."""
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.holding import wait_until
 from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, replicated_cluster
@@ -175,6 +177,31 @@ def test_a_store_on_a_standby_alone_can_be_read(serve: Serve, cluster: tuple[Clu
     reader = serve(standby.url(url.rpartition("/")[2]) + READ)
     assert reader.call("session/open", sessionId="s", access="readOnly")["stale"] is True
     assert reader.refuse("session/open", sessionId="s2")["data"]["reason"] == "readOnly"
+
+
+def test_a_command_says_that_its_answer_may_lack_the_newest_changes(
+    serve: Serve, cluster: tuple[Cluster, Cluster], url: str, tmp_path: Path
+) -> None:
+    primary, standby = cluster
+    filled(serve(url), "s")
+    replayed(primary, standby)
+    cli = Cli(tmp_path / "home", {"TIMELEAP_STORE": url + READ})
+    said = "No primary of the store answers: this is what a standby has, and it may lack the newest changes."
+    reads = (["sessions"], ["log", "s"], ["show", "s"], ["state", "s"], ["search", "s", "one"], ["at", "s", "0"])
+    for command in reads:
+        assert cli.run(*command).err == "", command
+    before = cli.json("state", "s")
+    primary.signal(signal.SIGKILL)
+    for command in reads:  # several requests each, of which it is said once
+        ran = cli.run(*command)
+        assert (ran.out != "", ran.err.count(said)) == (True, 1), command
+    ran = cli.run("sessions", "--json")
+    assert [session["sessionId"] for session in ran.lines()] == ["s"]
+    assert json.loads(ran.err) == {"notice": {"stale": True, "message": said}}
+    assert (before.get("stale"), cli.json("state", "s")["stale"]) == (None, True)
+    standby.promote()
+    cli.run("append", "s", "--role", "user", "four")
+    assert cli.run("sessions").err == ""
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ class RawTimeleap:
         home: The store's directory; None leaves it to the server (`TIMELEAP_HOME`, the platform's directory).
         store: Where the sessions are: a directory, or `postgresql://...`, whose password stands in `~/.pgpass`, a service
             file or `PGPASSWORD`; None leaves it to the server (`TIMELEAP_STORE`, `store` of `config.toml`, the home).
+            With `?timeleap_read=standby` a result that may lack the newest changes has `stale`.
         command: What to start instead of the server of this installation.
         env: Variables for the server on top of our own environment.
         cwd: Working directory of the server.

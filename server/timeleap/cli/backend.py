@@ -32,6 +32,7 @@ _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
 """Seconds without a sign of work after which even a long command gives up."""
 _LONGEST_BURST = 1.0
+_STALE = "No primary of the store answers: this is what a standby has, and it may lack the newest changes."
 _FIRST_ONLY = frozenset({"from", "to", "checkpointUid"})
 """Params of lists that say where the first page begins and ends; a cursor says it for the others."""
 
@@ -120,7 +121,10 @@ class Backend:
         row = REQUESTS.get(method)
         reports = row is not None and row.progress
         work = self.client.call(method, params, within=_NO_LIMIT_WITHIN, on_progress=progress.take if reports else None)
-        return self._terminal.wait(self._loop.submit(work), progress, saying)
+        result = self._terminal.wait(self._loop.submit(work), progress, saying)
+        if isinstance(result, dict) and result.get("stale") is True:
+            self._terminal.notice_once(_STALE, {"stale": True})  # a list in JSON lines has no place for it
+        return result
 
     def open(self, session: str | Json, *, write: bool = False) -> OpenSession:
         """Open a session that exists, by its name or its `session_identity`.

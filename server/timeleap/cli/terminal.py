@@ -70,6 +70,7 @@ class Terminal:
     def __init__(self, home: Path | None, machine: bool) -> None:
         self.home = home
         self.machine = machine
+        self._noticed: set[str] = set()
 
     @property
     def out(self) -> Console:
@@ -117,6 +118,12 @@ class Terminal:
         if self.machine:
             sys.stderr.write(json.dumps({"notice": {**members, "message": text}}, ensure_ascii=False) + "\n")
         self.hint(text)
+
+    def notice_once(self, text: str, members: Json) -> None:
+        """A `notice` that several requests of the command may give rise to, at the first of them."""
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self.notice(text, members)
 
     def fail(self, lines: Sequence[str], error: Json) -> None:
         """An error: words, or for machines a JSON document."""
