@@ -81,7 +81,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     documents,
     new FileContents(sessions),
     approvals,
-    new StatusBar(sessions, approvals),
+    new StatusBar(sessions, approvals, server.staleness),
     new UndoItem(sessions),
     new SetAside(sessions),
     new Lenses(sessions),

@@ -17,6 +17,7 @@ import { Disposables } from "../lifecycle.js";
 import type { Settings } from "../settings.js";
 import { ServerFailure, startFailure } from "./failure.js";
 import type { Launch } from "./launch.js";
+import { Staleness } from "./staleness.js";
 import { refusePassword } from "./storeUrl.js";
 
 export type SidecarState =
@@ -67,6 +68,7 @@ export class Sidecar extends Disposables implements Wire {
   private readonly connected = this.register(new vscode.EventEmitter<Reconnected | undefined>());
   /** A server is there: another one, with nothing open yet (undefined), or the same again, with the sessions that it had. */
   readonly onDidConnect = this.connected.event;
+  readonly staleness = this.register(new Staleness());
 
   private current: SidecarState = { kind: "idle" };
   private client: TimeleapClient | undefined;
@@ -96,7 +98,9 @@ export class Sidecar extends Disposables implements Wire {
   ): Promise<Methods[M]["result"]> {
     const client = await this.started();
     const send = client.request.bind(client) as (method: M, params: unknown, options?: RequestOptions) => Promise<Methods[M]["result"]>;
-    return send(method, params, options);
+    const result = await send(method, params, options);
+    this.staleness.take(method, result);
+    return result;
   }
 
   onNotification<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): vscode.Disposable {

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import type { Approvals } from "../sessions/approvals.js";
+import { staleInWords, type Staleness } from "../server/staleness.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { exact, listed, short, tokensUsed } from "../text/format.js";
@@ -18,6 +19,7 @@ export class StatusBar extends Disposables {
   constructor(
     sessions: Sessions,
     private readonly pending: Pick<Approvals, "pending" | "onDidChange">,
+    private readonly staleness: Pick<Staleness, "present" | "onDidChange">,
   ) {
     super();
     this.tokens.name = vscode.l10n.t("Timeleap: Tokens");
@@ -25,7 +27,9 @@ export class StatusBar extends Disposables {
     this.approvals.name = vscode.l10n.t("Timeleap: Approvals");
     this.approvals.command = "timeleap.manageApprovals";
     this.register(sessions.followShown((session) => this.follow(session)));
-    this.register(pending.onDidChange(() => sessions.shown && this.show(sessions.shown)));
+    for (const { onDidChange } of [pending, staleness]) {
+      this.register(onDidChange(() => sessions.shown && this.show(sessions.shown)));
+    }
   }
 
   private follow(session: Session | undefined): vscode.Disposable | undefined {
@@ -42,8 +46,9 @@ export class StatusBar extends Disposables {
     const { text, level, spoken } = tokensShown(session.state);
     this.tokens.text = text;
     this.tokens.backgroundColor = level === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${level}Background`);
-    this.tokens.tooltip = tokensTooltip(session.state);
-    this.tokens.accessibilityInformation = { label: spoken };
+    const stale = this.staleness.present ? [staleInWords()] : [];
+    this.tokens.tooltip = tokensTooltip(session.state, stale);
+    this.tokens.accessibilityInformation = { label: [spoken, ...stale].join(". ") };
     this.tokens.show();
     this.showApprovals(session.state);
   }
@@ -111,7 +116,7 @@ export function tokensShown({ context, budget }: Pick<SessionState, "context" | 
   };
 }
 
-function tokensTooltip({ context, budget, title, sessionId, pins = [] }: SessionState): vscode.MarkdownString {
+function tokensTooltip({ context, budget, title, sessionId, pins = [] }: SessionState, more: readonly string[]): vscode.MarkdownString {
   const size = budget.maxContextSize;
   const rows: [string, string][] = [
     [vscode.l10n.t("Reported by the model"), exact(context.tokenCount)],
@@ -126,5 +131,5 @@ function tokensTooltip({ context, budget, title, sessionId, pins = [] }: Session
   const text = new vscode.MarkdownString();
   text.appendText(title ?? sessionId);
   const table = ["| | |", "|---|--:|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n");
-  return text.appendMarkdown(`\n\n${table}\n\n${vscode.l10n.t("Choose to compact the conversation.")}`);
+  return text.appendMarkdown(["", table, ...more, vscode.l10n.t("Choose to compact the conversation.")].join("\n\n"));
 }

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { FilesProblem } from "timeleap-client";
 import type { SidecarState } from "../server/sidecar.js";
+import { staleInWords } from "../server/staleness.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { warningInWords } from "../text/warnings.js";
@@ -11,12 +12,14 @@ export interface Situation {
   readonly server: SidecarState;
   /** When the server was started again after a crash, if that is news. */
   readonly recovered: Date | undefined;
+  /** The last answer may lack the newest changes. */
+  readonly stale: boolean;
   readonly sessions: Pick<Sessions, "shown" | "problem">;
 }
 
 /** About the server and the shown session. Undefined: there is nothing to say. */
-export function viewMessage({ server, recovered, sessions }: Situation): string | undefined {
-  const aboutServer = serverMessage({ server, recovered });
+export function viewMessage({ server, recovered, stale, sessions }: Situation): string | undefined {
+  const aboutServer = serverMessage({ server, recovered, stale });
   if (server.kind === "failed" || server.kind === "restarting") {
     return aboutServer;
   }
@@ -27,8 +30,8 @@ export function viewMessage({ server, recovered, sessions }: Situation): string 
   return lines.length === 0 ? undefined : lines.join("\n");
 }
 
-/** About the server alone, for the view that is not about one session. */
-export function serverMessage({ server, recovered }: Pick<Situation, "server" | "recovered">): string | undefined {
+/** About the server and its store alone, for the view that is not about one session. */
+export function serverMessage({ server, recovered, stale }: Omit<Situation, "sessions">): string | undefined {
   if (server.kind === "failed") {
     return server.failure.message;
   }
@@ -36,7 +39,11 @@ export function serverMessage({ server, recovered }: Pick<Situation, "server" | 
     return vscode.l10n.t("The server has stopped; it is being started again.");
   }
   const when = recovered?.toLocaleTimeString(vscode.env.language);
-  return when === undefined ? undefined : vscode.l10n.t("The server had stopped and was started again at {0}; nothing was lost.", when);
+  const lines = [
+    ...(when === undefined ? [] : [vscode.l10n.t("The server had stopped and was started again at {0}; nothing was lost.", when)]),
+    ...(stale ? [`⚠ ${staleInWords()}`] : []),
+  ];
+  return lines.length === 0 ? undefined : lines.join("\n");
 }
 
 /** Why a session can only be looked at, and what to do. */

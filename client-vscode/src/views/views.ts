@@ -181,6 +181,8 @@ export class Views extends Disposables {
         this.redraw();
       }),
     );
+    // What was read from a standby is read again, before the line that says so is gone for long.
+    this.register(this.sidecar.staleness.onDidChange((stale) => (stale ? this.describe() : void this.refresh().catch(() => this.describe()))));
     this.register(this.sessions.followShown((session) => this.follow(session)));
     this.register(this.approvals.onDidChange(() => this.redraw()));
     this.register(
@@ -245,7 +247,7 @@ export class Views extends Disposables {
   private describe(): void {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted, this.approvals));
-    const situation = { server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions };
+    const situation = { server: this.sidecar.state, recovered: this.recovered, stale: this.sidecar.staleness.present, sessions: this.sessions };
     const { filtered } = this;
     this.keys.update({ "timeleap.filtered": filtered !== undefined, "timeleap.compareSelected": this.comparing });
     const only = filtered ? vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", filtered.query, messages(filtered.indexes.length)) : "";

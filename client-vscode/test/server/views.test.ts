@@ -1,6 +1,9 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { TimeleapClient } from "timeleap-client";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { seed, turns } from "../support/data.js";
 import { commands, user } from "../support/vscode.js";
 import { start, type Running } from "../support/extension.js";
+import { open } from "./support.js";
 
 let running: Running;
 
@@ -9,7 +12,10 @@ beforeEach(() => {
   running = start();
 });
 
-afterEach(() => running.stop());
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await running.stop();
+});
 
 test("without a session the trees are empty, and the context keys say that there is a server", async () => {
   expect(await running.rows("checkpoints")).toEqual([]);
@@ -26,4 +32,35 @@ test("a new session is shown, and its checkpoints appear as they are written", a
   const [row] = await running.rows("checkpoints");
   expect(row?.label).toBe("first step");
   expect(user.said).toEqual([]);
+});
+
+test("while a standby answers, the views and the status bar say that changes may be missing; then all is read again", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  await running.rows("sessions");
+  const heads = ["checkpoints", "sessions"].map((id) => user.trees.get(`timeleap.${id}`)!);
+  const tokens = user.statusBar.find(({ id }) => id === "timeleap.tokens")!;
+  const said = (): string[] => [...heads.map(({ message }) => message), (tokens.tooltip as { value: string }).value, tokens.accessibilityInformation?.label].map(String);
+  const marked = /no primary of the database answered/;
+  for (const text of said()) {
+    expect(text).not.toMatch(marked);
+  }
+  const send = Object.getOwnPropertyDescriptor(TimeleapClient.prototype, "request")!.value as (this: TimeleapClient, method: string, params: object) => Promise<object>;
+  const asked: string[] = [];
+  let standby = true;
+  vi.spyOn(TimeleapClient.prototype, "request").mockImplementation(async function (this: TimeleapClient, method: string, params: object) {
+    asked.push(method);
+    const stale = standby;
+    const result = await send.call(this, method, params);
+    return stale ? { ...result, stale: true } : result;
+  } as never);
+  const read = (): Promise<unknown> => running.api.shownSession!.history()[Symbol.asyncIterator]().next();
+  await read();
+  await vi.waitFor(() => said().forEach((text) => expect(text).toMatch(marked)));
+  expect(asked).toEqual(["context/getHistory"]);
+  standby = false;
+  asked.length = 0;
+  await read();
+  await vi.waitFor(() => expect(asked).toContain("session/getState"));
+  await vi.waitFor(() => said().forEach((text) => expect(text).not.toMatch(marked)));
 });

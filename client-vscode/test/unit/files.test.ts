@@ -183,7 +183,7 @@ test.each([
   ["filesTooLarge", undefined, "the message"],
 ])("%s (%s) is said above the rows, and that everything else works", (kind, reason, words) => {
   const problem = { kind, message: "the message", ...(reason === undefined ? {} : { reason }) };
-  const say = (mode: FilesState["mode"]) => viewMessage({ server: { kind: "ready" } as never, recovered: undefined, sessions: { shown: sessionOf({}, { ...FILES, mode, problem }).session, problem: undefined } });
+  const say = (mode: FilesState["mode"]) => viewMessage({ server: { kind: "ready" } as never, recovered: undefined, stale: false, sessions: { shown: sessionOf({}, { ...FILES, mode, problem }).session, problem: undefined } });
   expect(say("turn")).toContain(words);
   expect(say("turn")).toContain("Everything else works");
   expect(say("off")).toBeUndefined(); // nobody has asked for them
@@ -191,7 +191,7 @@ test.each([
 
 test("a restore that was left half done is said even where files are no longer saved", () => {
   const { session } = sessionOf({}, { ...FILES, mode: "off", problem: { kind: "filesIncomplete", message: "between f1-aa and f2-bb" } });
-  expect(viewMessage({ server: { kind: "ready" } as never, recovered: undefined, sessions: { shown: session, problem: undefined } })).toContain("between f1-aa and f2-bb");
+  expect(viewMessage({ server: { kind: "ready" } as never, recovered: undefined, stale: false, sessions: { shown: session, problem: undefined } })).toContain("between f1-aa and f2-bb");
 });
 
 test("errors about files say what was not done, and that nothing else is broken", () => {

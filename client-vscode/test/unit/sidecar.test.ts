@@ -60,6 +60,32 @@ test("nothing is started before something is asked", async () => {
   expect(sidecar.serves("context/search")).toBe(false);
 });
 
+/** Its answers have the mark from the first search on until the next one. */
+const STANDBY = server(
+  `if (method === "session/search") globalThis.marked = !globalThis.marked;
+   if (method === "initialize") answer(id, hello); else if (method === "exit") process.exit(0);
+   else if (method === "session/delete") answer(id, null);
+   else if (id !== undefined) answer(id, {entries: [], ...(globalThis.marked && method !== "approval/list" ? {stale: true} : {})});`,
+);
+
+test("answers of a standby are known by their mark, until the first that could have it and has not", async () => {
+  make(STANDBY);
+  const { staleness } = sidecar;
+  const changes: boolean[] = [];
+  staleness.onDidChange((stale) => changes.push(stale));
+  await sidecar.request("session/list", {});
+  expect([staleness.present, changes]).toEqual([false, []]);
+  await sidecar.request("session/search", { query: "x" });
+  expect(staleness.present).toBe(true);
+  await sidecar.request("session/list", {});
+  // Others never have it.
+  await sidecar.request("approval/list", { sessionId: "s" });
+  await sidecar.request("session/delete", { sessionId: "s" });
+  expect([staleness.present, changes]).toEqual([true, [true]]);
+  await sidecar.request("session/search", { query: "x" });
+  expect([staleness.present, changes]).toEqual([false, [true, false]]);
+});
+
 test("many who ask at once get one server", async () => {
   make(SOUND);
   const answers = await Promise.all([1, 2, 3].map(() => sidecar.request("session/list", {})));

@@ -76,7 +76,7 @@ test.each(CASES)("%s: a session that can be read is read, and says why it cannot
     expect(session.obstacle?.what).toContain(what);
     expect(session.followed).toBe(false);
     expect(sessions.problem).toBeUndefined();
-    const line = viewMessage({ server: { kind: "ready" } as never, recovered: undefined, sessions });
+    const line = viewMessage({ server: { kind: "ready" } as never, recovered: undefined, stale: false, sessions });
     expect(line).toContain(what);
     expect(line).toContain(next);
     expect(line).toContain("Reload Session");

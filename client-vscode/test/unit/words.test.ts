@@ -197,7 +197,7 @@ const session = (state: object): Pick<Sessions, "shown" | "problem"> =>
 const READY = { kind: "ready" } as SidecarState;
 
 test("the line above the rows says what is not as usual, and nothing else", () => {
-  const say = (server: SidecarState, sessions = session({}), recovered?: Date): string | undefined => viewMessage({ server, recovered, sessions });
+  const say = (server: SidecarState, sessions = session({}), recovered?: Date, stale = false): string | undefined => viewMessage({ server, recovered, stale, sessions });
   expect(say(READY)).toBeUndefined();
   expect(say({ kind: "restarting" })).toContain("being started again");
   expect(say({ kind: "failed", failure: new ServerFailure("silent", "does not answer") })).toBe("does not answer");
@@ -206,7 +206,15 @@ test("the line above the rows says what is not as usual, and nothing else", () =
   expect(say(READY, session({ writable: false, followed: true }))).toContain("does not answer");
   expect(say(READY, session({ writable: false, restricted: true }))).toContain("Restricted Mode");
   expect(say(READY, session({ state: { archived: true, warnings: [{ kind: "x", message: "line 3 is damaged" }] } }))).toContain("line 3 is damaged");
-  expect(serverMessage({ server: READY, recovered: undefined })).toBeUndefined();
+  expect(serverMessage({ server: READY, recovered: undefined, stale: false })).toBeUndefined();
+  const stale = /^⚠ .*no primary of the database answered.*may lack the newest changes\.$/;
+  expect(serverMessage({ server: READY, recovered: undefined, stale: true })).toMatch(stale);
+  expect(say(READY, session({}), undefined, true)).toMatch(stale);
+  expect(say(READY, session({ state: { archived: true, warnings: [] } }), new Date(), true)?.split("\n")).toEqual([
+    expect.stringContaining("was started again at"),
+    expect.stringMatching(stale),
+    "This session is archived.",
+  ]);
   expect(say(READY, { shown: undefined, problem: { kind: "gone", message: "no such session", how: {} } })).toBe("no such session");
 });
 
