@@ -13,7 +13,7 @@ from tests.wire.operations import OPERATIONS, Operation, prepare
 
 
 def everything(session: Session) -> tuple[Any, ...]:
-    return session.log.read_bytes(), session.get_state(), session.timelines()
+    return session.log_bytes(), session.get_state(), session.timelines()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
