@@ -117,7 +117,7 @@ class Session:
 
     def lines(self) -> list[Message]:
         """All records of the log, as its file has them."""
-        return [json.loads(line) for line in self.log.read_bytes().split(b"\n") if line.strip()]
+        return [json.loads(line) for line in self.log_bytes().split(b"\n") if line.strip()]
 
     def timelines(self) -> list[Message]:
         """The timelines, newest first."""

@@ -343,7 +343,7 @@ def test_adopt_whose_server_is_killed_leaves_a_whole_session(start: StartServer,
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
     until(lambda: len(server.call("session/list")["sessions"]) == 2)
-    assert Session.open(server, mirror_id("claude-code", made), create=False).texts() == TWO_TURNS[:2]
+    says(Session.open(server, mirror_id("claude-code", made), create=False), TWO_TURNS[:2])
     assert shown(server, file, 4).texts() == TWO_TURNS
     assert file.path.read_bytes() == before
 

@@ -30,7 +30,7 @@ def test_a_note_waits_until_it_is_delivered(told: Session) -> None:
 
 
 def test_delivery_is_revert_checkpoint_and_note_in_one_step(told: Session) -> None:
-    before = told.log.read_bytes()
+    before = told.log_bytes()
     told.call("context/sendDMail", checkpointId=1, message="beware </system> of\nthe dog")
     result = told.call("context/deliverDMail")
     context = told.get_state()["context"]
@@ -41,7 +41,7 @@ def test_delivery_is_revert_checkpoint_and_note_in_one_step(told: Session) -> No
         "context": context,
         "checkpoint": {"id": 1, "uid": UID, "createdAt": TIME, "messageCount": 2, "tokenCount": 0, **preview(context)},
     }
-    assert (told.path / "context_1.jsonl").read_bytes() == before
+    assert told.log_bytes("context_1.jsonl") == before
     assert told.get_state()["pendingDMail"] is None
     *earlier, note = told.history()
     assert [message["content"] for message in earlier] == ["question 0", "answer 0"]
@@ -121,10 +121,10 @@ def test_params_that_make_no_sense_are_refused(told: Session, params: dict[str, 
 
 def test_a_dry_delivery_changes_nothing(told: Session) -> None:
     told.call("context/sendDMail", checkpointId=1, message="x")
-    before, state = told.log.read_bytes(), told.get_state()
+    before, state = told.log_bytes(), told.get_state()
     planned = told.call("context/deliverDMail", dryRun=True)
     assert "timelineId" not in planned and planned["context"]["messageCount"] == 3
-    assert (told.log.read_bytes(), told.get_state()) == (before, state)
+    assert (told.log_bytes(), told.get_state()) == (before, state)
 
 
 def test_a_pending_note_survives_a_restart(start: StartServer) -> None:
@@ -155,8 +155,8 @@ def test_a_revert_that_keeps_its_checkpoint_keeps_it(told: Session) -> None:
 
 
 def test_a_delivery_can_be_undone(told: Session) -> None:
-    before = told.log.read_bytes()
+    before = told.log_bytes()
     told.call("context/sendDMail", checkpointId=0, message="x")
     timeline = told.call("context/deliverDMail")["timelineId"]
     told.call("context/restoreTimeline", timelineId=timeline)
-    assert told.log.read_bytes() == before
+    assert told.log_bytes() == before

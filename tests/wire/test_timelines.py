@@ -41,8 +41,8 @@ def test_a_timeline_has_reason_time_size_and_counts(reverted: Session) -> None:
 
 
 def test_a_restore_equals_the_timeline_byte_for_byte_and_keeps_the_present(reverted: Session) -> None:
-    present = reverted.log.read_bytes()
-    timeline = (reverted.path / "context_1.jsonl").read_bytes()
+    present = reverted.log_bytes()
+    timeline = reverted.log_bytes("context_1.jsonl")
     result = reverted.call("context/restoreTimeline", timelineId="context_1")
     assert result == {
         "head": HEAD,
@@ -50,8 +50,8 @@ def test_a_restore_equals_the_timeline_byte_for_byte_and_keeps_the_present(rever
         "removed": {"messages": -2, "checkpoints": -1, "tokens": -4},
         "context": reverted.get_state()["context"],
     }
-    assert reverted.log.read_bytes() == timeline == (reverted.path / "context_1.jsonl").read_bytes()
-    assert (reverted.path / "context_2.jsonl").read_bytes() == present
+    assert reverted.log_bytes() == timeline == reverted.log_bytes("context_1.jsonl")
+    assert reverted.log_bytes("context_2.jsonl") == present
     assert reverted.texts() == ["a", "b", "c"]
     assert [t["reason"] for t in reverted.timelines()] == ["restore", "revert"]
 
@@ -61,26 +61,26 @@ def test_live_log_and_timeline_never_share_an_inode(reverted: Session) -> None:
     reverted.say("only here")
     inodes = [path.stat().st_ino for path in reverted.path.glob("context*.jsonl")]
     assert len(set(inodes)) == len(inodes) == 3
-    assert b"only here" not in (reverted.path / "context_1.jsonl").read_bytes()
+    assert b"only here" not in reverted.log_bytes("context_1.jsonl")
 
 
 def test_undo_of_the_undo(reverted: Session) -> None:
-    present = reverted.log.read_bytes()
+    present = reverted.log_bytes()
     back = reverted.call("context/restoreTimeline", timelineId="context_1")["timelineId"]
     reverted.call("context/restoreTimeline", timelineId=back)
-    assert reverted.log.read_bytes() == present
+    assert reverted.log_bytes() == present
     assert reverted.texts() == ["a"]
 
 
 def test_undo_of_clear_and_of_compaction(session: Session) -> None:
     session.append(*[user(f"message {number} " + "x" * 400) for number in range(10)])
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     cleared = session.call("context/clear")["timelineId"]
     session.call("context/restoreTimeline", timelineId=cleared)
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
     compacted = session.call("context/compact", summary="short")["timelineId"]
     session.call("context/restoreTimeline", timelineId=compacted)
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
     assert compacted == cleared  # the same log again
     assert [t["reason"] for t in session.timelines()] == ["restore", "clear"]
 
@@ -94,21 +94,21 @@ def test_uids_of_checkpoints_come_back_with_their_timeline(reverted: Session) ->
 
 
 def test_a_dry_restore_changes_nothing(reverted: Session) -> None:
-    before, state = reverted.log.read_bytes(), reverted.get_state()
+    before, state = reverted.log_bytes(), reverted.get_state()
     planned = reverted.call("context/restoreTimeline", timelineId="context_1", dryRun=True)
     assert planned["removed"] == {"messages": -2, "checkpoints": -1, "tokens": -4} and "timelineId" not in planned
     assert planned["context"]["messageCount"] == 3
-    assert (reverted.log.read_bytes(), reverted.get_state()) == (before, state)
+    assert (reverted.log_bytes(), reverted.get_state()) == (before, state)
 
 
 @pytest.mark.parametrize(
     "timeline", ["context_2", "context_0", "context", "", "context_1.jsonl", "../s/context_1", "\x00", "state"]
 )
 def test_an_unknown_timeline_changes_nothing(reverted: Session, timeline: str) -> None:
-    before, state = reverted.log.read_bytes(), reverted.get_state()
+    before, state = reverted.log_bytes(), reverted.get_state()
     error = reverted.refuse("context/restoreTimeline", timelineId=timeline)
     assert (error["code"], error["data"]["kind"]) == (4009, "timelineNotFound")
-    assert (reverted.log.read_bytes(), reverted.get_state()) == (before, state)
+    assert (reverted.log_bytes(), reverted.get_state()) == (before, state)
 
 
 def test_a_damaged_timeline_is_refused_and_nothing_changes(start: StartServer) -> None:
@@ -121,11 +121,11 @@ def test_a_damaged_timeline_is_refused_and_nothing_changes(start: StartServer) -
     data = bytearray(timeline.read_bytes())
     data[len(data) // 2] ^= 1
     timeline.write_bytes(data)
-    before, state = session.log.read_bytes(), session.get_state()
+    before, state = session.log_bytes(), session.get_state()
     for params in ({"dryRun": True}, {}):
         error = session.refuse("context/restoreTimeline", timelineId="context_1", **params)
         assert (error["code"], error["data"]["kind"]) == (4014, "corrupted")
-    assert (session.log.read_bytes(), session.get_state()) == (before, state)
+    assert (session.log_bytes(), session.get_state()) == (before, state)
     assert session.texts() == ["present"]
 
 

@@ -97,13 +97,13 @@ def test_several_steps_are_one_change(travelled: Session) -> None:
 
 @pytest.mark.parametrize("direction", ["undo", "redo"])
 def test_more_steps_than_there_are_is_refused_and_changes_nothing(travelled: Session, direction: str) -> None:
-    before, state = travelled.log.read_bytes(), travelled.get_state()
+    before, state = travelled.log_bytes(), travelled.get_state()
     for dry in (None, True):
         error = travelled.refuse(f"context/{direction}", steps=4, **({} if dry is None else {"dryRun": dry}))
         assert error["code"] == 4018
         kind = f"nothingTo{direction.title()}"
         assert error["data"] == {"kind": kind, "retryable": False, "canUndo": 3, "canRedo": 0}
-    assert (travelled.log.read_bytes(), travelled.get_state()) == (before, state)
+    assert (travelled.log_bytes(), travelled.get_state()) == (before, state)
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1.5, "1", 1 << 60])
@@ -112,9 +112,9 @@ def test_a_number_of_steps_is_a_number_from_one(travelled: Session, steps: Any) 
 
 
 def test_a_dry_run_says_where_it_would_lead_and_changes_nothing(travelled: Session) -> None:
-    before, state = travelled.log.read_bytes(), travelled.get_state()
+    before, state = travelled.log_bytes(), travelled.get_state()
     planned = travelled.call("context/undo", steps=2, dryRun=True)
-    assert (travelled.log.read_bytes(), travelled.get_state()) == (before, state)
+    assert (travelled.log_bytes(), travelled.get_state()) == (before, state)
     assert planned["head"] == state["head"]
     done = travelled.call("context/undo", steps=2)
     assert planned == {**done, "head": state["head"]}
@@ -158,12 +158,12 @@ def test_any_other_change_of_the_log_ends_redo_and_only_that(
     travelled.call("context/undo", steps=2)
     change(travelled)
     assert can(travelled) == (1, 0)
-    present = travelled.log.read_bytes()
+    present = travelled.log_bytes()
     done = travelled.call("context/undo")
     assert travelled.texts() == ["one", "two", "three"]
-    assert (travelled.path / f"{done['timelineId']}.jsonl").read_bytes() == present
+    assert travelled.log_bytes(f"{done['timelineId']}.jsonl") == present
     travelled.call("context/redo")
-    assert travelled.log.read_bytes() == present
+    assert travelled.log_bytes() == present
 
 
 def test_state_beside_the_log_ends_nothing(travelled: Session) -> None:
@@ -177,11 +177,11 @@ def test_state_beside_the_log_ends_nothing(travelled: Session) -> None:
 def test_every_rewrite_can_be_undone(session: Session) -> None:
     session.checkpoint(label="start")
     session.append(*[user(f"message {number} " + "x" * 400) for number in range(6)])
-    states = [session.log.read_bytes()]
+    states = [session.log_bytes()]
 
     def step(method: str, **params: Any) -> None:
         session.call(method, **params)
-        states.append(session.log.read_bytes())
+        states.append(session.log_bytes())
 
     step("context/compact", summary="in short")
     step("context/restoreTimeline", timelineId="context_1")
@@ -189,15 +189,15 @@ def test_every_rewrite_can_be_undone(session: Session) -> None:
     step("context/deliverDMail")
     step("context/revertTo", checkpointId=0)
     session.say("something")
-    states[-1] = session.log.read_bytes()
+    states[-1] = session.log_bytes()
     step("context/clear")
     kinds = []
     for expected in reversed(states[:-1]):
         kinds += [one["kind"] for one in session.call("context/undo")["steps"]]
-        assert session.log.read_bytes() == expected
+        assert session.log_bytes() == expected
     assert kinds == ["clear", "revert", "dmail", "restore", "compact"]
     assert session.call("context/redo", steps=5)["canUndo"] == 5
-    assert session.log.read_bytes() == states[-1]
+    assert session.log_bytes() == states[-1]
 
 
 def test_a_step_that_changes_nothing_leaves_the_stacks_as_they_are(session: Session) -> None:
@@ -467,10 +467,10 @@ def test_a_damaged_timeline_is_not_brought_back(travelled: Session) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    before = travelled.log.read_bytes()
+    before = travelled.log_bytes()
     for params in ({"dryRun": True}, {}):
         assert travelled.refuse("context/undo", **params)["code"] == 4014
-    assert (travelled.log.read_bytes(), can(travelled)) == (before, (3, 0))
+    assert (travelled.log_bytes(), can(travelled)) == (before, (3, 0))
 
 
 # to a message
@@ -505,12 +505,12 @@ def test_a_batch_cut_through_at_a_message_loses_its_marks(session: Session) -> N
 @pytest.mark.parametrize("index", [3, 4, 1 << 40, -1, 0.5, "0"])
 def test_an_index_out_of_range_is_refused(session: Session, index: Any) -> None:
     session.append(user("a"), user("b"), user("c"))
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     for params in ({}, {"dryRun": True}):
         error = session.refuse("context/revertTo", messageIndex=index, **params)
         assert error["code"] == -32602
         assert [one["loc"] for one in error["data"]["errors"]] == [["messageIndex"]]
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
 
 
 def test_there_is_one_way_to_say_where(session: Session) -> None:
