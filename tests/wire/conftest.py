@@ -47,7 +47,10 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     ),
     "test_at": frozenset(("test_checkpoints_without_a_time_count_with_the_next_one_that_has_one",)),
     "test_checkpoints": frozenset(),
+    "test_absent_content": frozenset(),
     "test_compact": frozenset(),
+    "test_diff": frozenset(("test_damage_that_both_have_always_had_does_not_matter",)),
+    "test_history_opaque": frozenset(),
     "test_dmail": frozenset(),
     "test_expected_head": frozenset(
         ("test_a_head_survives_restart_and_loss_of_the_index",)  # an index that is lost goes with its working copy
