@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -83,7 +83,7 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
     async with service.borrowed(call, params) as session, AsyncExitStack() as held:
         # What takes time comes at the session's turn: nothing that was sent later is to get there first.
         looking = call.byte_progress("looking through the session")
-        order = replace(await _with_trash(service, session, order, held), progress=looking)
+        order = replace(_with_trash(service, session, order, held), progress=looking)
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
             result = render(await plan_redact(session, order))
@@ -132,16 +132,25 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
     return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
 
 
-async def _with_trash(
-    service: Service, session: Session, order: RedactionRequest, held: AsyncExitStack
-) -> RedactionRequest:
-    """The same for what lies of the session in the trash, too. What is in a shared store is `held` from here on."""
+def _with_trash(service: Service, session: Session, order: RedactionRequest, held: AsyncExitStack) -> RedactionRequest:
+    """The same for what lies of the session in the trash, too. What is in a shared store is `held` from the session's
+    turn on."""
     if not service.store.is_shared:
         return replace(order, trash=partial(_trashed, service, session))
-    await service.store.glances({})  # brings what is in the trash by now
-    names = [path.name for path in await asyncio.to_thread(_trashed, service, session)]
-    keeps = dict([await held.enter_async_context(service.store.trashed(name)) for name in sorted(names)])
-    return replace(order, trash=lambda: tuple(keeps), keep=lambda directory: keeps[directory]())
+    keeps: dict[Path, Callable[[], None]] = {}
+
+    async def take() -> Sequence[Path]:
+        await service.store.glances({})  # brings what is in the trash by now
+        for name in sorted(path.name for path in await asyncio.to_thread(_trashed, service, session)):
+            directory, keeps[directory] = await held.enter_async_context(service.store.trashed(name))
+        return tuple(keeps)
+
+    loop = asyncio.get_running_loop()
+    return replace(
+        order,
+        trash=lambda: asyncio.run_coroutine_threadsafe(take(), loop).result(),
+        keep=lambda directory: keeps[directory](),
+    )
 
 
 def _holders(
