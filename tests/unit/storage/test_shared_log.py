@@ -327,6 +327,31 @@ async def test_what_only_a_lost_server_had_is_not_shown_once_a_primary_answers(
     reader.copy._database.close()
 
 
+async def test_what_came_before_the_connection_broke_is_shown_before_anything_is_planned(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    other = await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), tmp_path / "b")
+    await say(engine, "one")
+    await say(other, "two")
+    update = engine.copy.update
+
+    def take_and_break(connection: Any, row: Any) -> bool:
+        update(connection, row)
+        raise errors.AdminShutdown("the transaction it is in cannot be ended")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.copy, "update", take_and_break)
+        with pytest.raises(StorageFailureError):
+            await engine._shared.comparing.catch_up()
+    await say(engine, "three")
+    assert texts(engine) == ["one", "two", "three"]
+    assert [entry.line for entry in engine.view.entries(0, engine.state.lines)] == [0, 1, 2]
+    await engine.aclose()
+    await other.aclose()
+    other.copy._database.close()
+
+
 async def test_what_a_primary_has_too_is_kept_as_a_standby_had_it(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

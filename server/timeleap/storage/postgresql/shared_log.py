@@ -113,12 +113,17 @@ class Comparing:
 
     async def bring(self, bring: Callable[[], bool]) -> None:
         """Take over what `bring`, which is of the working copy, has changed there."""
-        trust_index = not self._copy.doubtful
-        if await self._shown.in_thread(bring):
-            self._shown.notes.refresh()
-            await self._own(trust_index=trust_index)
-            self._events.hear(self._copy.heard)
-            self._taken_over()
+        before = _, doubtful = self._copy.version, self._copy.doubtful
+        try:
+            if await self._shown.in_thread(bring):
+                self._shown.notes.refresh()
+                await self._own(trust_index=not doubtful)
+                self._events.hear(self._copy.heard)
+                self._taken_over()
+        except BaseException:
+            if (self._copy.version, self._copy.doubtful) != before:
+                self._copy.forget()  # nothing may be planned on what is shown: the database has more
+            raise
 
     async def catch_up(self, mark: Staleness | None = None) -> None:
         """Show what the database has now; with `mark`, or a standby (see `Database.read`)."""
