@@ -58,8 +58,10 @@ class Administrator:
 
     def type(self, text: str) -> str:
         """Run lines; returns what they print."""
-        for port, free in self.ports.items():
-            text = text.replace(str(port), str(free))
+        ports = {str(port): str(free) for port, free in self.ports.items()}
+        text = re.sub(
+            "|".join(ports), lambda port: ports[port[0]], text
+        )  # at once: a free port may have another one in it
         with tempfile.TemporaryFile("w+") as output:  # a server that was started keeps it open
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", text],
