@@ -46,6 +46,17 @@ export class Store {
         for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
     }
 
+    /** A session "long" of so many checkpoints, each with a question and an answer, put on disk; its title is "A long session". */
+    addLong(checkpoints: number): void {
+        const log = Array.from({ length: checkpoints }, (_, number) => [
+            { role: "_checkpoint", id: number },
+            { role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` },
+            { role: "assistant", content: `Answer ${String(number)}.\n\n- one\n- two\n\n\`code\`` },
+            { role: "_usage", token_count: 40 * (number + 1) },
+        ]).flat();
+        this.add("long", log.map((record) => `${JSON.stringify(record)}\n`).join(""), { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    }
+
     /** A session with the records of a log, written through the server, so that it has uids, times and a workspace. */
     async replay(sessionId: string, log: string, known: { title?: string; workspace?: string } = {}): Promise<void> {
         const pipeline = this.pipeline();
@@ -95,6 +106,16 @@ export class Store {
         if (!existsSync(lock)) return undefined;
         const text = readFileSync(lock, "utf8");
         return text === "" ? undefined : (JSON.parse(text) as Owner).pid;
+    }
+
+    /** Milliseconds from starting the program to its first answer. */
+    async coldStart(): Promise<number> {
+        const started = performance.now();
+        const server = this.pipeline();
+        await server.call("initialize");
+        const took = performance.now() - started;
+        await server.close();
+        return took;
     }
 
     /**

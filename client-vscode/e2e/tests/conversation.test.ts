@@ -227,14 +227,7 @@ test("what messages hold is text: nothing runs, nothing is fetched, and all of i
 const MANY = 10_000;
 
 test("ten thousand checkpoints: painted, gone to and scrolled through with a few rows", async ({ window, store }) => {
-    const log: string[] = [];
-    for (let number = 0; number < MANY; number += 1) {
-        log.push(JSON.stringify({ role: "_checkpoint", id: number }));
-        log.push(JSON.stringify({ role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` }));
-        log.push(JSON.stringify({ role: "assistant", content: `Answer ${String(number)}.\n\n- one\n- two\n\n\`code\`` }));
-        log.push(JSON.stringify({ role: "_usage", token_count: 40 * (number + 1) }));
-    }
-    store.add("long", `${log.join("\n")}\n`, { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    store.addLong(MANY);
     await window.openSession("A long session");
     const devtools = await window.page.context().newCDPSession(window.page);
     const heap = async (): Promise<number> => {

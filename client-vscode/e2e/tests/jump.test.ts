@@ -1,4 +1,3 @@
-import type { Store } from "../support/store";
 import { expect, test } from "../support/test";
 import { ConversationPage } from "../window/conversation";
 
@@ -9,13 +8,7 @@ const PLACES = [12, 9_000, 5_000, 777, 3_333, 9_998, 0, 6_500];
 const AIM = 3.1;
 
 test("any of ten thousand checkpoints is gone to by the page's slider in about three cold starts of the server: 0.3 s", async ({ workbench, window, store }) => {
-    const log = Array.from({ length: MANY }, (_, number) => [
-        { role: "_checkpoint", id: number },
-        { role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` },
-        { role: "assistant", content: `Answer ${String(number)}.\n\n- one\n- two\n\n\`code\`` },
-        { role: "_usage", token_count: 40 * (number + 1) },
-    ]).flat();
-    store.add("long", log.map((record) => `${JSON.stringify(record)}\n`).join(""), { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    store.addLong(MANY);
     await workbench.open();
     await window.show();
     await window.openSession("A long session");
@@ -26,7 +19,7 @@ test("any of ten thousand checkpoints is gone to by the page's slider in about t
     await expect(page.row(MANY * 2 - 1)).toContainText(`Answer ${String(MANY - 1)}.`);
     const jumps: { took: number; start: number }[] = [];
     for (const place of PLACES) {
-        const start = await coldStart(store);
+        const start = await store.coldStart();
         const took = await page.frame.getByRole("slider").evaluate(jump, place);
         await expect(page.row(place * 2)).toContainText(`Step ${String(place)}:`);
         jumps.push({ took, start });
@@ -48,14 +41,4 @@ function jump(slider: SVGElement | HTMLElement, place: number): Promise<number> 
         };
         requestAnimationFrame(look);
     });
-}
-
-/** Milliseconds from starting the program to its first answer. */
-async function coldStart(store: Store): Promise<number> {
-    const started = performance.now();
-    const server = store.pipeline();
-    await server.call("initialize");
-    const took = performance.now() - started;
-    await server.close();
-    return took;
 }

@@ -1,4 +1,4 @@
-import type { Pipeline, Store } from "../support/store";
+import type { Pipeline } from "../support/store";
 import { expect, test } from "../support/test";
 
 const ROUNDS = 20;
@@ -40,7 +40,7 @@ for (const rows of ROWS) {
         const units: number[] = [];
         const taken: number[] = [];
         for (let round = 0; round < ROUNDS; round += 1) {
-            units.push(await coldStart(store));
+            units.push(await store.coldStart());
             const { at } = await window.checkpoints.painted(`Live ${String(round)}:`);
             const checkpoint = agent.call("context/checkpoint", { sessionId });
             await agent.call("context/appendMessage", { sessionId, message: { role: "user", content: `Live ${String(round)}: go on` } });
@@ -66,16 +66,6 @@ function log(rows: number): string {
         { role: "_usage", token_count: 40 * (number + 1) },
     ];
     return Array.from({ length: rows }, (_, number) => step(number)).flat().map((record) => JSON.stringify(record)).join("\n");
-}
-
-/** Milliseconds from starting the program to its first answer. */
-async function coldStart(store: Store): Promise<number> {
-    const started = performance.now();
-    const server = store.pipeline();
-    await server.call("initialize");
-    const took = performance.now() - started;
-    await server.close();
-    return took;
 }
 
 /** The value below which that share of the values is. */

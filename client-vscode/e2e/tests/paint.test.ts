@@ -40,13 +40,7 @@ async function paint(clicked: Locator, index: number): Promise<number> {
 }
 
 test(`the page of ten thousand checkpoints is painted in less than ${String(AIM)} times what the workbench takes for an empty one`, async ({ workbench, window, store }) => {
-    const log = Array.from({ length: MANY }, (_, number) => [
-        { role: "_checkpoint", id: number },
-        { role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` },
-        { role: "assistant", content: `Answer ${String(number)}.\n\n- one\n- two\n\n\`code\`` },
-        { role: "_usage", token_count: 40 * (number + 1) },
-    ]).flat();
-    store.add("long", log.map((record) => `${JSON.stringify(record)}\n`).join(""), { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    store.addLong(MANY);
     await workbench.open();
     await window.status("Extensions are ready").waitFor();
     await window.show();
