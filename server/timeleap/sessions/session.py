@@ -47,7 +47,7 @@ from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServic
 from timeleap.sessions.warnings import log_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import Appended, LogEngine, LogReader, LogState, NewRecord, Recovery, Replacement
-from timeleap.storage.record import with_marks
+from timeleap.storage.record import with_tl
 
 Json = dict[str, Any]
 Answer = Callable[[Json | None, BaseException | None], None]
@@ -538,11 +538,11 @@ class _DirectAppend(Struct, eq=False):
             self.then(result, None)
 
     def _work_out(self, _: LogState, marks: Marks) -> AppendPlan:
-        return AppendPlan((with_marks(self.planned.records[0], marks),)) if marks else self.planned
+        return AppendPlan((with_tl(self.planned.records[0], marks),)) if marks else self.planned
 
 
 def append_then(session: Session, message: Json, record: NewRecord, guard: Mutation, then: Answer) -> bool:
-    """Append a message, for who does not cancel it, in the fewest steps. `then` is told the result, or the error, in this
+    """Append a message, for a caller that never cancels, in the fewest steps. `then` is told the result, or the error, in this
     call if nothing has to be waited for; `record` is what `plain_record` makes of the message.
 
     Returns:

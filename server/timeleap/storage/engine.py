@@ -463,7 +463,7 @@ class LogEngine(LogReader):
 
     @abstractmethod
     def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
-        """As `append`, for who does not cancel it: `then` is told the outcome, in this call if nothing is to be waited for."""
+        """As `append`, for a caller that never cancels: `then` is told the outcome, in this call if nothing has to wait."""
 
     @abstractmethod
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:

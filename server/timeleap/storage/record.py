@@ -290,7 +290,7 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
     readable, value = _measure(message)
     flags = _NO_FLAGS if readable else _UNREADABLE
     record = NewRecord(encode_json(message), _MESSAGE, _ROLES.get(role, _OTHER), value, flags)
-    return _with_tl(record, tl) if tl else record
+    return with_tl(record, tl) if tl else record
 
 
 def plain_record(message: Mapping[str, Any]) -> NewRecord | None:
@@ -306,32 +306,27 @@ def plain_record(message: Mapping[str, Any]) -> NewRecord | None:
     return NewRecord(encode_quickly(message), _MESSAGE, _ROLES[found.role], value, _NO_FLAGS)
 
 
-def with_marks(record: NewRecord, marks: Mapping[str, Any]) -> NewRecord:
-    """The record with the marks of its request."""
-    return _with_tl(record, marks)
-
-
 def opaque_record(record: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
     """A client's own control record, which is no part of the history; its keys, values and order are kept."""
-    return _with_tl(NewRecord(encode_json(record), RecordKind.FOREIGN), tl)
+    return with_tl(NewRecord(encode_json(record), RecordKind.FOREIGN), tl)
 
 
 def usage_record(token_count: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(token_count, "token count")
     body = _control({"role": "_usage", "token_count": token_count}, style)
-    return _with_tl(NewRecord(body, RecordKind.USAGE, value=token_count), tl)
+    return with_tl(NewRecord(body, RecordKind.USAGE, value=token_count), tl)
 
 
 def checkpoint_record(checkpoint_id: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(checkpoint_id, "checkpoint id")
     body = _control({"role": "_checkpoint", "id": checkpoint_id}, style)
-    return _with_tl(NewRecord(body, RecordKind.CHECKPOINT, value=checkpoint_id), tl)
+    return with_tl(NewRecord(body, RecordKind.CHECKPOINT, value=checkpoint_id), tl)
 
 
 def system_prompt_record(text: str, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     """A `_system_prompt` record; the last one of a log is in force."""
     body = _control({"role": "_system_prompt", "content": text}, style)
-    return _with_tl(NewRecord(body, RecordKind.SYSTEM_PROMPT), tl)
+    return with_tl(NewRecord(body, RecordKind.SYSTEM_PROMPT), tl)
 
 
 def with_member(record: NewRecord, name: str, value: Any) -> NewRecord:
@@ -363,19 +358,20 @@ def _batch_flags(flags: RecordFlag, is_open: bool, is_tail: bool) -> RecordFlag:
 def without_batch_marks(line: bytes) -> NewRecord:
     """The record of a line, no longer a member of a batch (the batch was cut through on purpose)."""
     tl = {key: value for key, value in read_tl(line).items() if key not in ("b", "i", "n")}
-    return _with_tl(classify(strip_tl(line)), tl)
+    return with_tl(classify(strip_tl(line)), tl)
 
 
 def copied(line: bytes) -> NewRecord:
     """The record of a line for another place in a log: without what `_tl` says of its request and its batch."""
-    return _with_tl(classify(strip_tl(line)), {ABSENT: 1} if ABSENT in read_tl(line) else None)
+    return with_tl(classify(strip_tl(line)), {ABSENT: 1} if ABSENT in read_tl(line) else None)
 
 
 def _control(record: dict[str, Any], style: Style) -> bytes:
     return json.dumps(record).encode() if style == "spaced" else encode_json(record)
 
 
-def _with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
+def with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
+    """The record with what `tl` says of it under `_tl`."""
     if not tl:
         return record
     body = record.body[:-1] + b',"_tl":' + encode_json(tl) + b"}"

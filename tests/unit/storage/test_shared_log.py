@@ -33,6 +33,11 @@ async def opened(database: Database, folder: Path) -> PostgresEngine:
     return await open_copy(folder / "context.jsonl", copy)
 
 
+async def opened_elsewhere(database: Database, folder: Path) -> PostgresEngine:
+    """As another process has it open, whose connections are its own."""
+    return await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), folder)
+
+
 def content(path: Path) -> bytes:
     """The bytes of a log, wherever they are."""
     file = OpenFile(path)
@@ -310,7 +315,7 @@ async def test_what_only_a_lost_server_had_is_not_shown_once_a_primary_answers(
 ) -> None:
     engine = await opened(database, tmp_path / "a")
     await say(engine, "kept")
-    reader = await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), tmp_path / "b")
+    reader = await opened_elsewhere(database, tmp_path / "b")
     await say(engine, "lost")
     await at_standby(reader, monkeypatch)
     assert reader.copy.version == engine.copy.version
@@ -331,7 +336,7 @@ async def test_what_came_before_the_connection_broke_is_shown_before_anything_is
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await opened(database, tmp_path / "a")
-    other = await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), tmp_path / "b")
+    other = await opened_elsewhere(database, tmp_path / "b")
     await say(engine, "one")
     await say(other, "two")
     update = engine.copy.update
@@ -356,7 +361,7 @@ async def test_what_a_primary_has_too_is_kept_as_a_standby_had_it(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await opened(database, tmp_path / "a")
-    reader = await opened(Database(shared_cluster().url(database.label.rpartition("/")[2])), tmp_path / "b")
+    reader = await opened_elsewhere(database, tmp_path / "b")
     await say(engine, "one")
     await at_standby(reader, monkeypatch)
     monkeypatch.setattr(WorkingCopy, "_clear", _refused)

@@ -113,7 +113,7 @@ class Comparing:
 
     async def bring(self, bring: Callable[[], bool]) -> None:
         """Take over what `bring`, which is of the working copy, has changed there."""
-        before = _, doubtful = self._copy.version, self._copy.doubtful
+        version, doubtful = self._copy.version, self._copy.doubtful
         try:
             if await self._shown.in_thread(bring):
                 self._shown.notes.refresh()
@@ -121,7 +121,7 @@ class Comparing:
                 self._events.hear(self._copy.heard)
                 self._taken_over()
         except BaseException:
-            if (self._copy.version, self._copy.doubtful) != before:
+            if (self._copy.version, self._copy.doubtful) != (version, doubtful):
                 self._copy.forget()  # nothing may be planned on what is shown: the database has more
             raise
 

@@ -34,16 +34,14 @@ def move(database: Database, before: str, after: str, cause: bytes) -> int:
         SessionExistsError: The new id is taken.
         StorageFailureError: Nothing was changed.
     """
-    token = clock.new_uid(24)
+    token, version = clock.new_uid(24), -1
     try:
         with database.transaction() as connection:
-            return _move(connection, before, after, token, cause)
+            version = _move(connection, before, after, token, cause)
     except StorageFailureError as error:
         if not isinstance(error.__cause__, OperationalError) or not database.was_made(after, token, None):
             raise
-    with database.connection() as connection:
-        row = connection.execute("SELECT version FROM timeleap_change WHERE token = %s", [token]).fetchone()
-    return -1 if row is None else int(row[0])
+    return version
 
 
 def _move(connection: Connection[Any], before: str, after: str, token: str, cause: bytes) -> int:
@@ -71,7 +69,7 @@ def remove(database: Database, names: Collection[str]) -> set[str]:
     try:
         _remove(database, list(names), there)
     except StorageFailureError as error:
-        if not isinstance(error.__cause__, OperationalError):
+        if not there or not isinstance(error.__cause__, OperationalError):
             raise
         _remove(database, list(names), there)  # what went, though the answer did not come, is not there again
     return there
