@@ -79,7 +79,7 @@ NODE_OUTPUT := $(VENV)/test-node.txt
 
 .PHONY: test-node
 test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and of the extension, on the real server too
-	cd $(TYPESCRIPT) && npm test
+	cd $(TYPESCRIPT) && npm run test:built
 	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
 	@$(MAKE) --no-print-directory test-vscode
 
@@ -100,7 +100,7 @@ test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS 
 	@test -d $(EXTENSION)/dist/wheels || $(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
 	cd $(EXTENSION) && $(WITH_NODE) npm run build
 	cd $(EXTENSION) && $(WITH_NODE) npm test
-	cd $(EXTENSION) && $(WITH_NODE) TIMELEAP_COMMAND="$(CURDIR)/$(BIN)/timeleap serve" npm run test:server
+	$(WITH_NODE) $(RUN) -m tests.support.ready npm --prefix $(EXTENSION) run test:server
 
 .PHONY: test-e2e
 test-e2e: package $(E2E_TOOLS) $(AGENTS)/.installed  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)

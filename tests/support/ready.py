@@ -62,3 +62,8 @@ def clients_servers() -> Iterator[None]:
     """Clients that are made meanwhile start their servers in this way, unless they are told another."""
     with mock.patch("timeleap_client.raw.default_command", return_value=(*command(), "serve")):
         yield
+
+
+if __name__ == "__main__":
+    # For tests in another language: python -m tests.support.ready COMMAND..., which starts its servers by TIMELEAP_COMMAND.
+    sys.exit(subprocess.call(sys.argv[1:], env={**os.environ, "TIMELEAP_COMMAND": " ".join((*command(), "serve"))}))
