@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import errors
 from tests.support.postgresql import shared_cluster
@@ -17,6 +19,7 @@ from tests.unit.storage.logs import keep, restore, said, say, texts
 from timeleap.call import Staleness
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import load
+from timeleap.storage.appending import LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import servers, working_copy
@@ -65,16 +68,16 @@ async def test_an_append_that_always_loses_locks_the_session(
     engine = await opened(database, tmp_path / "a")
     other = await opened(database, tmp_path / "b")
     planned: list[int] = []
-    send = WorkingCopy.commit_append
+    send = WorkingCopy.begin_append
 
-    def overtaken(copy: WorkingCopy, data: bytes, after: LogState, events: bytes | None = None) -> bool:
+    def overtaken(copy: WorkingCopy, data: bytes, after: LogState, *arguments: Any, **options: Any) -> Any:
         """Another process is quicker, whenever it can be."""
-        if copy is engine.copy and copy._connection is None:
+        if copy is engine.copy and options:
             assert other.copy.is_current() or other.copy.catch_up()
-            assert send(other.copy, b'{"role":"user","content":"other"}\n', after, b"[]")
-        return send(copy, data, after, events)
+            assert other.copy.commit_append(b'{"role":"user","content":"other"}\n', after, b"[]")
+        return send(copy, data, after, *arguments, **options)
 
-    monkeypatch.setattr(WorkingCopy, "commit_append", overtaken)
+    monkeypatch.setattr(WorkingCopy, "begin_append", overtaken)
 
     def plan(state: LogState) -> list[NewRecord]:
         planned.append(state.messages)
@@ -111,6 +114,92 @@ async def test_of_the_changes_only_the_last_are_kept(
     versions = [row[0] for row in rows]
     assert versions == list(range(versions[0], engine.copy.version + 1))
     assert 5 <= len(versions) <= 11
+    await engine.aclose()
+
+
+@pytest.fixture
+def in_thread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done in threads of logs from now on, by name."""
+    done: list[str] = []
+    begin = LogThread.begin
+
+    def noted(thread: LogThread, work: Callable[..., Any], *arguments: Any) -> Outcome[Any]:
+        done.append(getattr(work, "__name__", "partial"))
+        return begin(thread, work, *arguments)
+
+    monkeypatch.setattr(LogThread, "begin", noted)
+    return done
+
+
+def stranger(database: Database) -> psycopg.Connection[Any]:
+    """A connection to a database that is not one of its own."""
+    return psycopg.connect(shared_cluster().url(database.label.rpartition("/")[2]))
+
+
+async def test_an_append_goes_to_the_database_without_the_way_to_a_thread(
+    database: Database, tmp_path: Path, in_thread: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "SOON_SECONDS", 60)
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "prepared")
+    in_thread.clear()
+    large = os.urandom(1 << 23).hex()  # more than the system takes at once
+    for text in ("short", large, "short again"):
+        await say(engine, text)
+    assert not in_thread
+    other = await opened(database, tmp_path / "b")
+    assert texts(other) == ["prepared", "short", large, "short again"]
+    await engine.aclose()
+    await other.aclose()
+
+
+async def test_an_answer_that_takes_long_is_waited_for_in_a_thread(
+    database: Database, tmp_path: Path, in_thread: list[str]
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "prepared")
+    in_thread.clear()
+    loop = asyncio.get_running_loop()
+    with stranger(database) as holder:
+        holder.execute("SELECT FROM timeleap_session FOR UPDATE")
+        appending = loop.create_task(say(engine, "late"))
+        while not in_thread:
+            await asyncio.sleep(0.01)  # nobody else is held up
+        assert in_thread == ["end_append"]
+        assert not appending.done()
+    await appending
+    assert texts(engine) == ["prepared", "late"]
+    await engine.aclose()
+
+
+async def test_an_append_whose_connection_breaks_is_made_once(
+    database: Database, tmp_path: Path, in_thread: list[str]
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "prepared")
+    in_thread.clear()
+    with stranger(database) as other:
+        other.execute("SELECT FROM timeleap_session FOR UPDATE")
+        appending = asyncio.get_running_loop().create_task(say(engine, "once"))
+        waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        while not (found := other.execute(waiting).fetchall()):
+            await asyncio.sleep(0)
+        other.execute("SELECT pg_terminate_backend(%s)", found[0])
+        while not in_thread:
+            await asyncio.sleep(0)
+    with pytest.raises(StorageFailureError, match="nothing was changed"):
+        await appending
+    await say(engine, "once")
+    assert texts(engine) == ["prepared", "once"]
+    await engine.aclose()
+
+
+async def test_large_values_are_stored_with_the_quick_compression(database: Database, tmp_path: Path) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "word " * 2000)
+    with database.connection() as connection:
+        found = connection.execute("SELECT pg_column_compression(body) FROM timeleap_piece").fetchall()
+    assert found == [("lz4",)]
     await engine.aclose()
 
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from psycopg import Connection
+from psycopg.pq import Format
 
 from timeleap.call import Staleness
 from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import VERSION, Database
-from timeleap.storage.postgresql.servers import WatchedConnection
+from timeleap.storage.postgresql.servers import Statement, WatchedConnection
 
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
 _FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
 SESSION: Final = f"SELECT s.version, s.live, s.changed, s.approvals {_FROM}"
 """What `Copy.update` takes."""
-_VERSION: Final = f"SELECT s.version {_FROM}"
+_VERSION: Final = Statement(
+    b"timeleap_version",
+    "SELECT s.version FROM timeleap_schema v, timeleap_session s WHERE v.version = $1::int AND s.id = $2::text",
+    (Format.TEXT, Format.TEXT),
+)
 _LAST_CHANGE: Final = "SELECT token FROM timeleap_change WHERE session = %s AND version = %s"
 
 _CAUSE: Final = (
@@ -60,7 +65,10 @@ class CopyReading:
         copy = self._copy
 
         def ask(connection: WatchedConnection, stale: bool) -> bool:
-            row = connection.execute(_VERSION, [VERSION, copy.session_id], prepare=True).fetchone()
+            connection.prepare(_VERSION)
+            connection.ask(_VERSION, [b"%d" % VERSION, copy.session_id.encode(connection.info.encoding)])
+            answer = connection.answer()
+            row = (int(answer.get_value(0, 0) or 0),) if answer.ntuples else None
             return self._has(row) if stale else row == (copy.version,) and not self.unproven
 
         return not copy.doubtful and self._database.read(ask, mark)

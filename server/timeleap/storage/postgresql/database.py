@@ -42,6 +42,11 @@ WAITING_LOCK: Final = 1_953_066_093
 """The first number of the advisory lock that a process has while it hears of changes; the second one is its sender."""
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
+COMPRESSION: Final = (
+    "SELECT set_config(name, 'lz4', false) FROM pg_settings"
+    " WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
+)
+"""Lets a connection store large values with the compression that takes a fifth of the time, where the server has it."""
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
 LISTENING_SECONDS: Final = 2.0
 """Silence after which the server that tells of changes is asked if it is there."""
@@ -292,7 +297,7 @@ class Database:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
-                connection = self.connect()
+                connection = self._connect_to_write()
                 self._away = (0.0, "unreachable", "")
                 break
             if not connection.closed and not self.is_outdated(connection) and _alive(connection):
@@ -305,6 +310,24 @@ class Database:
                 connection.close()
                 raise
             self._checked = True
+        return connection
+
+    def take_idle(self) -> WatchedConnection | None:
+        """The same where that needs not be waited for."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle and self._checked else None
+        if connection is None or not (connection.closed or self.is_outdated(connection) or _has_input(connection)):
+            return connection
+        self.give_back(connection)
+        return None
+
+    def _connect_to_write(self) -> WatchedConnection:
+        connection = self.connect()
+        try:
+            connection.execute(COMPRESSION)
+        except psycopg.Error as error:
+            connection.close()
+            raise self.translated(error, connection) from error
         return connection
 
     def doubt(self) -> None:
@@ -523,11 +546,16 @@ class Announcements:
             return  # not one of ours
 
 
-def _alive(connection: Connection[Any]) -> bool:
-    """True unless the other side has gone meanwhile; costs no round trip."""
+def _has_input(connection: Connection[Any]) -> bool:
+    """True of a connection that was told something, or has ended, since it was used."""
     import select
 
-    if not select.select([connection.fileno()], [], [], 0)[0]:
+    return bool(select.select([connection.fileno()], [], [], 0)[0])
+
+
+def _alive(connection: Connection[Any]) -> bool:
+    """True unless the other side has gone meanwhile; costs no round trip."""
+    if not _has_input(connection):
         return True
     with suppress(psycopg.Error):
         connection.execute("SELECT 1")

@@ -6,15 +6,21 @@ connection whose server hangs it waits for ever (the kernel goes on acknowledgin
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import Connection, errors
+from psycopg.generators import execute as exchange
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGresult
+
+from timeleap.storage.appending import Outcome
 
 T = TypeVar("T")
 Options = dict[str, Any]
@@ -35,8 +41,30 @@ _TIMELINE: Final = (
 )
 
 
+SOON_SECONDS: Final = 0.2
+"""How long an event loop waits for an answer by itself; after that a thread does, which sees whether the server hangs."""
+_GOOD: Final = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+
+
+class Statement(NamedTuple):
+    """One that is prepared under a name, once for each connection, and whose values are sent as they are.
+
+    Attributes:
+        name: Of the prepared statement.
+        text: With `$1` and so on.
+        formats: Of its values: text, or bytes as they are.
+    """
+
+    name: bytes
+    text: str
+    formats: tuple[Format, ...]
+
+
 class WatchedConnection(Connection[Any]):
     """A connection whose statements fail where its server has stopped answering.
+
+    A `Statement` may also be sent by `ask`, and waited for on an event loop (`answered`); `answer` has the outcome. Others
+    are not prepared: psycopg would let the server forget these, too, whenever a transaction is given up.
 
     Attributes:
         options: Of the one server it is to.
@@ -49,6 +77,85 @@ class WatchedConnection(Connection[Any]):
     others: Sequence[Options] = ()
     timeline: str = ""
     patience: float = SILENT_SECONDS
+    prepared: frozenset[bytes] = frozenset()
+    _results: list[PGresult]
+    _complete: bool
+    _problem: psycopg.Error | None = None
+
+    def prepare(self, statement: Statement) -> None:
+        """Let the server prepare a statement, which it is to have before it is asked. Raises psycopg.Error."""
+        if statement.name not in self.prepared:
+            self.pgconn.send_prepare(statement.name, statement.text.encode())
+            self._check(self.wait(exchange(self.pgconn)))
+            self.prepared |= {statement.name}
+
+    def ask(self, statement: Statement, values: Sequence[bytes | None]) -> None:
+        """Send a statement, without waiting for anything. What goes wrong is raised by `answer`."""
+        self._results, self._complete, self._problem = [], False, None
+        try:
+            self.pgconn.send_query_prepared(statement.name, values, statement.formats)
+        except psycopg.Error as error:
+            self._problem = error
+
+    async def answered(self) -> bool:
+        """Wait on the event loop, for a while; True once there is an answer that is no error, False where `answer` has to
+        wait on, or has an error."""
+        loop, number, outcome = asyncio.get_running_loop(), self.pgconn.socket, Outcome[bool](taken=True)
+        try:
+            loop.add_reader(number, self._read, outcome)
+        except NotImplementedError:  # by the event loop that Windows has
+            return False
+        later = loop.call_later(SOON_SECONDS, outcome.succeed, False)
+        try:
+            self._write(outcome)
+            return await outcome.result_uncancelled()
+        finally:
+            later.cancel()
+            loop.remove_reader(number)
+            loop.remove_writer(number)
+
+    def answer(self) -> PGresult:
+        """The answer to what was asked, which is waited for. Raises psycopg.Error."""
+        if self._problem is not None:
+            raise self._problem
+        if not self._complete:
+            self._results += self.wait(exchange(self.pgconn))
+            self._complete = True
+        return self._check(self._results)
+
+    def _write(self, outcome: Outcome[bool]) -> None:
+        """Send what the system has not taken yet."""
+        loop, number = asyncio.get_running_loop(), self.pgconn.socket
+        try:
+            loop.remove_writer(number)
+            if self._problem is None and self.pgconn.flush():
+                loop.add_writer(number, self._write, outcome)
+        except psycopg.Error as error:
+            self._problem = error
+        if self._problem is not None:
+            outcome.succeed(False)
+
+    def _read(self, outcome: Outcome[bool]) -> None:
+        """Take what has arrived."""
+        pgconn = self.pgconn
+        try:
+            pgconn.consume_input()
+            while not pgconn.is_busy():
+                result = pgconn.get_result()
+                if result is None:
+                    self._complete = True
+                    outcome.succeed(all(result.status in _GOOD for result in self._results))
+                    break
+                self._results.append(result)
+        except psycopg.Error as error:
+            self._problem = error
+            outcome.succeed(False)
+
+    def _check(self, results: Sequence[PGresult]) -> PGresult:
+        for result in results:
+            if result.status not in _GOOD:
+                raise errors.error_from_result(result, self.info.encoding)
+        return results[0]
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         return super().wait(self._watched(gen), *args, **options)
@@ -191,7 +298,7 @@ _Arrivals = SimpleQueue[tuple[str, WatchedConnection | psycopg.Error]]
 
 
 def _open(options: Options, *, timeline: bool = False) -> WatchedConnection:
-    connection = WatchedConnection.connect(**options, autocommit=True)
+    connection = WatchedConnection.connect(**options, autocommit=True, prepare_threshold=None)
     connection.options = options
     if timeline:
         try:

@@ -17,6 +17,7 @@ from msgspec import json, structs
 
 from timeleap.call import Staleness, staleness
 from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
+from timeleap.storage import durable
 from timeleap.storage.appending import AnyAppend, QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
@@ -206,7 +207,7 @@ class SharedLog(LockedLog):
             planned, refused = self._plan(steps, group)
             steps = [step for step in steps if step in planned or step in refused]
             try:
-                if await self._shown.in_thread(self._send, group, self.events.of(group.spans)):
+                if await self._send(group, self.events.of(group.spans)):
                     break
             except StorageFailureError as error:
                 if len(steps) == 1 or error.retryable:
@@ -229,15 +230,16 @@ class SharedLog(LockedLog):
             except Exception as error:
                 step.fail(error)
 
-    def _send(self, group: WriteGroup, events: bytes | None) -> bool:
+    async def _send(self, group: WriteGroup, events: bytes | None) -> bool:
         """Commit a group, or only compare an empty one; False: the database has not what it was planned on."""
         if group.empty:
-            return self._locking or self.copy.is_current()
-        if not self.copy.commit_append(group.data, group.after, events):
+            return self._locking or await self._shown.in_thread(self.copy.is_current)
+        if not await _sent(self._shown, self.copy, group, events, at_once=not self._locking):
             return False
         try:
-            self._shown.wrote(self._writer.write(self._shown.log, group, "os").log)
-            self.copy.appended()
+            with durable.storage_errors("write the working copy", self.copy.directory):
+                self._shown.wrote(self._writer.write(self._shown.log, group, "os").log)
+                self.copy.appended()
         except (StorageFailureError, ExternallyModifiedError):
             self.copy.forget()  # it is made, and shown once the working copy can be written
         return True
@@ -279,6 +281,15 @@ class SharedLog(LockedLog):
         self.copy.forget()
         with suppress(StorageFailureError):
             await self.comparing.bring(self.copy.begin)
+
+
+async def _sent(shown: Follower, copy: WorkingCopy, group: WriteGroup, events: bytes | None, *, at_once: bool) -> bool:
+    """As `WorkingCopy.commit_append`. To plan an append takes less long than the way to the log's thread and back: that is
+    gone where something but the answer has to be waited for, or (not `at_once`) in any case, or that takes long."""
+    asked = copy.begin_append(group.data, group.after, events, at_once=True) if at_once else None
+    if asked is None:
+        return await shown.in_thread(copy.commit_append, group.data, group.after, events)
+    return copy.end_append() if await asked.answered() else await shown.in_thread(copy.end_append)
 
 
 class PostgresEngine(JsonlEngine):

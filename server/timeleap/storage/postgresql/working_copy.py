@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import Connection
+from psycopg.pq import Format
 
 from timeleap import clock
 from timeleap.call import Staleness
@@ -33,7 +34,7 @@ from timeleap.storage.index import index_path
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.copy_reading import SESSION, CopyReading
 from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
-from timeleap.storage.postgresql.servers import WatchedConnection
+from timeleap.storage.postgresql.servers import Statement, WatchedConnection
 from timeleap.storage.postgresql.shared_parts import SharedParts, same_beginning
 from timeleap.storage.rewrite import Beginning
 
@@ -43,17 +44,21 @@ CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
 _LOCKED_SESSION: Final = f"{SESSION} FOR UPDATE OF s"
-_APPEND: Final = """
-    WITH known AS (SELECT FROM timeleap_schema WHERE version = %(schema)s), moved AS (
-        UPDATE timeleap_session SET version = version + 1, messages = %(messages)s, tokens = %(tokens)s,
-            pending = %(pending)s, changed = clock_timestamp() FROM known WHERE id = %(session)s AND version = %(version)s
+_APPEND: Final = Statement(
+    b"timeleap_append",
+    """
+    WITH known AS (SELECT FROM timeleap_schema WHERE version = $1::int), moved AS (
+        UPDATE timeleap_session SET version = version + 1, messages = $4::bigint, tokens = $5::bigint,
+            pending = $6::bigint, changed = clock_timestamp() FROM known WHERE id = $2::text AND version = $3::bigint
             RETURNING version, live),
-    grown AS (UPDATE timeleap_log SET length = %(length)s FROM moved WHERE id = live),
-    put AS (INSERT INTO timeleap_piece (log, start, body) SELECT live, %(start)s, %(data)s FROM moved),
+    grown AS (UPDATE timeleap_log SET length = $8::bigint FROM moved WHERE id = live),
+    put AS (INSERT INTO timeleap_piece (log, start, body) SELECT live, $7::bigint, $9::bytea FROM moved),
     noted AS (
         INSERT INTO timeleap_change (session, version, token, events)
-        SELECT %(session)s, version, %(token)s, %(events)s FROM moved)
-    SELECT pg_notify(%(channel)s, %(announced)s) FROM moved"""
+        SELECT $2::text, version, $10::text, $11::bytea FROM moved)
+    SELECT pg_notify($12::text, $13::text) FROM moved""",
+    tuple(Format.BINARY if number in (9, 11) else Format.TEXT for number in range(1, 14)),
+)
 """Does all of it or, where the session or the schema has another version, nothing: then it gives no row."""
 
 
@@ -93,6 +98,7 @@ class WorkingCopy:
         self._logs: dict[int, _Log] = {}
         self._live: int | None = None
         self._token = ""  # of the change that is being made
+        self._asked: tuple[WatchedConnection, int] | None = None  # the append under way: over what, and the new length
 
     # A change
 
@@ -151,29 +157,44 @@ class WorkingCopy:
         Raises:
             StorageFailureError: It is not made; or nobody knows, and the directory is doubtful until that is known.
         """
+        self.begin_append(data, after, events)
+        return self.end_append()
+
+    def begin_append(
+        self, data: bytes, after: LogState, events: bytes | None, *, at_once: bool = False
+    ) -> WatchedConnection | None:
+        """Begin `commit_append`, which `end_append` ends; returns the connection that answers it. None, or an error: it was
+        not begun, as that cannot be done `at_once`, or at all. Raises StorageFailureError."""
         assert self._live is not None
-        log, locked = self._logs[self._live], self._connection
-        self._token = clock.new_uid(24)
-        values = {
-            "session": self.session_id,
-            "version": self.version,
-            "schema": VERSION,
-            "messages": after.messages,
-            "tokens": after.token_count,
-            "pending": after.pending_chars,
-            "start": log.length,
-            "length": log.length + len(data),
-            "data": data,
-            "token": self._token,
-            "events": events,
-            "channel": CHANNEL,
-            "announced": self._announcement(),
-        }
-        connection = locked or self._database.take()
+        connection = self._connection or (self._database.take_idle() if at_once else self._database.take())
+        if connection is None:
+            return None
+        if at_once and (_APPEND.name not in connection.prepared or (self.version + 1) % CHANGES_KEPT == 0):
+            self._database.give_back(connection)
+            return None
         try:
-            made = connection.execute(_APPEND, values, prepare=True).fetchone() is not None
+            connection.prepare(_APPEND)
+        except psycopg.Error as error:
+            self._connection = connection
+            self.end()
+            raise self._database.translated(error, connection) from error
+        start, self._token = self._logs[self._live].length, clock.new_uid(24)
+        self._asked = connection, start + len(data)
+        session = self.session_id.encode(connection.info.encoding)
+        numbers = self.version, after.messages, after.token_count, after.pending_chars, start, start + len(data)
+        values = [b"%d" % VERSION, session, *(b"%d" % number for number in numbers), data, self._token.encode()]
+        connection.ask(_APPEND, [*values, events, CHANNEL.encode(), self._announcement().encode()])
+        return connection
+
+    def end_append(self) -> bool:
+        """As `commit_append`, once `begin_append` has begun it."""
+        assert self._live is not None and self._asked is not None  # noqa: PT018
+        (connection, length), self._asked = self._asked, None
+        locked = self._connection is not None
+        try:
+            made = bool(connection.answer().ntuples)
             if made:
-                self._forget_old_changes(connection)
+                _forget_old_changes(connection, self.session_id, self.version + 1)
             if locked:
                 connection.execute("COMMIT")
         except psycopg.Error as error:
@@ -184,8 +205,7 @@ class WorkingCopy:
             if not locked:
                 self._database.give_back(connection)
         if made:
-            self._logs[self._live] = log._replace(length=log.length + len(data))
-            self.version += 1
+            self._logs[self._live], self.version = self._logs[self._live]._replace(length=length), self.version + 1
         return made
 
     def appended(self) -> None:
@@ -267,15 +287,8 @@ class WorkingCopy:
             "INSERT INTO timeleap_change (session, version, token, events) VALUES (%s, %s, %s, %s)",
             [session_id, version, self._token, events],
         )
-        self._forget_old_changes(connection)
+        _forget_old_changes(connection, session_id, version)
         connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._announcement()])
-
-    def _forget_old_changes(self, connection: Connection[Any]) -> None:
-        last = self.version + 1 - CHANGES_KEPT
-        if last % CHANGES_KEPT == 0:
-            connection.execute(
-                "DELETE FROM timeleap_change WHERE session = %s AND version < %s", [self.session_id, last]
-            )
 
     def _announcement(self) -> str:
         """What is notified of the change under way."""
@@ -504,6 +517,12 @@ class WorkingCopy:
             durable.remove_file(index_path(target))
             with suppress(FileNotFoundError):
                 durable.replace_file(index_path(path), index_path(target))
+
+
+def _forget_old_changes(connection: Connection[Any], session_id: str, version: int) -> None:
+    if version % CHANGES_KEPT == 0:
+        last = version - CHANGES_KEPT
+        connection.execute("DELETE FROM timeleap_change WHERE session = %s AND version < %s", [session_id, last])
 
 
 def _put(connection: Connection[Any], log: int, start: int, pieces: Iterable[bytes]) -> None:
