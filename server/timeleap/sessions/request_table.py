@@ -258,6 +258,8 @@ class RequestTable:
         if members:
             with suppress(StorageFailureError):  # it counts as it did, and the next opening tries again
                 self._state.note(members, leaving)
+        if self._meta.requests_redacted >= 0:
+            self.load()  # what it corrects is stored with the rest that opening completes, before another id gets a number
 
     def leaving(self, keep_lines: int) -> list[Json]:
         """Journal lines for the requests that cannot be answered from the first `keep_lines` lines alone.
