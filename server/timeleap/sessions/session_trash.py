@@ -120,14 +120,16 @@ class Trash:
 
     def take(self, session_id: str, path: Path, guard: Mutation) -> None:
         """Move a session here that is closed, and whose lock is held. Blocking."""
-        if self._shared is not None:
-            self._shared.fetch_all()
         place, uid, name = (self._home.real_path, session_id), Meta(path, "readOnly").uid, trash_name(session_id)
-        self._keys.change(Register.announce, place, name, uid)
+        if self._shared is None:
+            self._keys.change(Register.announce, place, name, uid)
+        else:  # its seals are at home in no place
+            self._shared.fetch_all()
         with self._noted_move(name, guard):
             self._move(self._home.to_trash, session_id, name, guard.cause)
             failpoint("store.trashed")
-            self._keys.change(Register.retire, place, name, uid)
+            if self._shared is None:
+                self._keys.change(Register.retire, place, name, uid)
 
     async def undelete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Bring the session of that id back that was deleted last; returns False where the request is a repeat.
