@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from timeleap.cli import private_cluster as servers
 from timeleap.cli.private_cluster import INSTALL, free_port, programs
@@ -17,12 +18,16 @@ from timeleap.cli.private_cluster import INSTALL, free_port, programs
 __all__ = [
     "INSTALL",
     "Cluster",
+    "edit_document",
     "free_port",
     "private_cluster",
     "programs",
+    "rename_session",
     "replicated_cluster",
     "shared_cluster",
+    "stored_document",
     "stored_log",
+    "stored_rows",
 ]
 
 
@@ -66,6 +71,50 @@ def stored_log(url: str, session_id: str, name: str) -> bytes:
 
         (log,) = (log for log, facts in logs.items() if facts[0] == name)
         return beginning(log, logs[log][3])
+
+
+def stored_document(url: str, session_id: str, name: str) -> bytes | None:
+    """The bytes of a small file of a session, as its row has them; None: there is no such row."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT body FROM timeleap_document WHERE session = %s AND name = %s", [session_id, name]
+        ).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def edit_document(url: str, session_id: str, name: str, body: bytes | None) -> None:
+    """Write a small file of a session behind the back of all servers (None: remove it); who has the session open sees it
+    with the next change."""
+    with psycopg.connect(url) as connection:
+        connection.execute("DELETE FROM timeleap_document WHERE session = %s AND name = %s", [session_id, name])
+        if body is not None:
+            connection.execute(
+                "INSERT INTO timeleap_document (session, name, version, body)"
+                " SELECT id, %s, version, %s FROM timeleap_session WHERE id = %s",
+                [name, body, session_id],
+            )
+
+
+def stored_rows(url: str) -> bytes:
+    """Every value of every row of a database's tables."""
+    with psycopg.connect(url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        values = [
+            value
+            for (table,) in tables
+            for row in connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
+            for value in row
+        ]
+    return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for value in values)
+
+
+def rename_session(url: str, pattern: str, name: str) -> None:
+    """Give the one session whose id is like `pattern` another one, behind the back of all servers."""
+    with psycopg.connect(url) as connection:
+        done = connection.execute(
+            "UPDATE timeleap_session SET id = %s, folded = %s WHERE id LIKE %s", [name, name.casefold(), pattern]
+        )
+        assert done.rowcount == 1
 
 
 @functools.cache

@@ -58,6 +58,25 @@ class Session:
             return stored_log(url, self.id, name)
         return (self.path / name).read_bytes()
 
+    def file_bytes(self, name: str) -> bytes:
+        """The stored bytes of one of the small files beside the log; empty where there is none."""
+        if (url := DATABASES.get(self.server.home)) is not None:
+            from tests.support.postgresql import stored_document
+
+            return stored_document(url, self.id, name) or b""
+        return (self.path / name).read_bytes() if (self.path / name).exists() else b""
+
+    def put_file(self, name: str, body: bytes | None) -> None:
+        """Write one of the small files behind the back of all servers, or (None) remove it."""
+        if (url := DATABASES.get(self.server.home)) is not None:
+            from tests.support.postgresql import edit_document
+
+            edit_document(url, self.id, name, body)
+        elif body is None:
+            (self.path / name).unlink(missing_ok=True)
+        else:
+            (self.path / name).write_bytes(body)
+
     def call(self, method: str, /, **params: Any) -> Any:
         """The result of a request on this session."""
         return self.server.call(method, sessionId=self.id, **params)

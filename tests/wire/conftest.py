@@ -49,6 +49,29 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     "test_checkpoints": frozenset(),
     "test_absent_content": frozenset(),
     "test_compact": frozenset(),
+    "test_compact_summarizers": frozenset(
+        (  # nobody owns a session: each process asks its own client, for as long as it was told itself
+            "test_a_compaction_that_waits_when_its_owner_goes_keeps_its_order",
+            "test_an_attached_client_has_as_long_for_a_summary_as_the_owner_waits",
+        )
+    ),
+    "test_dmail_elsewhere": frozenset(),
+    "test_redacted_requests": frozenset(),
+    "test_purge": frozenset(
+        (
+            "test_a_purge_that_is_killed_is_finished",  # there it is one transaction, which a kill does not halve
+            "test_a_purge_that_is_killed_is_finished_by_the_next_server",  # the same
+            "test_links_in_the_trash_are_not_followed",  # the trash is a folder of folders, as for the next three
+            "test_nothing_is_purged_through_a_link",
+            "test_a_torn_folder_in_the_trash_can_be_purged",
+            "test_temporaries_of_the_store_go_too",
+            "test_what_another_process_uses_stays",  # a lock in a folder: rows are purged also if they are in use
+            # Which bytes of which folder: of rows `test_postgresql_methods::test_a_session_in_the_trash_is_redacted`.
+            "test_a_secret_is_taken_out_of_a_session_in_the_trash",
+            "test_what_is_no_audit_is_said",  # a folder, a link or a pipe in the place of a file
+            "test_a_copy_of_a_purged_session_put_back_by_hand_has_its_approvals_off",  # a copy of a folder
+        )
+    ),
     "test_diff": frozenset(("test_damage_that_both_have_always_had_does_not_matter",)),
     "test_history_opaque": frozenset(),
     "test_dmail": frozenset(),
@@ -151,11 +174,14 @@ LONG_MODULES_IN_A_DATABASE: Final = frozenset(
         "test_approval_bounds",
         "test_approval_ends",
         "test_approval_requests",
+        "test_compact_summarizers",
         "test_hostile",
         "test_initialize",
         "test_lifecycle",
         "test_limits",
         "test_null_params",
+        "test_purge",
+        "test_redacted_requests",
     )
 )
 """Those whose cases start several servers each (`make test` has `test_postgresql_approvals` for those of approvals), or

@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 from tests.support.chat_endpoint import ChatEndpoint, Reply, chat_endpoint
-from tests.support.fixtures import StartServer
+from tests.support.fixtures import Engine, StartServer, with_store
 from tests.support.framing import Framing, frame
 from tests.support.holding import Hold
 from tests.support.matching import A_STRING, at_least
-from tests.support.server import Message, Pending, Server
+from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
 
 KEY = "sk-canary-7c3d19"
 CAN = {"experimental": {"timeleap": {"summarize": True}}}
+SECOND = {"jsonl": "attached", "postgresql": "owner"}
+"""The access of whoever opens a session second."""
 NOTES = "The login is being fixed in login.py."
 
 
@@ -32,11 +34,9 @@ def fill(session: Session) -> Session:
 
 
 @pytest.fixture(scope="module")
-def able(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def able(engine: Engine, framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose client can summarise."""
-    from tests.support.server import Launch
-
-    running = Server(Launch(tmp_path_factory.mktemp("able") / "home", framing))
+    running = Server(Launch(with_store(tmp_path_factory.mktemp("able") / "home", engine), framing))
     try:
         running.initialize(capabilities=CAN, initializationOptions={"summarizer": {"timeout": 2}})
         yield running
@@ -60,9 +60,9 @@ def answer(server: Server, request: Message, **reply: Any) -> None:
 
 def untouched(session: Session, change: Callable[[], Any]) -> Any:
     """What `change` returns, which is to change nothing; and the next request works."""
-    before, head = session.log.read_bytes(), session.head
+    before, head = session.log_bytes(), session.head
     result = change()
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
     assert session.head == head and session.timelines() == []
     assert session.call("context/compact", summarizer="builtin", dryRun=True)["compacted"] is True
     return result
@@ -180,11 +180,11 @@ def test_a_client_that_leaves_while_it_is_asked_changes_nothing(start_at: StartS
     server = start_at(home)
     server.initialize(capabilities=CAN)
     session = fill(Session.open(server))
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     session.start("context/compact")
     asked(server)
     assert server.finish() == 0
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
     assert Session.open(server.again(), session.id).timelines() == []
 
 
@@ -203,13 +203,13 @@ class Windows:
 
 
 @pytest.fixture
-def windows(start_at: StartServer, home: Path) -> Windows:
+def windows(start_at: StartServer, home: Path, engine: Engine) -> Windows:
     owner, other = start_at(home), start_at(home)
     for server in (owner, other):
         server.initialize(capabilities={"experimental": {"timeleap": {"summarize": True, "approvals": True}}})
     session = fill(Session.open(owner))
     attached = session.reopen(other)
-    assert attached.state["access"] == "attached"
+    assert attached.state["access"] == SECOND[engine]
     return Windows(session, attached)
 
 
@@ -320,11 +320,13 @@ def test_approvals_sent_right_behind_a_compaction_keep_their_order(windows: Wind
 
 @pytest.mark.parametrize("where", ["owner", "attached"])
 def test_a_read_behind_a_change_that_is_being_written_sees_it(
-    start_at: StartServer, home: Path, where: str, tmp_path: Path
+    start_at: StartServer, home: Path, engine: Engine, where: str, tmp_path: Path
 ) -> None:
     hold = Hold("append.after_write", tmp_path)
-    owner = start_at(home, env={"TIMELEAP_FAILPOINTS": hold.failpoints})
-    other = start_at(home)
+    held = {"TIMELEAP_FAILPOINTS": hold.failpoints}
+    owner_writes = engine == "jsonl" or where == "owner"
+    owner = start_at(home, env=held if owner_writes else {})
+    other = start_at(home, env={} if owner_writes else held)
     for server in (owner, other):
         server.initialize(capabilities=CAN)
     session = Session.open(owner)
@@ -374,7 +376,7 @@ def test_an_attached_client_can_take_its_compaction_back(start_at: StartServer, 
     other.initialize(capabilities=CAN)
     session = fill(Session.open(owner))
     attached = session.reopen(other)
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     since = len(other.received)
     pending = attached.start("context/compact")
     request = asked(other, since)
@@ -382,18 +384,18 @@ def test_an_attached_client_can_take_its_compaction_back(start_at: StartServer, 
     assert pending.error()["code"] == -32800
     cancelled = [m["params"]["id"] for m in other.notifications(since) if m["method"] == "$/cancelRequest"]
     assert cancelled == [request["id"]]
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
     attached.say("next")
     assert session.texts()[-1] == "next"
 
 
-def test_the_client_of_an_attached_process_is_asked(start_at: StartServer, home: Path) -> None:
+def test_the_client_of_an_attached_process_is_asked(start_at: StartServer, home: Path, engine: Engine) -> None:
     owner, other = start_at(home), start_at(home)
     owner.initialize()
     other.initialize(capabilities=CAN)
     session = fill(Session.open(owner))
     attached = session.reopen(other)
-    assert attached.state["access"] == "attached"
+    assert attached.state["access"] == SECOND[engine]
     pending = attached.start("context/compact", workDoneToken="w")
     request = asked(other)
     assert request["params"]["sessionId"] == attached.id
@@ -427,10 +429,10 @@ def test_a_result_that_arrives_late_is_not_orphaned(start_at: StartServer, home:
     pending = attached.start("context/compact")
     request = asked(other)
     session.append({"role": "tool", "tool_call_id": "slow", "content": "at last"})
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     answer(other, request, result={"summary": NOTES})
     assert pending.result() == at_least({"compacted": False, "reason": A_STRING})
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
 
 
 # The endpoint
@@ -564,16 +566,21 @@ def test_pins_are_texts_within_bounds(session: Session, pins: Any) -> None:
         assert error["data"]["errors"][0]["loc"][0] == "pins"
 
 
-def test_compact_then_restore_gives_back_the_same_bytes(server: Server, tmp_path: Path, session_file: Path) -> None:
+def test_compact_then_restore_gives_back_the_same_bytes(
+    server: Server, engine: Engine, tmp_path: Path, session_file: Path
+) -> None:
     directory = tmp_path / session_file.stem
     directory.mkdir()
     shutil.copy(session_file, directory / "context.jsonl")
-    session = Session.open(server, path=str(directory), access="write")
-    before = session.log.read_bytes()
+    if engine == "jsonl":
+        session = Session.open(server, path=str(directory), access="write")
+    else:
+        session = Session.open(server, server.call("session/import", path=str(directory))["sessionId"])
+    before = session.log_bytes()
     result = session.call("context/compact", summarizer="builtin")
     assert result == at_least({"compacted": True, "scorecard": at_least({}), "timelineId": A_STRING})
     assert result["tokenCountAfter"] < result["tokenCountBefore"]
-    assert session.log.read_bytes() != before
+    assert session.log_bytes() != before
     session.call("context/restoreTimeline", timelineId=result["timelineId"])
-    assert session.log.read_bytes() == before
+    assert session.log_bytes() == before
     session.call("session/close")

@@ -80,7 +80,7 @@ def test_without_a_checkpoint_it_is_a_note_at_the_end(child: Session, parent: Se
 
 def test_with_a_checkpoint_it_waits_there_and_is_delivered_there(child: Session, parent: Session) -> None:
     child.checkpoint()
-    before, since = parent.log.read_bytes(), len(parent.server.received)
+    before, since = parent.log_bytes(), len(parent.server.received)
     uid = parent.get_state()["context"]["checkpoints"][1]["uid"]
     pending = {"checkpointId": 1, "checkpointUid": uid, "message": "all green", "fromSessionId": child.id}
     result = mail(child, parent, checkpointId=1, requestId="r")
@@ -101,7 +101,7 @@ def test_with_a_checkpoint_it_waits_there_and_is_delivered_there(child: Session,
     assert len(parent.history()) == 3
     assert parent.call("context/getHistory", **{"from": 2})["messages"][0]["meta"]["fromSessionId"] == child.id
     parent.call("context/restoreTimeline", timelineId=delivered["timelineId"])
-    assert parent.log.read_bytes() == before
+    assert parent.log_bytes() == before
 
 
 def test_one_is_pending_there(child: Session, parent: Session) -> None:
@@ -326,7 +326,7 @@ def test_a_delivery_into_a_tool_exchange_is_reported_and_healed_on_request(sessi
     session.append(user("go"), {"role": "assistant", "content": "", "tool_calls": calls})
     session.checkpoint()
     session.append({"role": "tool", "tool_call_id": "a", "content": "x"})
-    before = session.log.read_bytes()
+    before = session.log_bytes()
     for heal, kept in ((False, 2), (True, 1)):
         session.call("context/sendDMail", checkpointId=0, message="x")
         planned = session.call("context/deliverDMail", dryRun=True, heal=heal)
@@ -335,7 +335,7 @@ def test_a_delivery_into_a_tool_exchange_is_reported_and_healed_on_request(sessi
         assert planned["toolExchange"] == done["toolExchange"] == expected
         assert len(session.history()) == kept + 1
         session.call("context/restoreTimeline", timelineId=done["timelineId"])
-        assert session.log.read_bytes() == before
+        assert session.log_bytes() == before
     session.checkpoint()
     session.call("context/sendDMail", checkpointId=1, message="x")
     assert "toolExchange" not in session.call("context/deliverDMail")

@@ -117,7 +117,7 @@ def test_an_approval_that_waits_loses_its_fingerprint_too(start: StartServer) ->
     settle([session])
     session.call("approval/respond", approvalId=pending["approvalId"], decision="approve")
     assert first.result()["decision"] == second.result()["decision"] == "approve"
-    (line,) = json.loads((session.path / "timeleap.json").read_text())["journal"]["requests"]
+    (line,) = json.loads(session.file_bytes("timeleap.json"))["journal"]["requests"]
     assert (line["r"], line["h"]) == ("ask", "")
     again = reopened(start, session).call("approval/request", action="third", requestId="ask")
     assert again["duplicate"] and again["decision"] == "approve"
@@ -127,8 +127,8 @@ def test_an_approval_that_waits_loses_its_fingerprint_too(start: StartServer) ->
 def test_a_number_that_is_too_high_says_nothing_of_later_ids(start: StartServer, number: int) -> None:
     session = with_ids(start())
     session.server.kill()
-    path = session.path / "timeleap.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "requestsRedacted": number}))
+    document = json.loads(session.file_bytes("timeleap.json"))
+    session.put_file("timeleap.json", json.dumps({**document, "requestsRedacted": number}).encode())
     session = Session.open(start(), "a")
     session.append(user("new"), requestId="later")
     session.append(user("newer"), requestId="latest")
@@ -143,8 +143,8 @@ def test_a_number_that_is_too_high_says_nothing_of_later_ids(start: StartServer,
 def test_a_number_that_is_none_counts_as_no_redaction(start: StartServer, number: object) -> None:
     session = with_ids(start())
     session.server.kill()
-    path = session.path / "timeleap.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "requestsRedacted": number}))
+    document = json.loads(session.file_bytes("timeleap.json"))
+    session.put_file("timeleap.json", json.dumps({**document, "requestsRedacted": number}).encode())
     session = Session.open(start(), "a")
     assert [one["kind"] for one in session.get_state()["warnings"]] == ["metaDamaged"]
     assert conflicts(session, "held nothing") and conflicts(session, "held it")
