@@ -104,21 +104,35 @@ test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS 
 
 .PHONY: test-e2e
 test-e2e: package $(E2E_TOOLS) $(AGENTS)/.installed  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
-	cd $(E2E) && $(WITH_NODE) npm run --silent test -- $(CASES)
+	cd $(E2E) && $(WITH_NODE) npm run --silent test -- --project used --pass-with-no-tests $(CASES); used=$$?; \
+	$(WITH_NODE) npm run --silent test -- --project measured --pass-with-no-tests $(CASES) && exit $$used
 
 .PHONY: check
 check: setup  ## The quick part of the tests, under a minute
 	$(PYTEST) -m "not (slow or long or crash or interop or torture or bench)" tests/unit tests/architecture
 
 .PHONY: lint
-lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
+lint: lint-python lint-mypy lint-pyright lint-typescript  ## ruff, mypy, pyright, layers, TypeScript, generated files
+
+# `make -j2 lint` runs two of them at a time.
+.PHONY: lint-python
+lint-python: setup  ## The part of lint that is quick
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(RUN) -m timeleap_protocol.generate --check
 	$(RUN) docs/reference.py --check
+
+.PHONY: lint-mypy
+lint-mypy: setup  ## Types, by mypy
+	$(BIN)/mypy
+
+.PHONY: lint-pyright
+lint-pyright: setup  ## Types, by pyright
+	$(BIN)/pyright
+
+.PHONY: lint-typescript
+lint-typescript: $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E)/node_modules/.installed  ## TypeScript's compiler, eslint
 	cd $(TYPESCRIPT) && npm run check
 	cd $(EXTENSION) && $(WITH_NODE) npm run check
 	cd $(E2E) && $(WITH_NODE) npm run check
@@ -168,6 +182,9 @@ package: setup $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.
 .PHONY: setup
 setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
 
+.PHONY: tools
+tools: setup agents $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E_TOOLS)  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
+
 .PHONY: generate
 generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the Python client's reference, the README's picture
 	$(RUN) -m timeleap_protocol.generate
@@ -176,7 +193,7 @@ generate: $(VENV)/.developing  ## Write what comes from the method table: schema
 
 .PHONY: screenshots
 screenshots: package $(E2E_TOOLS) $(AGENTS)/.installed  ## Take the documentation's pictures of the VS Code extension anew
-	cd $(E2E) && $(WITH_NODE) TIMELEAP_SCREENSHOTS="$(CURDIR)/$(EXTENSION)/images" npm run --silent test
+	cd $(E2E) && $(WITH_NODE) TIMELEAP_SCREENSHOTS="$(CURDIR)/$(EXTENSION)/images" npm run --silent test -- --project used
 
 .PHONY: format
 format: $(VENV)/.developing  ## Format, and mend what ruff can mend
