@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,7 +23,7 @@ from timeleap.storage import load
 from timeleap.storage.appending import LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
-from timeleap.storage.postgresql import servers, working_copy
+from timeleap.storage.postgresql import servers, session_copies, working_copy
 from timeleap.storage.postgresql.database import VERSION, Database
 from timeleap.storage.postgresql.session_copies import PostgresStore, publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
@@ -324,6 +325,61 @@ async def test_a_list_leaves_the_files_of_a_session_alone_that_is_being_opened(t
         assert log.exists()
     store.fetch_all()
     assert not log.exists()
+    store.close()
+
+
+def published(store: PostgresStore, *names: str) -> None:
+    """Sessions of these names, empty ones."""
+    for name in names:
+        (store.path / name).mkdir()
+        (store.path / name / "context.jsonl").touch()
+        (store.path / name / "state.json").write_text("{}")
+        store.publish(store.path / name, name)
+        shutil.rmtree(store.path / name)
+
+
+def listed(store: PostgresStore) -> set[str]:
+    """The sessions that a list finds the files of."""
+    return {path.name for path in (store.path / "sessions").iterdir()}
+
+
+@pytest.mark.parametrize("has_listed", [True, False])
+def test_what_is_gone_is_not_shown_by_a_standby_that_is_behind_however_much_it_is(
+    tmp_path: Path, has_listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_copies, "LEFT_KEPT", 2)
+    url = shared_cluster().new_database()
+    store = PostgresStore(f"{url}?timeleap_read=standby", tmp_path)
+    database = Database(url)
+    published(store, *"abcd")
+    if has_listed:
+        store.fetch_all()
+    with database.connection() as behind:
+        behind.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        behind.execute("SELECT FROM timeleap_session")  # as a standby has it that gets nothing more
+        for name in "abc":
+            store.move(name, f"{name}~1", b"{}")
+        assert len(store._left) == 2
+        if has_listed:
+            store._take_all(behind, True)
+            assert listed(store) == {"d"}
+        else:
+            with pytest.raises(StorageFailureError, match="behind"):
+                store._take_all(behind, True)
+    store.fetch_all()
+    assert listed(store) == {"d"}
+    store.close()
+    database.close()
+
+
+def test_where_no_standby_is_read_nothing_is_kept_of_what_is_gone(tmp_path: Path) -> None:
+    store = PostgresStore(shared_cluster().new_database(), tmp_path)
+    published(store, "a")
+    store.fetch_all()
+    store.move("a", "a~1", b"{}")
+    store.fetch_all()
+    assert not store._left
+    assert store._counts.keys() == {"a~1"}
     store.close()
 
 

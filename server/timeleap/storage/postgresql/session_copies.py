@@ -40,6 +40,8 @@ _SIZES: Final = (
     "SELECT session, coalesce(name, ''), length - shared FROM timeleap_log"
     " UNION ALL SELECT session, name, length(body) FROM timeleap_document WHERE session <> %s"
 )
+LEFT_KEPT: Final = 4096
+"""Of so many sessions that are gone it is known which they were, for lists of a standby that is behind."""
 _logger = logging.getLogger(__name__)
 
 
@@ -69,7 +71,9 @@ class PostgresStore:
         self._opening: set[str] = set()
         self._seen: dict[str, int] = {}  # versions of the documents that are here without their logs
         self._counts: dict[str, LogState] = {}
-        self._left: dict[str, int] = {}  # sessions that have another id by now, from which version on
+        self._left: dict[str, int] = {}  # for reads of a standby: sessions that are gone, from which version on
+        self._forgot = False  # more of them are than `LEFT_KEPT`
+        self._listed = False  # `_counts` has all sessions that the primary had
         self.own = StoreDocuments(self._database, self.path / "store")
         self._announcements: Announcements | None = None
         with durable.storage_errors("make a folder for working copies", self._folder):
@@ -153,8 +157,8 @@ class PostgresStore:
             newer = []
             for session_id, version, messages, tokens, pending, changed in rows:
                 known = self._known(session_id)
-                if stale and version < max(known, self._left.get(session_id, 0)):
-                    continue  # what is here is further
+                if stale and self._is_behind(session_id, version, known):
+                    continue
                 self._counts[session_id] = LogState(messages=messages, token_count=tokens, pending_chars=pending)
                 if self._in_use(session_id) or version == self._seen.get(session_id):
                     continue
@@ -173,10 +177,20 @@ class PostgresStore:
         for session_id, version, *_ in rows:
             if version >= self._left.get(session_id, version + 1):
                 del self._left[session_id]  # there is one of that id again
+        self._listed = True
         for session_id in self._counts.keys() - {row[0] for row in rows}:
             del self._counts[session_id]
             if not self._in_use(session_id):
                 self._leave(session_id, self._known(session_id) + 1)
+
+    def _is_behind(self, session_id: str, version: int, known: int) -> bool:
+        """True of what a standby has of a session if that is further here, or may be gone. Raises StorageFailureError:
+        nobody knows."""
+        if version < max(known, self._left.get(session_id, 0)):
+            return True
+        if self._forgot and not self._listed:
+            raise self._database.behind()  # or nobody knows
+        return self._forgot and known < 0 and session_id not in self._counts
 
     def _state_here(self, session_id: str) -> LogState:
         """Messages and tokens of a session as this process has it."""
@@ -215,7 +229,13 @@ class PostgresStore:
 
     def _leave(self, session_id: str, version: int) -> None:
         self._drop(session_id)
-        self._left[session_id] = max(version, self._left.get(session_id, 0))
+        self._counts.pop(session_id, None)
+        if not self.reads_standby:
+            return
+        self._left[session_id] = max(version, self._left.pop(session_id, 0))  # the last one now
+        while len(self._left) > LEFT_KEPT:
+            del self._left[next(iter(self._left))]
+            self._forgot = True
 
     def _directory(self, session_id: str) -> Path:
         """Of the working copy of a session, or of what is called so in the trash."""
