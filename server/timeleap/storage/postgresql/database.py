@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -50,6 +52,8 @@ COMPRESSION: Final = (
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
 LISTENING_SECONDS: Final = 2.0
 """Silence after which the server that tells of changes is asked if it is there."""
+LISTENING_PAUSE: Final = 0.5
+"""How long to wait for notifications before looking whether another server is the primary."""
 MAX_IDLE: Final = 4
 """Connections that are kept for the next use."""
 DEFAULTS: Final[dict[str, Any]] = {
@@ -495,7 +499,8 @@ class Announcements:
         self._heard = heard
         self._closed = threading.Event()
         self._ready = threading.Event()
-        self._connection: Connection[Any] | None = None
+        self._end, self._ended = socket.socketpair()
+        """The thread waits for the second one, too, which can be read once the first is closed."""
         self._thread = threading.Thread(target=self._run, name="timeleap notifications", daemon=True)
         self._thread.start()
 
@@ -506,13 +511,20 @@ class Announcements:
     def close(self) -> None:
         """End the thread."""
         self._closed.set()
+        self._end.close()
         self._thread.join(2)
 
     def _run(self) -> None:
+        with self._ended:
+            self._listen()
+
+    def _listen(self) -> None:
         pause = 0.1
         while not self._closed.is_set():
             try:
-                with self._database.connect() as connection:
+                with self._database.connect() as connection, selectors.DefaultSelector() as awaited:
+                    awaited.register(self._ended, selectors.EVENT_READ)
+                    awaited.register(connection.fileno(), selectors.EVENT_READ)
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
                     # Shared, as the connection before this one may have it still.
                     sender = int.from_bytes(bytes.fromhex(self._database.sender), "big", signed=True)
@@ -521,9 +533,10 @@ class Announcements:
                     self._heard(None, None)
                     pause, heard = 0.1, time.monotonic()
                     while not self._closed.is_set() and not self._database.is_outdated(connection):
-                        for notification in connection.notifies(timeout=0.5, stop_after=1):
+                        for notification in connection.notifies(timeout=0):
                             self._tell(notification.payload)
                             heard = time.monotonic()
+                        awaited.select(LISTENING_PAUSE)
                         if time.monotonic() - heard > LISTENING_SECONDS:
                             connection.execute("SELECT 1")  # a server that hangs is silent, too
                             heard = time.monotonic()
