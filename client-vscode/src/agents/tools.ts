@@ -16,7 +16,7 @@ import type { Sessions } from "../sessions/sessions.js";
 import { amount, oneLine } from "../text/format.js";
 import { checkpointName } from "../text/happened.js";
 import { withoutLinks } from "../text/say.js";
-import { asData, checkpointLine, messageLines, piece } from "./reading.js";
+import { asData, checkpointLine, messageLines, piece, STALE } from "./reading.js";
 
 interface OfSession {
   /** Default: the session that the views show. */
@@ -94,12 +94,14 @@ class Tools {
       const question = { query, regex, ignoreCase: true };
       const look = async (search: Search): Promise<Search> => (await search.next(options), search);
       // Of one session it is asked with the session open.
-      const { hits, hasMore, unread } =
+      const { hits, hasMore, unread, stale } =
         about === undefined
           ? await look(new Search(this.wire, question))
           : await this.sessions.withOpen(about, () => look(new Search(this.wire, { ...question, sessionId: about })));
       const more = hasMore ? "(There are more matches; look for something more exact.)" : undefined;
-      return hits.length === 0 ? `Nothing found.${unread.map((text) => `\n${text}`).join("")}` : asData([...hits.map(hitLine), ...unread], more);
+      return hits.length === 0
+        ? ["Nothing found.", ...(stale ? [STALE] : []), ...unread].join("\n")
+        : asData([...hits.map(hitLine), ...unread], { more, stale });
     });
   }
 
@@ -131,20 +133,20 @@ const read: Reads<ReadInput> = async (session, { from = -DEFAULT_READ, count = D
   const total = session.state.context.messageCount;
   const start = from < 0 ? Math.max(0, total + from) : from;
   const limit = Math.min(Math.max(1, count), MOST_READ);
-  const { messages } = await session.request("context/getHistory", { from: start, limit }, options);
+  const { messages, stale } = await session.request("context/getHistory", { from: start, limit }, options);
   const next = start + messages.length;
   const more = next < total ? `(Goes on at ${next} of ${total}.)` : `(That is the end, of ${total} messages.)`;
-  return asData(messages.map(messageLines), more);
+  return asData(messages.map(messageLines), { more, stale });
 };
 
 const listCheckpoints: Reads<CheckpointsInput> = async (session, { limit = DEFAULT_CHECKPOINTS }, options) => {
   const asked = Math.min(Math.max(1, limit), MOST_CHECKPOINTS);
-  const { checkpoints, nextCursor } = await session.request("context/listCheckpoints", { limit: asked, order: "desc" }, options);
-  return asData(checkpoints.map(checkpointLine), nextCursor === undefined ? undefined : "(There are older ones.)");
+  const { checkpoints, nextCursor, stale } = await session.request("context/listCheckpoints", { limit: asked, order: "desc" }, options);
+  return asData(checkpoints.map(checkpointLine), { more: nextCursor === undefined ? undefined : "(There are older ones.)", stale });
 };
 
 const compare: Reads<CompareInput> = async (session, { from, to = "present" }, options) => {
-  const { common, removed, added, removedCount, addedCount } = await session.request(
+  const { common, removed, added, removedCount, addedCount, stale } = await session.request(
     "context/diff",
     { from: point(from), to: point(to), limit: MOST_READ },
     options,
@@ -155,7 +157,7 @@ const compare: Reads<CompareInput> = async (session, { from, to = "present" }, o
     ...removed.map((entry) => `- ${messageLines(entry)}`),
     ...added.map((entry) => `+ ${messageLines(entry)}`),
   ];
-  return asData(lines, more);
+  return asData(lines, { more, stale });
 };
 
 const creatingCheckpoint: Change<LabelInput> = {

@@ -6,6 +6,7 @@ import type { Workbench } from "../commands/register.js";
 import { report } from "../commands/report.js";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError, messageOf } from "../server/errors.js";
+import { staleInWords } from "../server/staleness.js";
 import { previewOf, Search } from "../sessions/search.js";
 import type { Session, SessionEvent } from "../sessions/session.js";
 import { oneLine, tokensUsed } from "../text/format.js";
@@ -68,6 +69,7 @@ export class Conversation extends Disposables {
     this.current = session;
     this.register(panel.webview.onDidReceiveMessage((message: FromPage) => void this.take(message)));
     this.register(bench.sidecar.onDidChangeState(() => this.tellTrouble()));
+    this.register(bench.sidecar.staleness.onDidChange(() => this.tellTrouble()));
     this.register(bench.sessions.onDidChangeList(() => this.lookForSession()));
     this.register(new vscode.Disposable(() => void this.following?.dispose()));
     this.register(panel.onDidChangeViewState(() => this.hidden()));
@@ -278,7 +280,8 @@ export class Conversation extends Disposables {
     if (state.kind === "failed") {
       return state.failure.message;
     }
-    return this.current.writable ? undefined : whyReadOnly(this.current);
+    const lines = [...(this.current.writable ? [] : [whyReadOnly(this.current)]), ...(this.bench.sidecar.staleness.present ? [`⚠ ${staleInWords()}`] : [])];
+    return lines.length === 0 ? undefined : lines.join("\n");
   }
 
   private tellFacts(keep: number): void {

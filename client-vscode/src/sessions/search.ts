@@ -28,6 +28,8 @@ export class Search {
   readonly hits: Hit[] = [];
   /** What could not be searched, and why. */
   readonly unread: string[] = [];
+  /** A standby answered: what was committed last may not have been searched. */
+  stale = false;
 
   constructor(
     private readonly wire: Pick<Wire, "request">,
@@ -48,6 +50,7 @@ export class Search {
         : await this.wire.request("context/search", { ...params, sessionId }, options);
     this.hits.push(...page.matches.map((match: Match | SessionMatch) => ({ sessionId: sessionId ?? "", ...match })));
     this.unread.push(...(page.unread ?? []).map(({ message }) => message));
+    this.stale ||= page.stale === true;
     this.cursor = page.nextCursor;
     this.complete = page.nextCursor === undefined;
   }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { COMMAND, start, type Running } from "../support/extension.js";
 import { CancellationTokenSource, lm, user, workspace } from "../support/vscode.js";
 import type { TimeleapSession } from "../../src/apiTypes.js";
+import { answersOfStandby } from "./support.js";
 
 let running: Running;
 
@@ -10,7 +11,10 @@ beforeEach(() => {
   running = start();
 });
 
-afterEach(() => running.stop());
+afterEach(() => {
+  vi.restoreAllMocks();
+  return running.stop();
+});
 
 async function use(name: string, input: object): Promise<string> {
   const { content } = await lm.tools.get(name)!.invoke({ input }, new CancellationTokenSource().token);
@@ -66,6 +70,27 @@ test("what changes the conversation says first what it does, and does it once", 
   expect(session.state.context.messageCount).toBe(3);
   expect(await use("timeleap_go_back", { checkpointUid: uid })).toContain("has 1 messages now; 2 were set aside");
   expect(session.state.context).toMatchObject({ messageCount: 1, canUndo: 1 });
+});
+
+test("a model hears that what it reads may lack the newest changes, whatever it asks, and that first", async () => {
+  const { uid } = await conversation();
+  const stale = "(No primary of the database answered: the newest changes may be missing here.)";
+  const reads: [string, object][] = [
+    ["timeleap_read", {}],
+    ["timeleap_search", { query: "port" }],
+    ["timeleap_search", { query: "nowhere" }],
+    ["timeleap_search", { query: "port", everywhere: true }],
+    ["timeleap_checkpoints", {}],
+    ["timeleap_compare", { from: uid }],
+  ];
+  const standby = answersOfStandby();
+  for (const [name, input] of reads) {
+    expect((await use(name, input)).split("\n")[1]).toBe(stale);
+  }
+  standby.answers = false;
+  for (const [name, input] of reads) {
+    expect(await use(name, input)).not.toContain(stale);
+  }
 });
 
 test("what looks like a secret is masked for a model, in whatever way it reads, unless the person says otherwise", async () => {

@@ -7,7 +7,7 @@ import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ToPage } from "../
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, user, WebviewPanel } from "../support/vscode.js";
-import { agent, open, press } from "./support.js";
+import { agent, answersOfStandby, open, press } from "./support.js";
 
 let running: Running;
 let other: TimeleapClient | undefined;
@@ -275,6 +275,20 @@ test("a server that is killed is told, and the page is right again afterwards", 
   await running.api.shownSession!.append({ role: "user", content: "after the crash" });
   await page.next("facts", ({ facts }) => facts.messages === 7);
   expect(texts(await page.read(6, 7))).toEqual(["after the crash"]);
+});
+
+test("while a standby answers, the page says that changes may be missing", async () => {
+  seed(running.home, "chat", turns(2));
+  const page = await pageOf("chat");
+  const marked = /^⚠ .*no primary of the database answered.*may lack the newest changes\.$/u;
+  page.forget();
+  const standby = answersOfStandby();
+  await page.read(0, 1);
+  expect((await page.next("trouble")).text).toMatch(marked);
+  page.forget();
+  standby.answers = false;
+  await page.read(0, 1);
+  expect((await page.next("trouble")).text ?? "").not.toMatch(marked);
 });
 
 test("edit and go again: back to before the prompt, which is in the clipboard", async () => {

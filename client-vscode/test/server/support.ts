@@ -1,6 +1,7 @@
 /** What the tests on a real server share. */
 
 import { TimeleapClient } from "timeleap-client";
+import { vi } from "vitest";
 import { COMMAND, type Row, type Running } from "../support/extension.js";
 import { commands, user } from "../support/vscode.js";
 
@@ -30,4 +31,17 @@ export function agent(running: Running): Promise<TimeleapClient> {
     { command: command!, args },
     { initialize: { clientInfo: { name: "agent" }, initializationOptions: { home: running.home } }, onLog: () => undefined },
   );
+}
+
+/** Marks every answer as one of a standby, as long as `answers` says so; which were `asked` for. Until mocks are restored. */
+export function answersOfStandby(): { answers: boolean; readonly asked: string[] } {
+  const send = Object.getOwnPropertyDescriptor(TimeleapClient.prototype, "request")!.value as (this: TimeleapClient, method: string, params: object) => Promise<object>;
+  const standby = { answers: true, asked: [] as string[] };
+  vi.spyOn(TimeleapClient.prototype, "request").mockImplementation(async function (this: TimeleapClient, method: string, params: object) {
+    standby.asked.push(method);
+    const stale = standby.answers;
+    const result = await send.call(this, method, params);
+    return stale ? { ...result, stale: true } : result;
+  } as never);
+  return standby;
 }

@@ -1,9 +1,8 @@
-import { TimeleapClient } from "timeleap-client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { seed, turns } from "../support/data.js";
 import { commands, user } from "../support/vscode.js";
 import { start, type Running } from "../support/extension.js";
-import { open } from "./support.js";
+import { answersOfStandby, open } from "./support.js";
 
 let running: Running;
 
@@ -45,20 +44,13 @@ test("while a standby answers, the views and the status bar say that changes may
   for (const text of said()) {
     expect(text).not.toMatch(marked);
   }
-  const send = Object.getOwnPropertyDescriptor(TimeleapClient.prototype, "request")!.value as (this: TimeleapClient, method: string, params: object) => Promise<object>;
-  const asked: string[] = [];
-  let standby = true;
-  vi.spyOn(TimeleapClient.prototype, "request").mockImplementation(async function (this: TimeleapClient, method: string, params: object) {
-    asked.push(method);
-    const stale = standby;
-    const result = await send.call(this, method, params);
-    return stale ? { ...result, stale: true } : result;
-  } as never);
+  const standby = answersOfStandby();
+  const { asked } = standby;
   const read = (): Promise<unknown> => running.api.shownSession!.history()[Symbol.asyncIterator]().next();
   await read();
   await vi.waitFor(() => said().forEach((text) => expect(text).toMatch(marked)));
   expect(asked).toEqual(["context/getHistory"]);
-  standby = false;
+  standby.answers = false;
   asked.length = 0;
   await read();
   await vi.waitFor(() => expect(asked).toContain("session/getState"));
