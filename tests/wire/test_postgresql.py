@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -208,6 +209,42 @@ def test_a_revert_stores_nothing_that_is_stored_already(serve: Serve, url: str) 
     session.call("context/redo")
     assert stored() == before
     assert len(session.timelines()) >= 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has written is told on Linux only")
+def test_to_take_over_what_another_process_took_back_costs_the_same_at_any_length(serve: Serve, url: str) -> None:
+    here, there = serve(url), serve(url)
+    written: dict[str, dict[int, int]] = {}
+    for length in (1_000, 20_000):
+        session = Session.open(here, f"of-{length}")
+        for start in range(0, length, 1_000):
+            session.append(*(user(f"{number:05} {'x' * 60}") for number in range(start, start + 1_000)))
+        session.checkpoint()
+        session.append(user("gone"))
+        other = session.reopen(there)
+        checkpoint = session.get_state()["context"]["nCheckpoints"] - 1
+        for name, change in {
+            "revert": lambda s=session, c=checkpoint: s.call("context/revertTo", checkpointId=c),
+            "undo": lambda s=session: s.call("context/undo"),
+            "revert again": lambda s=session, c=checkpoint: s.call("context/revertTo", checkpointId=c),
+        }.items():
+            before = bytes_written(there)
+            change()
+            assert other.head == session.head
+            written.setdefault(name, {})[length] = bytes_written(there) - before
+        assert other.texts() == [f"{number:05} {'x' * 60}" for number in range(length)]
+        other.say("on")
+        assert session.texts()[-2:] == [f"{length - 1:05} {'x' * 60}", "on"]
+        assert other.records() == session.records()
+        assert other.call("session/verify")["ok"] and session.call("session/verify")["ok"]
+    for name, by_length in written.items():
+        assert by_length[20_000] - by_length[1_000] < 64 << 10, (name, by_length)
+
+
+def bytes_written(server: Server) -> int:
+    """All that a process has given to the system to write, to files, clients and the database."""
+    (counted,) = re.findall(r"^wchar: (\d+)$", Path(f"/proc/{server.process.pid}/io").read_text(), re.MULTILINE)
+    return int(counted)
 
 
 def test_what_was_acknowledged_outlives_the_process(serve: Serve, url: str) -> None:

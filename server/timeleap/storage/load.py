@@ -291,7 +291,7 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
         if not trust_index:
             covered = loaded.log.state.lines  # what is there counts: nothing was cut short since it was acknowledged
         elif reference is not None:
-            covered, lost = _lines_within(store, reference.length) if reference.length <= size else 0, reference.lost
+            covered, lost = lines_within(store, reference.length) if reference.length <= size else 0, reference.lost
         loaded = replace(_settled(loaded, covered), rebuilt=True, accepted=not trust_index, lost=lost)
     if writable:
         loaded.log.store.publish(header(file.identity.inode, parsed=loaded.parsed))
@@ -303,7 +303,7 @@ def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress |
     assert log.file is not None
     store = log.store
     try:
-        lines = _lines_within(store, size)
+        lines = lines_within(store, size)
         ahead = lines < store.count
         first = 0 if size <= SMALL else max(0, lines - _SAMPLE)
         if first_difference(log.file, store, first, lines) is not None:
@@ -334,7 +334,7 @@ def extend(log: StoredLog, size: int) -> Loaded:
     return _settled(_scanned(StoredLog(log.path, log.file, store, state), size), state.lines)
 
 
-def _lines_within(store: EntryStore, size: int) -> int:
+def lines_within(store: EntryStore, size: int) -> int:
     return bisect_right(range(store.count), size, key=lambda line: store.entry(line).state.length)
 
 

@@ -181,3 +181,20 @@ def test_files_are_what_copies_would_be(tmp_path: Path, monkeypatch: pytest.Monk
                 opened[name] = OpenFile(tmp_path / name)
         assert {name: content(tmp_path / name) for name in expected} == expected
         assert {name: file.pread(0, 9000) for name, file in opened.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "others", "same"),
+    [
+        ([(1, 0, 10)], [(1, 0, 10)], 10),
+        ([(1, 0, 10)], [(1, 0, 7), (2, 7, 5)], 7),
+        ([(1, 0, 10), (2, 10, 5)], [(1, 0, 10), (2, 10, 3), (3, 13, 9)], 13),
+        ([(1, 0, 10), (2, 10, 5)], [(1, 0, 10), (3, 10, 5)], 10),
+        ([(1, 0, 10)], [(2, 0, 10)], 0),
+        ([], [(2, 0, 10)], 0),
+    ],
+)
+def test_logs_begin_with_the_same_bytes_as_far_as_these_are_stored_once(
+    parts: shared_parts.Segments, others: shared_parts.Segments, same: int
+) -> None:
+    assert shared_parts.common_beginning(parts, others) == shared_parts.common_beginning(others, parts) == same

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,9 +22,22 @@ from weakref import WeakSet
 
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity, OpenFile
+from timeleap.storage.index import EntryStore, IndexDamagedError, header, index_path, open_index
+from timeleap.storage.load import lines_within
 
+Segments = Sequence[tuple[int, int, int]]
+"""Where a log's bytes are stored, in order: which log has them, from where, how many."""
 MOST_PARTS: Final = 16
 """Of so many other files a file has parts at most; beyond that it is a copy."""
+
+
+class LogRow(NamedTuple):
+    """A log as the database has it: `name` is its file's, None where only its children need it."""
+
+    name: str | None
+    parent: int | None
+    shared: int
+    length: int
 
 
 class _Part(NamedTuple):
@@ -161,6 +175,24 @@ class SharedParts:
                 target.truncate(start)
             return False
         return True
+
+    def begin_log(self, log: OpenFile, beginnings: dict[Path, int]) -> int:
+        """Let a new log, which has no byte yet, begin as one of `beginnings` does, of which it has so many bytes in
+        common, and its index as that one's; says how many bytes it has now. Raises OSError."""
+        path, size = max(beginnings.items(), key=lambda found: found[1], default=(Path(), 0))
+        if size == 0:
+            return 0
+        source = OpenFile(path)
+        if not self.begin_as(source, log, 0, size):
+            return 0
+        indexed = open_index(path, source.identity.inode, writable=False)
+        # Without the last line, whose entry is written again where it had no line feed.
+        with suppress(IndexDamagedError):
+            if indexed is not None and (lines := lines_within(indexed[0], size) - 1) > 0:
+                index = OpenFile(index_path(log.path), writable=True, new=True)
+                if EntryStore(index, 0, writable=True).begin_as(indexed[0], lines, self.begin_as):
+                    index.pwrite(header(log.identity.inode, parsed=indexed[1]), 0)
+        return size
 
     def sweep(self) -> None:
         """Remove what has no other name any more; what others begin with is copied to one of these first.
@@ -304,6 +336,44 @@ def _rest(part: _Part | _OpenPart, start: int, stop: int | None) -> list[tuple[i
     if stop is not None:
         found.append((max(part.start, stop), part.stop))
     return [(first, last) for first, last in found if first < last]
+
+
+def segments(logs: Mapping[int, LogRow], log: int, begin: int) -> list[tuple[int, int, int]]:
+    """Where the bytes of a log from `begin` on are stored: the log that has them, from where, how many; in order."""
+    found: list[tuple[int, int, int]] = []
+    end, current = logs[log].length, log
+    while end > begin:
+        start = max(begin, logs[current].shared)
+        if start < end:
+            found.append((current, start, end - start))
+        end, parent = min(end, logs[current].shared), logs[current].parent
+        if parent is None:
+            break
+        current = parent
+    return found[::-1]
+
+
+def common_beginning(parts: Segments, others: Segments) -> int:
+    """How many bytes two logs begin with that are stored once, by where their bytes are stored."""
+    at = 0
+    for (source, start, size), (other, _, length) in zip(parts, others, strict=False):
+        if source == other:
+            at = start + min(size, length)
+        if source != other or size != length:
+            break
+    return at
+
+
+def beginnings(
+    logs: Mapping[int, LogRow], log: int, here: Mapping[int, Path], as_here: Mapping[int, LogRow]
+) -> dict[Path, int]:
+    """The files of logs that are `here`, as far as they are, and with how many bytes of each a new log begins."""
+    own = segments(logs, log, 0)
+    return {
+        path: min(as_here[other].length, shared)
+        for other, path in here.items()
+        if other in logs and (shared := common_beginning(segments(logs, other, 0), own))
+    }
 
 
 def same_beginning(file: OpenFile, other: OpenFile, most: int) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 from psycopg import Connection
@@ -35,7 +35,7 @@ from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.copy_reading import SESSION, CopyReading
 from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
 from timeleap.storage.postgresql.servers import Statement, WatchedConnection
-from timeleap.storage.postgresql.shared_parts import SharedParts, same_beginning
+from timeleap.storage.postgresql.shared_parts import LogRow, SharedParts, beginnings, same_beginning, segments
 from timeleap.storage.rewrite import Beginning
 
 LIVE: Final = "context.jsonl"
@@ -62,15 +62,6 @@ _APPEND: Final = Statement(
 """Does all of it or, where the session or the schema has another version, nothing: then it gives no row."""
 
 
-class _Log(NamedTuple):
-    """A log as the database has it: `name` is its file's, None where only its children need it."""
-
-    name: str | None
-    parent: int | None
-    shared: int
-    length: int
-
-
 class WorkingCopy:
     """The directory of one session, and the transaction that is changing it. Used by one thread at a time.
 
@@ -95,7 +86,7 @@ class WorkingCopy:
         self._connection: WatchedConnection | None = None
         self._documents: dict[str, FileStatus] = {}  # as they were when both sides agreed
         self._files: dict[int, FileStatus] = {}  # the same of the logs that are here
-        self._logs: dict[int, _Log] = {}
+        self._logs: dict[int, LogRow] = {}
         self._live: int | None = None
         self._token = ""  # of the change that is being made
         self._asked: tuple[WatchedConnection, int] | None = None  # the append under way: over what, and the new length
@@ -377,7 +368,7 @@ class WorkingCopy:
         log = int(row[0])
         pieces = (file.pread(at, min(PIECE_BYTES, there.size - at)) for at in range(shared, there.size, PIECE_BYTES))
         _put(connection, log, shared, pieces)
-        self._logs[log] = _Log(name, parent, shared, there.size)
+        self._logs[log] = LogRow(name, parent, shared, there.size)
         return log
 
     def _sweep(self, connection: Connection[Any]) -> None:
@@ -465,7 +456,7 @@ class WorkingCopy:
         rows = connection.execute(
             "SELECT id, name, parent, shared, length FROM timeleap_log WHERE session = %s", [self.session_id]
         ).fetchall()
-        logs = {int(row[0]): _Log(*row[1:]) for row in rows}
+        logs = {int(row[0]): LogRow(*row[1:]) for row in rows}
         here = {log: self.directory / (self._logs[log].name or "") for log in self._files}
         ready: dict[int, Path] = {}
         for log, facts in sorted(logs.items()):
@@ -474,10 +465,11 @@ class WorkingCopy:
             path = here.get(log)
             if path is None:
                 file = durable.open_temporary(self.directory, LIVE)
-                path, begin = file.path, 0
+                as_here = {**self._logs, **{other: logs[other] for other in ready}}
+                path, begin = file.path, self.parts.begin_log(file, beginnings(logs, log, here, as_here))
             else:
                 file, begin = OpenFile(path, writable=True), self._logs[log].length
-            for source, start, size in _segments(logs, log, begin):
+            for source, start, size in segments(logs, log, begin):
                 if source != log and (
                     source in ready or (source in here and start + size <= self._logs[source].length)
                 ):
@@ -496,7 +488,7 @@ class WorkingCopy:
             log: _stamped(self.directory / (logs[log].name or ""), stamp if log == live else None) for log in ready
         }
 
-    def _put_in_place(self, logs: dict[int, _Log], ready: dict[int, Path]) -> None:
+    def _put_in_place(self, logs: dict[int, LogRow], ready: dict[int, Path]) -> None:
         """Give each log its name, with its index, where it has one."""
         moving = {log: path for log, path in ready.items() if path.name != logs[log].name}
         kept = {path.name for log, path in ready.items() if log not in moving}
@@ -508,9 +500,8 @@ class WorkingCopy:
         aside = {log: self.directory / f".{LIVE}.{log:016x}.tmp" for log in moving}
         for log, path in moving.items():
             durable.replace_file(path, aside[log])
-            if not path.name.endswith(".tmp"):
-                with suppress(FileNotFoundError):
-                    durable.replace_file(index_path(path), index_path(aside[log]))
+            with suppress(FileNotFoundError):
+                durable.replace_file(index_path(path), index_path(aside[log]))
         for log, path in aside.items():
             target = self.directory / _plain(logs[log].name or "")
             durable.replace_file(path, target)
@@ -546,21 +537,6 @@ def _look(directory: Path) -> tuple[dict[str, FileStatus], dict[str, FileStatus]
                 there = there._replace(names=1)
                 (logs if _LOG.fullmatch(entry.name) else documents)[entry.name] = there
     return documents, logs
-
-
-def _segments(logs: dict[int, _Log], log: int, begin: int) -> list[tuple[int, int, int]]:
-    """Where the bytes of a log from `begin` on are stored: the log that has them, from where, how many; in order."""
-    found: list[tuple[int, int, int]] = []
-    end, current = logs[log].length, log
-    while end > begin:
-        start = max(begin, logs[current].shared)
-        if start < end:
-            found.append((current, start, end - start))
-        end, parent = min(end, logs[current].shared), logs[current].parent
-        if parent is None:
-            break
-        current = parent
-    return found[::-1]
 
 
 def _pieces(connection: Connection[Any], log: int, start: int, size: int) -> Iterator[bytes]:
