@@ -19,6 +19,7 @@ __all__ = [
     "INSTALL",
     "Cluster",
     "edit_document",
+    "edit_log",
     "free_port",
     "private_cluster",
     "programs",
@@ -93,6 +94,18 @@ def edit_document(url: str, session_id: str, name: str, body: bytes | None) -> N
                 " SELECT id, %s, version, %s FROM timeleap_session WHERE id = %s",
                 [name, body, session_id],
             )
+
+
+def edit_log(url: str, session_id: str, data: bytes) -> None:
+    """Write the live log of a session behind the back of all servers; those that come later have it."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT live FROM timeleap_session WHERE id = %s", [session_id]).fetchone()
+        assert row is not None
+        connection.execute("DELETE FROM timeleap_piece WHERE log = %s", [row[0]])
+        connection.execute("INSERT INTO timeleap_piece (log, start, body) VALUES (%s, 0, %s)", [row[0], data])
+        connection.execute(
+            "UPDATE timeleap_log SET length = %s, parent = NULL, shared = 0 WHERE id = %s", [len(data), row[0]]
+        )
 
 
 def stored_rows(url: str) -> bytes:

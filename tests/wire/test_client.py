@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.support.server import DATABASES
 
 from timeleap.client import AsyncTimeleap, ClientClosedError, NothingToUndoError, SyncTimeleap, TimeleapRpcError
 
@@ -21,8 +22,11 @@ def kill(client):
 
 
 @pytest.fixture(params=["lsp", "ndjson"])
-async def client(request, tmp_path: Path):
-    async with AsyncTimeleap(home=tmp_path / "home", framing=request.param, name="tester") as running:
+async def client(request, home: Path):
+    env = {"TIMELEAP_KEY_FILE": str(home.with_name("key"))}
+    async with AsyncTimeleap(
+        home=home, store=DATABASES.get(home), env=env, framing=request.param, name="tester"
+    ) as running:
         yield running
 
 
@@ -185,8 +189,8 @@ async def test_a_rewrite_whose_reply_was_lost_is_not_repeated(client):
         assert await session.history() == []
 
 
-def test_the_blocking_client_does_the_same(tmp_path):
-    with SyncTimeleap(home=tmp_path / "home") as client, client.session("blocking") as session:
+def test_the_blocking_client_does_the_same(home):
+    with SyncTimeleap(home=home, store=DATABASES.get(home)) as client, client.session("blocking") as session:
         first = session.checkpoint("start")
         session.append("a", "b")
         kill(client)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.server import runtime_directory
+from tests.support.server import DATABASES, runtime_directory
 
 from timeleap.client import AsyncTimeleap, Restarts, SyncTimeleap, TimeleapRpcError
 
@@ -22,9 +22,9 @@ EAGER = Restarts(limit=20, delay=0.01, longest=0.1, stable=0.0, repeats=20)
 
 
 @pytest.fixture
-def arguments(tmp_path: Path) -> dict[str, Any]:
+def arguments(home: Path, tmp_path: Path) -> dict[str, Any]:
     env = {"XDG_RUNTIME_DIR": str(runtime_directory()), "TIMELEAP_KEY_FILE": str(tmp_path / "key")}
-    return {"home": tmp_path / "home", "env": env, "restarts": EAGER}
+    return {"home": home, "store": DATABASES.get(home), "env": env, "restarts": EAGER}
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fixtures import Engine, with_store
 from tests.support.framing import dumps
 from tests.support.matching import at_least
 from tests.support.server import Launch, Message, Server
@@ -23,8 +24,8 @@ LONGEST_ERROR = 5_000
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(Launch(tmp_path_factory.mktemp("echo") / "home", "lsp"))
+def store(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(Launch(with_store(tmp_path_factory.mktemp("echo") / "home", engine), "lsp"))
     running.initialize()
     yield running
     running.dispose()

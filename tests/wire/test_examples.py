@@ -8,26 +8,29 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.server import DATABASES
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(tmp_path: Path, *command: str) -> list[str]:
+def run(home: Path, *command: str) -> list[str]:
     """The lines that an example prints, in a store of its own, with the `timeleap` of this environment."""
     environment = os.environ | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "TIMELEAP_HOME": str(tmp_path / "store"),
+        "TIMELEAP_HOME": str(home),
+        "TIMELEAP_KEY_FILE": str(home.with_name("key")),
+        **({"TIMELEAP_STORE": DATABASES[home]} if home in DATABASES else {}),
     }
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False
+        command, cwd=home.parent, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     return done.stdout.splitlines()
 
 
-def test_the_shell_pipeline(tmp_path: Path) -> None:
-    lines = run(tmp_path, "bash", str(EXAMPLES / "pipeline.sh"))
+def test_the_shell_pipeline(home: Path) -> None:
+    lines = run(home, "bash", str(EXAMPLES / "pipeline.sh"))
     assert lines[0].startswith("Speaking to timeleap ")
     conversation = [line.strip() for line in lines if line.startswith("   ") and not line.strip().startswith("(")]
     assert conversation == [
@@ -51,8 +54,8 @@ def test_the_shell_pipeline(tmp_path: Path) -> None:
     assert lines[-1] == "Restored: 5 messages again"
 
 
-def test_two_windows(tmp_path: Path) -> None:
-    assert run(tmp_path, "bash", str(EXAMPLES / "two_windows.sh")) == [
+def test_two_windows(home: Path) -> None:
+    assert run(home, "bash", str(EXAMPLES / "two_windows.sh")) == [
         "What the watcher saw:",
         "   checkpointCreated",
         "   messagesAppended",
@@ -64,8 +67,8 @@ def test_two_windows(tmp_path: Path) -> None:
     ]
 
 
-def test_the_client_in_node(tmp_path: Path) -> None:
-    lines = run(tmp_path, "node", str(EXAMPLES / "node-client.mjs"))
+def test_the_client_in_node(home: Path) -> None:
+    lines = run(home, "node", str(EXAMPLES / "node-client.mjs"))
     said = [line for line in lines if not line.startswith("   ")]
     assert said[0].startswith("Speaking to timeleap ")
     assert said[1:4] == [
@@ -79,9 +82,9 @@ def test_the_client_in_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["temporary", "named"])
-def test_the_client_in_pythons_standard_library(tmp_path: Path, store: str) -> None:
-    folder = [str(tmp_path / "named")] if store == "named" else []
-    lines = run(tmp_path, sys.executable, "-I", str(EXAMPLES / "stdlib_client.py"), *folder)
+def test_the_client_in_pythons_standard_library(home: Path, store: str) -> None:
+    folder = [str(home.with_name("named"))] if store == "named" else []
+    lines = run(home, sys.executable, "-I", str(EXAMPLES / "stdlib_client.py"), *folder)
     assert lines[1:] == [
         "Appended 2 messages; nothing is lost even if the power fails now",
         "Sent once more with the same request id: duplicate=True, still 2 messages",
@@ -89,11 +92,11 @@ def test_the_client_in_pythons_standard_library(tmp_path: Path, store: str) -> N
         "Approved without asking from now on: run shell command",
         "Told meanwhile: messagesAppended, approvalChanged",
     ]
-    assert (tmp_path / "named").exists() is (store == "named")
+    assert home.with_name("named").exists() is (store == "named")
 
 
-def test_the_agent_loop(tmp_path: Path) -> None:
-    lines = run(tmp_path, sys.executable, str(EXAMPLES / "agent_loop.py"))
+def test_the_agent_loop(home: Path) -> None:
+    lines = run(home, sys.executable, str(EXAMPLES / "agent_loop.py"))
     turns = [line.removeprefix("person: ") for line in lines if line.startswith("person: ")]
     assert turns == [
         *("The disk is nearly full. Why?", "Delete the logs, please.", "Now write me a poem about it."),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.server import DATABASES
 
 SECRET = "do not log this"
 LINE = re.compile(
@@ -19,13 +20,14 @@ LINE = re.compile(
 )
 
 
-def logged(tmp_path: Path, level: str, *requests: tuple[str, dict[str, Any]]) -> list[tuple[str, ...]]:
+def logged(home: Path, level: str, *requests: tuple[str, dict[str, Any]]) -> list[tuple[str, ...]]:
     frames = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate([("initialize", {}), *requests])
     ]
-    file = tmp_path / "log"
-    environment = Cli(tmp_path / "store", {"TIMELEAP_LOG_LEVEL": level, "TIMELEAP_LOG_FILE": str(file)}).environment()
+    file = home.with_name("log")
+    store = {"TIMELEAP_STORE": DATABASES[home]} if home in DATABASES else {}
+    environment = Cli(home, {"TIMELEAP_LOG_LEVEL": level, "TIMELEAP_LOG_FILE": str(file), **store}).environment()
     command = [sys.executable, "-m", "timeleap", "serve"]
     done = subprocess.run(
         command, input="\n".join(frames), env=environment, capture_output=True, text=True, timeout=180, check=True
@@ -55,14 +57,14 @@ CHANGES = [
 ]
 
 
-def test_at_info_one_line_a_change(tmp_path: Path) -> None:
-    lines = logged(tmp_path, "info", *REQUESTS)
+def test_at_info_one_line_a_change(home: Path) -> None:
+    lines = logged(home, "info", *REQUESTS)
     assert [line for line in lines if line[1] == "context/appendMessage"] == CHANGES
     assert {line[1] for line in lines} <= {"context/appendMessage", "session/open"}
 
 
-def test_at_debug_one_line_a_request(tmp_path: Path) -> None:
-    lines = logged(tmp_path, "debug", *REQUESTS)
+def test_at_debug_one_line_a_request(home: Path) -> None:
+    lines = logged(home, "debug", *REQUESTS)
     assert [line for line in lines if line[0] == "INFO" and line[1] != "session/open"] == CHANGES
     assert len([line for line in lines if line[1] != "initialize"]) == len(REQUESTS)
     assert ("DEBUG", "-", "-", "methodNotFound") in lines
@@ -71,9 +73,9 @@ def test_at_debug_one_line_a_request(tmp_path: Path) -> None:
     assert ("DEBUG", "session/getState", "-", "invalidSessionId") in lines
 
 
-def test_at_warning_nothing(tmp_path: Path) -> None:
-    assert not (tmp_path / "log").exists()
-    assert logged(tmp_path, "warning", *REQUESTS) == []
+def test_at_warning_nothing(home: Path) -> None:
+    assert not home.with_name("log").exists()
+    assert logged(home, "warning", *REQUESTS) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")

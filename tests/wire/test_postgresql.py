@@ -223,13 +223,13 @@ def test_to_take_over_what_another_process_took_back_costs_the_same_at_any_lengt
         session.append(user("gone"))
         other = session.reopen(there)
         checkpoint = session.get_state()["context"]["nCheckpoints"] - 1
-        for name, change in {
-            "revert": lambda s=session, c=checkpoint: s.call("context/revertTo", checkpointId=c),
-            "undo": lambda s=session: s.call("context/undo"),
-            "revert again": lambda s=session, c=checkpoint: s.call("context/revertTo", checkpointId=c),
+        for name, (method, params) in {
+            "revert": ("context/revertTo", {"checkpointId": checkpoint}),
+            "undo": ("context/undo", {}),
+            "revert again": ("context/revertTo", {"checkpointId": checkpoint}),
         }.items():
             before = bytes_written(there)
-            change()
+            session.call(method, **params)
             assert other.head == session.head
             written.setdefault(name, {})[length] = bytes_written(there) - before
         assert other.texts() == [f"{number:05} {'x' * 60}" for number in range(length)]
