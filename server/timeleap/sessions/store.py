@@ -382,7 +382,7 @@ class SessionStore:
 
     async def _withdraw(self, session_id: str, turn: contextlib.AbstractAsyncContextManager[None]) -> None:
         async with turn:
-            if session_id in self._openings:
+            if session_id in self._openings or self._shared is not None:  # a database has it: a repeat finds it there
                 return
             lock = SessionLock(self.home.sessions / session_id / LOG_NAME)
             try:
