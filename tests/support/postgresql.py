@@ -84,27 +84,35 @@ def stored_document(url: str, session_id: str, name: str) -> bytes | None:
 
 
 def edit_document(url: str, session_id: str, name: str, body: bytes | None) -> None:
-    """Write a small file of a session behind the back of all servers (None: remove it); who has the session open sees it
-    with the next change."""
+    """Write a small file of a session behind the back of all servers (None: remove it), which see that it is another one."""
     with psycopg.connect(url) as connection:
         connection.execute("DELETE FROM timeleap_document WHERE session = %s AND name = %s", [session_id, name])
         if body is not None:
             connection.execute(
                 "INSERT INTO timeleap_document (session, name, version, body)"
-                " SELECT id, %s, version, %s FROM timeleap_session WHERE id = %s",
+                " SELECT id, %s, version + 1, %s FROM timeleap_session WHERE id = %s",
                 [name, body, session_id],
             )
+        connection.execute("UPDATE timeleap_session SET version = version + 1 WHERE id = %s", [session_id])
 
 
 def edit_log(url: str, session_id: str, data: bytes) -> None:
-    """Write the live log of a session behind the back of all servers; those that come later have it."""
+    """Write the live log of a session behind the back of all servers, which see that it is another one."""
     with psycopg.connect(url) as connection:
-        row = connection.execute("SELECT live FROM timeleap_session WHERE id = %s", [session_id]).fetchone()
+        row = connection.execute(
+            "INSERT INTO timeleap_log (session, name, length) SELECT session, name, %s FROM timeleap_log"
+            " WHERE id = (SELECT live FROM timeleap_session WHERE id = %s) RETURNING id",
+            [len(data), session_id],
+        ).fetchone()
         assert row is not None
-        connection.execute("DELETE FROM timeleap_piece WHERE log = %s", [row[0]])
-        connection.execute("INSERT INTO timeleap_piece (log, start, body) VALUES (%s, 0, %s)", [row[0], data])
+        if data:
+            connection.execute("INSERT INTO timeleap_piece (log, start, body) VALUES (%s, 0, %s)", [row[0], data])
         connection.execute(
-            "UPDATE timeleap_log SET length = %s, parent = NULL, shared = 0 WHERE id = %s", [len(data), row[0]]
+            "UPDATE timeleap_log SET name = NULL WHERE id = (SELECT live FROM timeleap_session WHERE id = %s)",
+            [session_id],
+        )
+        connection.execute(
+            "UPDATE timeleap_session SET live = %s, version = version + 1 WHERE id = %s", [row[0], session_id]
         )
 
 

@@ -53,6 +53,44 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     "test_echo": frozenset(),
     "test_examples": frozenset(),
     "test_log": frozenset(),
+    "test_damage": frozenset(
+        (
+            "test_every_cut_of_the_log_opens_with_the_whole_records_before_it",  # a commit is whole: no crash cuts a log
+            "test_an_incomplete_batch_is_cut_as_a_whole",  # the same
+            # What a line was when it was written is known by an index, which goes with its working copy.
+            "test_a_repair_costs_a_batch_only_its_damaged_member",
+            "test_a_flipped_line_feed_costs_its_own_line_only_and_no_checksum_is_forgotten",
+            "test_a_flipped_byte_is_never_served_as_if_it_were_the_message",
+            "test_the_index_is_never_believed_over_the_log",
+            "test_every_flipped_bit_of_the_last_index_entries_is_seen",
+            "test_a_read_only_open_repairs_nothing",  # compares the files of a folder
+        )
+    ),
+    "test_small_files": frozenset(
+        (
+            # Of rows: `test_postgresql_approvals::test_a_row_that_was_altered_switches_nothing_on`.
+            "test_an_approval_edited_under_a_running_server_does_not_outlive_the_next_save",
+            "test_what_is_no_file_is_kept_aside_and_hinders_nothing",  # a folder, or a link, in the place of a file
+            "test_leftovers_are_said_by_a_look_and_removed_by_an_owner",  # a temporary file
+        )
+    ),
+    "test_store": frozenset(
+        (
+            "test_a_link_in_place_of_a_session_is_not_followed",  # links and pipes, as for the next three
+            "test_what_is_no_plain_file_is_never_followed_nor_waited_for",
+            "test_a_link_among_the_timelines_is_no_timeline",
+            "test_temporaries_are_not_predictable",
+            "test_an_unreadable_session_is_a_storage_failure_and_others_work",  # modes of folders, as for the next one
+            "test_an_unwritable_session_can_be_read",
+            # The disk of a store in a folder; of the database's: `test_postgresql_faults`.
+            "test_a_full_disk_refuses_keeps_what_was_there_and_goes_on_when_there_is_room",
+            "test_a_full_disk_at_creation_leaves_no_half_session",
+            "test_a_read_only_store_can_be_listed_and_read",
+            "test_a_failing_sync_is_told_and_the_next_request_works",
+            "test_files_that_are_not_ours_stay",
+        )
+    ),
+    "test_no_descriptors": frozenset(),
     "test_compact": frozenset(),
     "test_compact_summarizers": frozenset(
         (  # nobody owns a session: each process asks its own client, for as long as it was told itself
@@ -107,6 +145,9 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     "test_hostile": frozenset(),
     "test_import": frozenset(),
     "test_initialize": frozenset(),
+    "test_large_session": frozenset(  # measures what the index of a file of 450 MB saves
+        ("test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail",)
+    ),
     "test_lifecycle": frozenset(),
     "test_limits": frozenset(),
     "test_notifications": frozenset(),
@@ -179,6 +220,7 @@ LONG_MODULES_IN_A_DATABASE: Final = frozenset(
         "test_approval_requests",
         "test_client",
         "test_client_approvals",
+        "test_damage",
         "test_compact_summarizers",
         "test_echo",
         "test_examples",
@@ -188,7 +230,10 @@ LONG_MODULES_IN_A_DATABASE: Final = frozenset(
         "test_limits",
         "test_log",
         "test_null_params",
+        "test_no_descriptors",
         "test_purge",
+        "test_small_files",
+        "test_store",
         "test_redacted_requests",
     )
 )

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.fixtures import StartServer
+from tests.support.fixtures import Engine, StartServer, with_store
 from tests.support.matching import A_COUNT, A_STRING, at_least
 from tests.support.server import Launch, Server
 from tests.support.session import Session, user
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def store(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all: what is damaged is a session of the test's own."""
-    running = Server(Launch(tmp_path_factory.mktemp("damage") / "home", "lsp"))
+    running = Server(Launch(with_store(tmp_path_factory.mktemp("damage") / "home", engine), "lsp"))
     running.initialize()
     yield running
     running.dispose()
@@ -38,9 +38,9 @@ def closed(server: Server, *texts: str) -> Session:
 @pytest.mark.parametrize("cut", [2, 3, 10, 31])
 def test_a_torn_last_record_is_cut_kept_and_reported(store: Server, cut: int) -> None:
     session = closed(store, "one", "two")
-    whole = session.log.read_bytes()
+    whole = session.log_bytes()
     line = whole.splitlines(keepends=True)[-1]
-    session.log.write_bytes(whole + line[:-cut])
+    session.put_log(whole + line[:-cut])
     before = len(store.received)
     again = session.reopen(store)
     told = store.heard("session/didRecover", since=before)
@@ -53,23 +53,23 @@ def test_a_torn_last_record_is_cut_kept_and_reported(store: Server, cut: int) ->
     assert torn in (session.path / told["quarantined"][0]["file"]).read_bytes()
     again.say("three")
     assert again.texts() == ["one", "two", "three"]
-    assert session.log.read_bytes() == whole + b'{"role":"user","content":"three"}\n'
+    assert session.log_bytes() == whole + b'{"role":"user","content":"three"}\n'
 
 
 def test_a_whole_last_record_without_its_line_feed_is_kept(store: Server) -> None:
     session = closed(store, "one", "two")
-    session.log.write_bytes(session.log.read_bytes()[:-1])
+    session.put_log(session.log_bytes()[:-1])
     again = session.reopen(store)
     assert again.texts() == ["one", "two"]
     again.say("three")
     assert again.texts() == ["one", "two", "three"]
-    assert session.log.read_bytes().count(b"\n") == 3
+    assert session.log_bytes().count(b"\n") == 3
 
 
 @pytest.mark.long
 def test_every_cut_of_the_log_opens_with_the_whole_records_before_it(store: Server) -> None:
     session = closed(store, "a", "b")
-    whole = session.log.read_bytes()
+    whole = session.log_bytes()
     ends = [0, *(index + 1 for index, byte in enumerate(whole) if byte == 10)]
     for length in range(len(whole) + 1):
         name = f"{session.id[-8:]}-cut-{length}"
@@ -90,7 +90,7 @@ def test_an_incomplete_batch_is_cut_as_a_whole(store: Server) -> None:
     again = session.reopen(store)
     again.append(user("x"), user("y"), user("z"))
     again.call("session/close")
-    lines = session.log.read_bytes().splitlines(keepends=True)
+    lines = session.log_bytes().splitlines(keepends=True)
     for keep in (2, 3):
         for torn in (b"", lines[keep][:20]):
             data = b"".join(lines[:keep]) + torn
@@ -112,9 +112,9 @@ def test_a_repair_costs_a_batch_only_its_damaged_member(store: Server, damage: s
     session = Session.open(store)
     session.append(*[user(f"{number} " + "x" * 50) for number in range(20)])
     session.call("session/close")
-    lines = session.log.read_bytes().splitlines(keepends=True)
+    lines = session.log_bytes().splitlines(keepends=True)
     lines[10] = b"x" + lines[10][1:] if damage == "one line" else lines[10][:20] + b"\n" + lines[10][21:]
-    session.log.write_bytes(b"".join(lines))
+    session.put_log(b"".join(lines))
     again = session.reopen(store)
     assert len(again.history()) == 19
     result = again.call("session/repair")
@@ -130,9 +130,9 @@ def test_a_repair_costs_a_batch_only_its_damaged_member(store: Server, damage: s
 
 def test_a_flipped_line_feed_costs_its_own_line_only_and_no_checksum_is_forgotten(store: Server) -> None:
     session = closed(store, *[f"text {number}" for number in range(8)])
-    lines = session.log.read_bytes().splitlines(keepends=True)
+    lines = session.log_bytes().splitlines(keepends=True)
     lines[3] = lines[3][:-1] + b"J"
-    session.log.write_bytes(b"".join(lines))
+    session.put_log(b"".join(lines))
     left = ["text 0", "text 1", "text 2", "text 4", "text 5", "text 6", "text 7"]
     reader = session.reopen(store, access="readOnly")
     assert reader.texts() == left
@@ -142,7 +142,7 @@ def test_a_flipped_line_feed_costs_its_own_line_only_and_no_checksum_is_forgotte
     assert again.texts() == left
     again.call("session/close")
     lines[4] = lines[4].replace(b"text 4", b"text X")
-    session.log.write_bytes(b"".join(lines))
+    session.put_log(b"".join(lines))
     again = session.reopen(store)
     assert [one["line"] for one in again.state["warnings"]] == [3, 4], "its checksum is still known"
     left.remove("text 4")
@@ -154,15 +154,15 @@ def test_a_flipped_line_feed_costs_its_own_line_only_and_no_checksum_is_forgotte
 
 def test_what_a_person_put_in_the_place_of_lines_is_taken_as_it_is(store: Server) -> None:
     session = closed(store, "a long text of some letters", "b", "c")
-    lines = session.log.read_bytes().splitlines(keepends=True)
-    session.log.write_bytes(lines[1] + lines[0] + lines[2])
+    lines = session.log_bytes().splitlines(keepends=True)
+    session.put_log(lines[1] + lines[0] + lines[2])
     assert session.reopen(store).texts() == ["b", "a long text of some letters", "c"]
 
 
 def test_the_dry_run_of_a_repair_counts_what_the_repair_takes_out(store: Server) -> None:
     session = closed(store, *[f"text {number}" for number in range(150)])
-    lines = session.log.read_bytes().splitlines(keepends=True)
-    session.log.write_bytes(b"".join(b"x" + line[1:] if at % 10 else line for at, line in enumerate(lines)))
+    lines = session.log_bytes().splitlines(keepends=True)
+    session.put_log(b"".join(b"x" + line[1:] if at % 10 else line for at, line in enumerate(lines)))
     again = session.reopen(store)
     head = again.head
     planned = again.call("session/repair", dryRun=True)
@@ -175,7 +175,7 @@ def test_the_dry_run_of_a_repair_counts_what_the_repair_takes_out(store: Server)
 
 def test_a_read_only_open_repairs_nothing(store: Server) -> None:
     session = closed(store, "one")
-    session.log.write_bytes(session.log.read_bytes() + b'{"role":"us')
+    session.put_log(session.log_bytes() + b'{"role":"us')
     before = sorted((path.name, path.read_bytes()) for path in session.path.iterdir())
     reader = session.reopen(store, access="readOnly")
     assert reader.texts() == ["one"]
@@ -184,7 +184,7 @@ def test_a_read_only_open_repairs_nothing(store: Server) -> None:
 
 def test_zeros_at_the_end_are_a_torn_tail(store: Server) -> None:
     session = closed(store, "one")
-    session.log.write_bytes(session.log.read_bytes() + b"\0" * 4096)
+    session.put_log(session.log_bytes() + b"\0" * 4096)
     again = session.reopen(store)
     again.say("two")
     assert again.texts() == ["one", "two"]
@@ -223,19 +223,19 @@ ODD_LINES = {
 @pytest.mark.parametrize("name", ODD_LINES)
 def test_one_odd_line_never_makes_a_session_unopenable(store: Server, name: str) -> None:
     session = closed(store, "before", "after")
-    first, second = session.log.read_bytes().splitlines(keepends=True)
+    first, second = session.log_bytes().splitlines(keepends=True)
     data = first + ODD_LINES[name] + b"\n" + second
-    session.log.write_bytes(data)
+    session.put_log(data)
     again = session.reopen(store)
     history = again.history()
     assert history[0] == user("before") and history[-1] == user("after") and len(history) in (2, 3)
     again.say("next")
-    assert session.log.read_bytes() == data + b'{"role":"user","content":"next"}\n'
+    assert session.log_bytes() == data + b'{"role":"user","content":"next"}\n'
     again.checkpoint()
     again.say("gone")
     again.call("context/revertTo", checkpointId=again.get_state()["context"]["nCheckpoints"] - 1)
     assert again.history()[-1] == user("next")
-    assert (session.path / "context_1.jsonl").read_bytes().startswith(data)
+    assert session.log_bytes("context_1.jsonl").startswith(data)
     again.call("session/close")
     assert session.reopen(store).history()[-1] == user("next")
 
@@ -243,8 +243,8 @@ def test_one_odd_line_never_makes_a_session_unopenable(store: Server, name: str)
 @pytest.mark.parametrize("name", ["broken JSON", "not an object", "no role", "bad UTF-8", "zeros"])
 def test_damage_in_the_middle_is_reported(store: Server, name: str) -> None:
     session = closed(store, "before", "after")
-    first, second = session.log.read_bytes().splitlines(keepends=True)
-    session.log.write_bytes(first + ODD_LINES[name] + b"\n" + second)
+    first, second = session.log_bytes().splitlines(keepends=True)
+    session.put_log(first + ODD_LINES[name] + b"\n" + second)
     state = session.reopen(store).state
     assert state["context"]["messageCount"] == 2
     (warning,) = state["warnings"]
@@ -253,13 +253,13 @@ def test_damage_in_the_middle_is_reported(store: Server, name: str) -> None:
 
 def test_a_rewrite_leaves_damage_out_and_the_timeline_keeps_it(store: Server) -> None:
     session = closed(store, "before", "after")
-    first, second = session.log.read_bytes().splitlines(keepends=True)
-    session.log.write_bytes(first + b"{broken\n" + second)
+    first, second = session.log_bytes().splitlines(keepends=True)
+    session.put_log(first + b"{broken\n" + second)
     again = session.reopen(store)
     again.checkpoint()
     again.call("context/revertTo", checkpointId=0)
-    assert session.log.read_bytes() == first + second
-    assert b"{broken" in (session.path / "context_1.jsonl").read_bytes()
+    assert session.log_bytes() == first + second
+    assert b"{broken" in session.log_bytes("context_1.jsonl")
 
 
 def test_a_flipped_byte_is_never_served_as_if_it_were_the_message(start: StartServer) -> None:
@@ -267,10 +267,10 @@ def test_a_flipped_byte_is_never_served_as_if_it_were_the_message(start: StartSe
     session = Session.open(server, "s")
     session.append(*[user(f"{number:04} " + "x" * 200) for number in range(200)])
     session.call("session/close")
-    data = bytearray(session.log.read_bytes())
+    data = bytearray(session.log_bytes())
     position = data.index(b"0100 xxxx") + 50
     data[position] = ord("y")
-    session.log.write_bytes(data)
+    session.put_log(bytes(data))
     again = session.reopen(server)
     reply = again.start("context/getHistory", **{"from": 95, "to": 105}).reply()
     warned = again.get_state()["warnings"]
@@ -289,12 +289,12 @@ def test_a_flipped_byte_is_never_served_as_if_it_were_the_message(start: StartSe
 )
 def test_a_damaged_state_file_is_moved_aside_and_reported(store: Server, garbage: bytes) -> None:
     session = closed(store, "x")
-    (session.path / "state.json").write_bytes(garbage)
+    session.put_file("state.json", garbage)
     again = session.reopen(store)
     assert again.texts() == ["x"]
     assert again.state["approval"] == at_least({"yolo": False, "autoApproveActions": []})
     again.call("session/setTitle", title="T")
-    assert json.loads((session.path / "state.json").read_text())["custom_title"] == "T"
+    assert json.loads(session.file_bytes("state.json"))["custom_title"] == "T"
     if garbage not in (b"", b'{"version": "x"}', b'{"approval": 7}', b"null", b"[]"):
         assert again.state["warnings"] != []
         others = [path.read_bytes() for path in session.path.rglob("*") if path.is_file() and path.name != "state.json"]
@@ -309,7 +309,7 @@ def test_a_damaged_timeleap_json_never_makes_a_session_unopenable(store: Server,
     session.call("context/clear")
     session.say("y")
     session.call("session/close")
-    (session.path / "timeleap.json").write_bytes(garbage)
+    session.put_file("timeleap.json", garbage)
     again = session.reopen(store)
     assert again.texts() == ["y"]
     assert [timeline["timelineId"] for timeline in again.timelines()] == ["context_1"]
@@ -327,7 +327,7 @@ def test_lost_files_beside_the_log_lose_no_history(start: StartServer, file: str
     session.call("context/clear", requestId="c")
     session.say("y")
     first.kill()
-    (session.path / file).unlink(missing_ok=True)
+    session.put_file(file, None)
     again = Session.open(start(), "s")
     assert again.texts() == ["y"] and len(again.timelines()) == 1
     again.call("session/setTitle", title="U")
@@ -412,7 +412,7 @@ def test_every_flipped_bit_of_the_last_index_entries_is_seen(start: StartServer)
 
 def test_recovery_is_told_in_the_state_too(store: Server) -> None:
     session = closed(store, "one")
-    session.log.write_bytes(session.log.read_bytes() + b'{"role"')
+    session.put_log(session.log_bytes() + b'{"role"')
     before = len(store.received)
     pending = store.start("session/open", sessionId=session.id)
     pending.result()
@@ -448,7 +448,7 @@ def test_one_can_go_on_from_any_checkpoint_id_and_back_to_each(
 ) -> None:
     session = closed(store)
     told = [[f'{{"role": "_checkpoint", "id": {json.dumps(one)}}}', json.dumps(user(f"at {one}"))] for one in ids]
-    session.log.write_text("".join(line + "\n" for pair in told for line in pair))
+    session.put_log(("".join(line + "\n" for pair in told for line in pair)).encode())
     again = session.reopen(store)
     foreign = again.call("context/listCheckpoints", order="asc")["checkpoints"]
     made = again.checkpoint()
