@@ -51,6 +51,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         handler="Session.checkpoint",
         cancel="unwritten",
         progress=True,
+        brief=True,
     ),
     read(
         "context/listCheckpoints",

@@ -42,16 +42,16 @@ class LenientStruct(Struct, kw_only=True, rename="camel"):
         """The JSON value: wire names, absent fields left out; `ignored`: others to leave out, by their names in Python."""
         return {
             wire: value.to_wire() if isinstance(value, LenientStruct) else value
-            for name, wire, optional in _fields(type(self))
-            if name not in ignored and ((value := getattr(self, name)) is not None or not optional)
+            for name, wire, optional in _without(type(self), ignored)
+            if (value := getattr(self, name)) is not None or not optional
         }
 
     def given(self, ignored: Set[str] = frozenset()) -> JsonObject:
         """By its name in Python: every field that is required, or was given, but for those that are `ignored`."""
         return {
             name: value
-            for name, _, optional in _fields(type(self))
-            if name not in ignored and ((value := getattr(self, name)) is not None or not optional)
+            for name, _, optional in _without(type(self), ignored)
+            if (value := getattr(self, name)) is not None or not optional
         }
 
     def replace(self, **values: Any) -> Self:
@@ -79,6 +79,12 @@ def _fields(struct: type[LenientStruct]) -> tuple[tuple[str, str, bool], ...]:
     required = len(names) - len(defaults)
     optional = [number >= required and defaults[number - required] is None for number in range(len(names))]
     return tuple(zip(names, struct.__struct_encode_fields__, optional, strict=True))
+
+
+@cache
+def _without(struct: type[LenientStruct], ignored: Set[str]) -> tuple[tuple[str, str, bool], ...]:
+    """The same without the fields of some names in Python."""
+    return tuple(field for field in _fields(struct) if field[0] not in ignored)
 
 
 class StrictStruct(LenientStruct, kw_only=True, forbid_unknown_fields=True):

@@ -210,9 +210,12 @@ class Connection(asyncio.Protocol):
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
+        if not self._congested:
+            self._rpc.notify(method, params)
+            return
         queued = len(self._outbox)
         self._rpc.notify(method, params)
-        if self._congested and len(self._outbox) > queued:
+        if len(self._outbox) > queued:
             self._backlog += len(self._outbox[-1])
             if self._backlog > MAX_BACKLOG:
                 self._drop()
@@ -295,6 +298,8 @@ class Connection(asyncio.Protocol):
     def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None:
         """The steps of a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         outcome, now or later. As `accept`."""
+        if self.stage is not _READY:
+            self.admit(row.name)
         call = Call(self, row.name, None, params, False, self.followed)
         return self._service().begin(row.name, row.read_params(params), call, then)
 
@@ -379,24 +384,32 @@ class Connection(asyncio.Protocol):
     # Input
 
     def _take(self, items: list[bytes | Fault]) -> None:
+        inbox = self._inbox
         for item in items:
-            if not isinstance(item, Fault):
-                self._take_frame(item)
+            try:
+                request = None if isinstance(item, Fault) else decode_request(item)
+            except Exception as error:  # out of memory, or a fault of ours: the frames after it are still to be read
+                self._rpc.refuse(None, error, "reading a message")
                 continue
-            kind = ErrorKind.PARSE_ERROR if item.fatal else ErrorKind.TOO_LARGE
-            self._rpc.refuse(None, RefusedError(kind, item.message))
-            if item.fatal:
-                log.error("the protocol stream is lost: %s", item.message)
-                self.close_input(ExitCode.STREAM_LOST)
+            if request is not None:
+                inbox.append(request)
+                self._parked += request.size
+            elif isinstance(item, Fault):
+                self._take_fault(item)
+            else:
+                self._take_unusual(item)
         self._pump()
 
-    def _take_frame(self, body: bytes) -> None:
+    def _take_fault(self, fault: Fault) -> None:
+        kind = ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE
+        self._rpc.refuse(None, RefusedError(kind, fault.message))
+        if fault.fatal:
+            log.error("the protocol stream is lost: %s", fault.message)
+            self.close_input(ExitCode.STREAM_LOST)
+
+    def _take_unusual(self, body: bytes) -> None:
+        """Take a frame that is no plain request: a notification, an answer, or what is refused."""
         try:
-            request = decode_request(body)
-            if request is not None:
-                self._inbox.append(request)
-                self._parked += request.size
-                return
             message = self._rpc.structure_message(decode(body))
         except UnreadableError as error:
             if error.answers is not None:  # nobody need wait for a better answer
@@ -450,7 +463,10 @@ class Connection(asyncio.Protocol):
                 message = inbox.popleft()
                 self._parked -= message.size
                 self.followed = bool(inbox)
-                rpc.handle_message(message)
+                if isinstance(message, Request):
+                    rpc.take_request(message)
+                else:
+                    rpc.handle_message(message)
         finally:
             self._pumping = False
         if self._outbox and not self._flush_due:
@@ -459,12 +475,12 @@ class Connection(asyncio.Protocol):
                 self._loop.call_soon(self._flush)
             else:
                 self._flush()  # nothing more to collect: a client that waits for them need not wait a turn
-        if inbox and not self._blocked():
-            self._pump_soon()
         if inbox or self._congested or self._closing or not self._reading:
+            if inbox and not self._blocked():
+                self._pump_soon()
             self.regulate()
-        if self._closing:
-            self._check_finished()
+            if self._closing:
+                self._check_finished()
 
     def _pump_soon(self) -> None:
         if not self._pump_due:

@@ -267,7 +267,7 @@ class EdgeProtocol(JsonRPCProtocol):
     def handle_message(self, message: Any) -> None:
         """Take a message that `structure_message` let pass."""
         if isinstance(message, Request):
-            self._take_request(message)
+            self.take_request(message)
         elif isinstance(message, Reply):
             self._take_answer(message)
         else:
@@ -279,23 +279,24 @@ class EdgeProtocol(JsonRPCProtocol):
             except Exception as error:
                 log.warning("ignoring a notification %s: %s", _shown(message.method), type(error).__qualname__)
 
-    def _take_request(self, message: Request) -> None:
+    def take_request(self, message: Request) -> None:
         """Begin a request, and answer it in this very call if it need not wait."""
         message_id, method, params = message.id, message.method, message.params
         try:
             if message_id in self.running:
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
-            self._link.admit(method)
             row = ANSWERED.get(method)
             if row is None:
+                self._link.admit(method)
                 kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
             running, steps = Running(message, row), None
-            at_once = row.at_once and not self._unbegun
+            at_once = row.at_once and not self._unbegun and not (row.progress and "workDoneToken" in params)
             if at_once:
                 steps = self._link.begin(row, params, partial(self._answer, running))
             else:
+                self._link.admit(method)
                 self._begin_task(running, self._link.accept(row, params))
         except Exception as error:
             kind = self.refuse(message_id, error, method)
@@ -403,8 +404,7 @@ class EdgeProtocol(JsonRPCProtocol):
         return str(refusal.get("data", {}).get("kind", refusal["code"]))  # the error of an owner may have no kind
 
     def _answer(self, running: Running, result: Any, error: BaseException | None) -> None:
-        row, message_id = running.row, running.message.id
-        name, listed = row.name, running.weight >= 0
+        message_id, name, listed = running.message.id, running.row.name, running.weight >= 0
         running.answered = True
         if listed:
             del self.running[message_id]
@@ -413,30 +413,35 @@ class EdgeProtocol(JsonRPCProtocol):
             if running.work_done is not None:
                 running.work_done.end()
         if self.trace != "off":
-            took = (time.perf_counter() - running.received) * 1000
-            outcome = "answered" if error is None else "refused"
-            trace = {"message": f"{name} ({message_id}) {outcome} after {took:.1f} ms"}
-            more = {"verbose": f"{len(self.running)} more in flight"} if self.trace == "verbose" else {}
-            self.notify("$/logTrace", {**trace, **more})
-        kind, sent, where = "ok", 0, name
+            self._trace_answer(running, error)
         if error is None:
             try:
                 body = encode(_Success(VERSION, message_id, result))
             except Exception as fault:
-                error, where = fault, "encoding a result"
+                kind, sent = self.refuse(message_id, fault, "encoding a result"), 0
             else:
+                kind, sent = "ok", len(body)
                 self._link.send(body)
-                sent = len(body)
-                if (before := self._reply_sizes.get(name)) != sent:
-                    self._reply_sizes[name] = max((before or self._expected_reply(row)) >> 1, sent)
-        if error is not None:
-            kind = self.refuse(message_id, error, where)
+                if self._reply_sizes.get(name) != sent:
+                    self._learn_size(running.row, sent)
+        else:
+            kind, sent = self.refuse(message_id, error, name), 0
         if log.isEnabledFor(logging.INFO):
             _log_answer(running, result, kind, sent)
         if listed:
             if self._answered is not None and not self._answered.done():
                 self._answered.set_result(None)
             self._link.request_ended()
+
+    def _trace_answer(self, running: Running, error: BaseException | None) -> None:
+        took = (time.perf_counter() - running.received) * 1000
+        outcome = "answered" if error is None else "refused"
+        trace = {"message": f"{running.row.name} ({running.message.id}) {outcome} after {took:.1f} ms"}
+        more = {"verbose": f"{len(self.running)} more in flight"} if self.trace == "verbose" else {}
+        self.notify("$/logTrace", {**trace, **more})
+
+    def _learn_size(self, row: Method, sent: int) -> None:
+        self._reply_sizes[row.name] = max((self._reply_sizes.get(row.name) or self._expected_reply(row)) >> 1, sent)
 
     def _expected_reply(self, row: Method) -> int:
         # Of what waits for a person many may wait at once, and hold up nothing else.

@@ -45,7 +45,7 @@ from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import tell_recovery
 from timeleap.sessions.working_tree import StoreFiles
 from timeleap.storage.record import MADE_HERE
-from timeleap_protocol.method import IGNORED
+from timeleap_protocol.method import IGNORED_IN_SESSION
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 from timeleap_protocol.session_rows import OPEN
 
@@ -105,7 +105,7 @@ def guard(params: Any, call: Call) -> Mutation:
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
     """Call the method `change` of the session with the params by their names, those that were given."""
-    arguments = params.given(IGNORED | {"session_id"})
+    arguments = params.given(IGNORED_IN_SESSION)
     async with service.borrowed(call, params) as session:
         if call.progress is not None and not arguments.get("dry_run"):  # methods with progress copy a log
             call.progress("rewriting the log", None)
@@ -131,13 +131,11 @@ class Handlers(dict[str, Handler]):
         if (reason := self.unsupported.get(method)) is not None:
             raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
         module, _, name = (ANSWERED[method].handler or "").rpartition(".")
-        if module == "Session":
-            handler: Handler = functools.partial(_change_session, change=name)
-        else:
-            loaded = importlib.import_module(f"timeleap.{module}")
-            handler = getattr(loaded, name)
-            if (told := getattr(loaded, f"{name}_then", None)) is not None:
-                self.told[method] = told
+        of_session = module == "Session"
+        loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
+        handler: Handler = functools.partial(_change_session, change=name) if of_session else getattr(loaded, name)
+        if (told := getattr(loaded, f"{name}_then", None)) is not None:
+            self.told[method] = told
         self[method] = handler
         return handler
 

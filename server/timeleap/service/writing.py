@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.errors import InvalidInputError
 from timeleap.service.service import guard
-from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES
+from timeleap.sessions import append_plan
+from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES, WorkOut
 from timeleap.sessions.session import append_then
 from timeleap.storage.record import plain_record
 from timeleap_protocol.limits import MAX_SAFE_INTEGER
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import OpenHandle, Service
     from timeleap.sessions.session import Answer
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.structs.context import AppendMessageParams
+    from timeleap_protocol.structs.context import AppendMessageParams, CheckpointParams, UpdateTokenCountParams
 
 RESERVED_KEY = "_tl"
 _OPAQUE_ROLE: Final = re.compile(r"_[a-z0-9-]{1,32}")
@@ -47,13 +48,32 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
 
 def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Call, then: Answer) -> bool:
     """As `append_message` in the fewest steps, where that can be: `then` is told the answer; else False."""
-    session, message = held.session, params.message
-    if message is None or held.access == "readOnly" or session.transactions.meta.mirrored:
+    transactions, message = held.session.transactions, params.message
+    if message is None or held.access == "readOnly":
+        return False
+    if transactions.state.facts.auto_checkpoint != "off":
         return False
     record = plain_record(message)
     if record is None or len(record.body) > MAX_MESSAGE_BYTES:
         return False
-    return append_then(session, message, record, guard(params, call), then)
+    return append_then(transactions, append_plan.plain_message(record, message), guard(params, call), then)
+
+
+def checkpoint_then(held: OpenHandle, params: CheckpointParams, call: Call, then: Answer) -> bool:
+    """`Session.checkpoint`, likewise."""
+    transactions, label, told = held.session.transactions, params.label, bool(params.add_user_message)
+    if params.files or held.access == "readOnly":
+        return False
+    plan: WorkOut = lambda state, marks: append_plan.checkpoint(state, label, told, marks)  # noqa: E731
+    return append_then(transactions, plan, guard(params, call), then)
+
+
+def update_token_count_then(held: OpenHandle, params: UpdateTokenCountParams, call: Call, then: Answer) -> bool:
+    """`Session.update_token_count`, likewise."""
+    transactions, tokens = held.session.transactions, params.token_count
+    if held.access == "readOnly":
+        return False
+    return append_then(transactions, lambda _, marks: append_plan.usage(tokens, marks), guard(params, call), then)
 
 
 def check_message(message: Any, where: list[str | int]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -22,11 +23,13 @@ from timeleap.storage.record import (
     system_prompt_record,
     usage_record,
     with_member,
+    with_tl,
 )
 
 Json = dict[str, Any]
 Marks = Mapping[str, str | int]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
+NO_MARKS: Final[Marks] = MappingProxyType({})
 
 DMAIL_LABEL: Final = "D-Mail"
 """What the checkpoint before a D-Mail is called."""
@@ -60,12 +63,18 @@ class AppendPlan(Struct, frozen=True):
         result: Members of the result beside the head; None: those of appended messages.
         made: The checkpoints among the records.
         told: Kind and members of what listeners are told beside checkpoints and messages.
+        message: What a single record says, where that is at hand: then nobody has to decode it.
     """
 
     records: Sequence[NewRecord]
     result: Json | None = None
     made: Sequence[Checkpoint] = ()
     told: tuple[str, Json] | None = None
+    message: Mapping[str, Any] | None = None
+
+
+WorkOut = Callable[[LogState, Marks], AppendPlan]
+"""Makes the plan of an append of the state it follows and the marks of its request."""
 
 
 def messages(
@@ -80,7 +89,7 @@ def messages(
     if not many:
         raise InvalidInputError("there is no message to append")
     if auto_checkpoint == "off" and len(many) == 1 and "role" in many[0]:
-        return AppendPlan([_record(many[0], marks)])
+        return AppendPlan([_record(many[0], marks)], message=many[0])
     if auto_checkpoint == "off" and all("role" in message or "record" in message for message in many):
         return AppendPlan([_record(message, marks if at == 0 else None) for at, message in enumerate(many)])
     records: list[NewRecord] = []
@@ -102,6 +111,12 @@ def messages(
         state = state_after(state, records[before:])
     counts = [record.value for record in records if record.kind is RecordKind.USAGE]
     return AppendPlan(records, made=made, told=("tokenCountUpdated", {"tokenCount": counts[-1]}) if counts else None)
+
+
+def plain_message(record: NewRecord, message: Mapping[str, Any]) -> WorkOut:
+    """For `record`, which is what `plain_record` makes of `message`: nothing else is written with it."""
+    planned = AppendPlan((record,), message=message)
+    return lambda _, marks: replace(planned, records=(with_tl(record, marks),)) if marks else planned
 
 
 def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: AutoCheckpoint) -> Json | None:

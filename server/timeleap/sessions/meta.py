@@ -220,6 +220,13 @@ class Meta:
         """True if settings of snapshots of files were ever given: else they cost nothing."""
         return (self._document or self._read()).members.get(tree_settings.MEMBER) is not None
 
+    @property
+    def plain(self) -> bool:
+        """True if it keeps no files and no other program writes it: an append needs no other step."""
+        members = (self._document or self._read()).members
+        source = members.get("source")
+        return members.get(tree_settings.MEMBER) is None and (source is None or "path" not in source)
+
     # Of `Notes`, which asks for properties.
     @property
     def epoch(self) -> int:

@@ -135,7 +135,7 @@ def changed_span(
     if spans is None:
         return made, None
     span = {"checkpointUid": uid, "summary": spans.newest} if uid else None
-    return made if asked_for else told(made, spans.made), span
+    return made if asked_for or not made else told(made, spans.made), span
 
 
 def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str | None) -> int:

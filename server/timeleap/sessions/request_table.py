@@ -72,7 +72,7 @@ class Transaction(Struct, eq=False):
         before: The head it was admitted at.
         result: What the request is answered with; made once, so that a repeat gets the same.
         events: What listeners are told when it is done.
-        done: For those that ask again while it is on its way to the disk.
+        begun: It is on its way to the disk.
     """
 
     _table: RequestTable
@@ -80,7 +80,8 @@ class Transaction(Struct, eq=False):
     before: str = ""
     result: Json = {}
     events: list[Event] = []
-    done: asyncio.Future[None] | None = None
+    begun: bool = False
+    _done: asyncio.Future[None] | None = None
     _number: int = 0
     _response: StoredResponse | None = None
 
@@ -116,9 +117,14 @@ class Transaction(Struct, eq=False):
         if self.request.request_id is not None:
             table, name = self._table, self.request.request_id
             self._number = table.last = min(table.last + 1, HIGHEST)
-            if table.under_way.get(name) is not self:
-                self.done = asyncio.get_running_loop().create_future()
-                table.under_way[name] = self
+            table.under_way[name] = self
+            self.begun = True
+
+    def ended(self) -> asyncio.Future[None]:
+        """Done when it is not on its way any more, for those that ask again meanwhile."""
+        if self._done is None:
+            self._done = asyncio.get_running_loop().create_future()
+        return self._done
 
     def record(self, result: Json, told: Sequence[Event] | None = ()) -> list[Json]:
         """The journal line that is to become durable with the change, which says its result and what listeners are told
@@ -147,12 +153,14 @@ class Transaction(Struct, eq=False):
 
     def abandon(self) -> None:
         """It is not on its way any more; its waiters look again."""
-        if self.done is None:
-            return
-        under_way, name = self._table.under_way, self.request.request_id or ""
-        if under_way.get(name) is self:
-            del under_way[name]
-            self.done.set_result(None)
+        if self.begun:
+            self.begun = False
+            under_way, name = self._table.under_way, self.request.request_id or ""
+            if under_way.get(name) is self:
+                del under_way[name]
+            if self._done is not None:
+                self._done.set_result(None)
+                self._done = None
 
     def forget_fingerprint(self) -> None:
         """A redaction begins: it matches any params, too (one for an approval may be on its way for long)."""
@@ -229,7 +237,7 @@ class RequestTable:
         known, first = self.load().get(request_id), self.under_way.get(request_id)
         if first is not None and first is not transaction:
             check_same(transaction.request, first.request.fingerprint)
-            raise RepeatedError(None, first.done)
+            raise RepeatedError(None, first.ended())
         if known is not None:
             check_same(transaction.request, known.fingerprint)
             # Answered at once: the record the answer is made of may move before the caller gets to it.

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError
 from timeleap.sessions import append_plan, approvals, past, removing, rewrite_plan, shapes
-from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, WorkOut
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.file_snapshots import FileSnapshots
 from timeleap.sessions.meta import Meta
@@ -47,7 +47,6 @@ from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServic
 from timeleap.sessions.warnings import log_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import Appended, LogEngine, LogReader, LogState, NewRecord, Recovery, Replacement
-from timeleap.storage.record import with_tl
 
 Json = dict[str, Any]
 Answer = Callable[[Json | None, BaseException | None], None]
@@ -500,62 +499,60 @@ class Session:
 
 
 class _DirectAppend(Struct, eq=False):
-    """An append of one message, planned at its turn and told its end without a coroutine."""
+    """An append that is planned at its turn and told its end without a coroutine."""
 
-    session: Session
-    message: Json
+    transactions: SessionTransactions
+    work_out: WorkOut
     guard: Mutation
     then: Answer
-    planned: AppendPlan
     transaction: Transaction | None
+    planned: AppendPlan | None = None
 
     def plan(self, state: LogState) -> Sequence[NewRecord]:
         """Called again, on another state, if a write together with others has failed."""
         if self.transaction is None:
-            return self.planned.records
-        return self.transaction.plan(self._work_out, state, self.session.transactions.engine.head_at).records
+            self.planned = planned = self.work_out(state, NO_MARKS)
+        else:
+            self.planned = planned = self.transaction.plan(self.work_out, state, self.transactions.engine.head_at)
+        return planned.records
 
     def end(self, done: Appended | None, error: BaseException | None) -> None:
-        if done is None:
+        transactions, planned = self.transactions, self.planned
+        if done is None or planned is None:
             if self.transaction is not None:
                 self.transaction.abandon()
             if isinstance(error, RepeatedError):  # it may have to wait for the first
-                _answer_by(self.session.append([self.message], self.guard), self.then)
+                _answer_by(transactions.append(self.guard, self.work_out), self.then)
             else:
                 self.then(None, error)
             return
-        transactions = self.session.transactions
         try:
             if self.transaction is not None:
                 self.transaction.appended(done.head, done.before.lines)
-                self.transaction.abandon()
             if transactions.listeners.callbacks:
-                transactions.tell_appended(done, self.planned, self.guard.cause)
-            result = {"head": done.head, **transactions.shapes.appended(done.before, done.after)}
+                transactions.tell_appended(done, planned, self.guard.cause)
+            members = planned.result
+            if members is None:
+                members = transactions.shapes.appended(done.before, done.after)
+            result = {"head": done.head, **members}
         except Exception as fault:
             self.then(None, fault)
         else:
             self.then(result, None)
 
-    def _work_out(self, _: LogState, marks: Marks) -> AppendPlan:
-        return AppendPlan((with_tl(self.planned.records[0], marks),)) if marks else self.planned
 
-
-def append_then(session: Session, message: Json, record: NewRecord, guard: Mutation, then: Answer) -> bool:
-    """Append a message, for a caller that never cancels, in the fewest steps. `then` is told the result, or the error, in this
-    call if nothing has to be waited for; `record` is what `plain_record` makes of the message.
+def append_then(transactions: SessionTransactions, work_out: WorkOut, guard: Mutation, then: Answer) -> bool:
+    """As `SessionTransactions.append`, for a caller that never cancels, in the fewest steps: `then` is told the result, or
+    the error, in this call if nothing has to be waited for.
 
     Returns:
-        Whether it does; else it has to be `Session.append`, which does all that a session may want of an append.
+        Whether it does; a session that keeps files, or that others write to, needs more steps.
     """
-    transactions = session.transactions
-    if transactions.closed or transactions.shared is not None or transactions.meta.keeps_files:
-        return False
-    if transactions.state.facts.auto_checkpoint != "off":
+    if transactions.closed or transactions.shared is not None or not transactions.meta.plain:
         return False
     guarded = guard.request_id is not None or guard.expected_head is not None
     transaction = Transaction(transactions.requests, guard) if guarded else None
-    step = _DirectAppend(session, message, guard, then, AppendPlan((record,)), transaction)
+    step = _DirectAppend(transactions, work_out, guard, then, transaction)
     transactions.engine.append_then(step.plan, step.end, more=guard.followed)
     return True
 

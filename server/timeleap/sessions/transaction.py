@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.sessions import past, restoring, shapes
-from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.append_plan import AppendPlan, WorkOut
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import SharedEvents, cause_elsewhere, told_elsewhere
 from timeleap.sessions.meta import Meta
@@ -185,9 +185,7 @@ class SessionTransactions:
 
     # Changes
 
-    def append(
-        self, guard: Mutation, work_out: Callable[[LogState, Marks], AppendPlan], files: AppendFiles = NO_FILES
-    ) -> Coroutine[Any, Any, Json]:
+    def append(self, guard: Mutation, work_out: WorkOut, files: AppendFiles = NO_FILES) -> Coroutine[Any, Any, Json]:
         """Append at its turn what `work_out` makes of the state and the request's marks."""
 
         async def attempt(transaction: Transaction) -> None:
@@ -228,9 +226,9 @@ class SessionTransactions:
 
     def tell_appended(self, done: Appended, planned: AppendPlan, cause: Cause) -> None:
         """Tell listeners, of whom there are some, of an append that is done."""
-        before, after = done.before, done.after
-        spans = after.checkpoints and _spans(self.engine, self._newest, done, planned)
-        made, span = spans or (planned.made, None)
+        before, after, made, span = done.before, done.after, planned.made, None
+        if after.checkpoints:
+            made, span = _spans(self.engine, self._newest, done, planned)
         counts = before.messages, after.messages
         self.emit(*shapes.appended_events(done.head, made, planned.told, counts, cause, span=span))
 
@@ -565,7 +563,7 @@ def _spans(
 ) -> tuple[Sequence[Checkpoint], Json | None]:
     """The checkpoints of an append and the newest span (`ChangedSpan` of the contract), with what happened in them."""
     try:
-        spans = newest.appended(engine, done.before, done.after, planned.records)
+        spans = newest.appended(engine, done.before, done.after, planned.records, planned.message)
         if spans is None:
             return planned.made, None
         newest.uid = planned.made[-1].uid if planned.made else newest.uid or past.uid_at(engine, newest.line)

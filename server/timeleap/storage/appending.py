@@ -326,21 +326,18 @@ class WriteQueue(ABC):
                     self._resting = False
                     if not self._waiting:
                         break
-                steps = [self._waiting.popleft()]
-                if not isinstance(steps[0], _Job):
-                    while self._waiting and len(steps) < GROUP_LIMIT and self._joins(steps[0], self._waiting[0]):
-                        steps.append(self._waiting.popleft())
+                waiting = self._waiting
+                steps = [leader := waiting.popleft()]
+                # Those are written together that are all waited for, or all told.
+                kind = None if isinstance(leader, _Job) else type(leader)
+                while waiting and type(step := waiting[0]) is kind and step.first is None and len(steps) < GROUP_LIMIT:
+                    steps.append(waiting.popleft())
                 await self._take_turn(steps)
-                if self._waiting and not self._joins(steps[0], self._waiting[0]):
+                if waiting and (type(step := waiting[0]) is not kind or step.first is not None):
                     # Who waits for it goes on with the log as it left it, before the next step changes that, or is told.
                     await asyncio.sleep(0)
         finally:
             self._task, self._resting = None, False
-
-    @staticmethod
-    def _joins(leader: _Step, step: _Step) -> bool:
-        """True if it may be written together with the appends before it: all are waited for, or all are told."""
-        return type(step) is type(leader) and not isinstance(step, _Job) and step.first is None
 
     async def _take_turn(self, steps: list[_Step]) -> None:
         """Do one job, or appends together."""

@@ -84,14 +84,14 @@ class SpanTally:
     def take(self, record: bytes, role: Role, *, whole: bool = True) -> None:
         """Take the record of a message, or (not `whole`) its beginning, of a message of that role."""
         if not whole:
-            self._add({"role": _NAMES.get(role, ""), "content": _beginning(record)})
+            self.take_message({"role": _NAMES.get(role, ""), "content": _beginning(record)})
             return
         try:
             message = decode_json(record)
         except ValueError:
             return
         if isinstance(message, dict):
-            self._add(message)
+            self.take_message(message)
 
     def wire(self, messages: int, tokens: int | None) -> Json:
         """`SpanSummary` of the contract: of so many messages, by which the token count grew."""
@@ -123,7 +123,8 @@ class SpanTally:
             self._text = plain_line(self._said) or plain_line(self._other)
         return ("text", self._text) if self._text else ("empty", "")
 
-    def _add(self, message: Mapping[str, Any]) -> None:
+    def take_message(self, message: Mapping[str, Any]) -> None:
+        """Take a message."""
         before, role = self._before, _ROLES.get(str(message.get("role")), Role.OTHER)
         self._before = role
         if role is Role.USER:
@@ -357,11 +358,14 @@ class _Span:
         self._tokens = begin.token_count
         self._usages = begin.usages
 
-    def add(self, record: NewRecord, length: int, after: LogState) -> None:
-        """Take a record that has `length` bytes in the log, which is at `after` then."""
+    def add(self, record: NewRecord, length: int, after: LogState, message: Mapping[str, Any] | None = None) -> None:
+        """Take a record that has `length` bytes in the log, which is at `after` then; `message`: what it says, if known."""
         if record.kind is RecordKind.MESSAGE and (wanted := self.tally.wants(length)):
             whole = wanted == length
-            self.tally.take(record.body if whole else record.body[:wanted], record.role, whole=whole)
+            if whole and message is not None:
+                self.tally.take_message(message)
+            else:
+                self.tally.take(record.body if whole else record.body[:wanted], record.role, whole=whole)
         self.count(after)
 
     def count(self, state: LogState) -> None:
@@ -402,25 +406,31 @@ class NewestSpan:
         self._at: tuple[int, int] | None = None  # lines and fingerprint of the log that it is of
 
     def appended(
-        self, reader: LogReader, before: LogState, after: LogState, records: Sequence[NewRecord]
+        self,
+        reader: LogReader,
+        before: LogState,
+        after: LogState,
+        records: Sequence[NewRecord],
+        message: Mapping[str, Any] | None = None,
     ) -> NewSpans | None:
-        """What became of it by an append of `records` between two states; None where there is no checkpoint."""
+        """What became of it by an append of `records` between two states; None where there is no checkpoint. `message` is
+        what a single record says, where that is at hand."""
         if after.checkpoints == 0:
             return None
-        begins = bool(records) and records[0].kind is RecordKind.CHECKPOINT
         if before.checkpoints == 0:
             self.line = -1
-        elif self._at != (before.lines, before.chain) and not begins:
+        elif self._at != (before.lines, before.chain) and not (records and records[0].kind is RecordKind.CHECKPOINT):
             self._read(reader, before)
         made: list[Json] = []
-        for entry, record in zip(reader.entries(before.lines, after.lines), records, strict=True):
-            if entry.kind is RecordKind.CHECKPOINT:
+        for record, state in zip(records, _states(reader, before, after), strict=True):
+            if record.kind is RecordKind.CHECKPOINT:
                 if made:
                     made[-1] = self._span.wire()
-                self._span, self.line, self.uid = _Span(entry.state), entry.line, None
+                self._span, self.line, self.uid = _Span(state), state.lines - 1, None
                 made.append({})
             elif self.line >= 0:
-                self._span.add(record, entry.length, entry.state)
+                self._span.add(record, state.length - before.length, state, message)
+            before = state
         self._at = after.lines, after.chain
         newest = self._span.wire()
         return NewSpans([*made[:-1], newest] if made else [], newest)
@@ -428,6 +438,13 @@ class NewestSpan:
     def _read(self, reader: LogReader, state: LogState) -> None:
         [newest] = read_spans(reader, state.checkpoints - 1, 1, state)
         self._span, self.line, self.uid = newest.span, newest.entry.line, None
+
+
+def _states(reader: LogReader, before: LogState, after: LogState) -> Sequence[LogState]:
+    """The states after each record of an append."""
+    if after.lines - before.lines == 1:
+        return (after,)
+    return [entry.state for entry in reader.entries(before.lines, after.lines)]
 
 
 # What happened after a checkpoint is not kept with an answer: it is made of what messages say, cut and without marks, so

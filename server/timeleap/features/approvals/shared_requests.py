@@ -272,7 +272,7 @@ class SharedApprovalRequests:
             self._put(approval_id, question)
             said = result["decision"], result.get("reason")
             self._events.append(shapes.approval_resolved(session.head, approval_id, *said, cause))
-        self._begun += [transaction for transaction, _ in noted if transaction.done is None]
+        self._begun += [transaction for transaction, _ in noted if not transaction.begun]
         await remember(session, noted)
         entries = [audit_of_decision(cause, question.pending, "pending", result) for question, result in decided]
         await asyncio.to_thread(self._audit.append, entries)
