@@ -29,6 +29,10 @@ class Original(Worker):
         """Seconds to append messages, one after the other."""
         return float(self.ask(do="append", path=str(log), messages=messages))
 
+    def turns(self, log: Path, steps: list[tuple[str, Any]]) -> float:
+        """Seconds to write steps of kind `message`, `checkpoint` and `usage`, one after the other."""
+        return float(self.ask(do="turns", path=str(log), steps=steps))
+
     def dump(self, messages: list[dict[str, Any]]) -> float:
         """Seconds to make one JSON text of the models of messages."""
         return float(self.ask(do="dump", messages=messages))

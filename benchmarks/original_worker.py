@@ -30,6 +30,19 @@ async def _timed(request: dict[str, Any]) -> float:
         for message in messages:
             await context.append_message(message)
         return time.perf_counter() - started
+    if request["do"] == "turns":
+        steps = [
+            (kind, Message.model_validate(value) if kind == "message" else value) for kind, value in request["steps"]
+        ]
+        started = time.perf_counter()
+        for kind, value in steps:
+            if kind == "message":
+                await context.append_message(value)
+            elif kind == "usage":
+                await context.update_token_count(value)
+            else:
+                await context.checkpoint(add_user_message=False)
+        return time.perf_counter() - started
     started = time.perf_counter()
     await context.restore()
     if request["do"] == "revert":

@@ -239,6 +239,8 @@ ROWS: Final[tuple[Row, ...]] = (
         profile="psycopg, libpq and its connections take 13 MB, and what the fetch of the log has used 2 MB",
     ),
     Row("44", "promotion of a standby until all of four processes at work have written again", "", 5, 1, MOST, "s"),
+    Row("45", "steps of an agent's turns (checkpoints, messages, token counts), one at a time", KIMI, 1, 2),
+    Row("45-64", "the same, 64 in flight", KIMI, 1.5, 3),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from benchmarks import instructions
@@ -85,6 +86,58 @@ def test_appends_beside_the_original(
             f" reaches {theirs.over(guarded):.2g}x"
         )
         judge(key, mine, theirs, per=len(MESSAGES), note=note, least=its, parts=parts)
+
+
+def turns() -> list[tuple[str, Any]]:
+    """The messages as agents write them: a checkpoint before each of the user's, a token count after each answer."""
+    steps: list[tuple[str, Any]] = []
+    for number, message in enumerate(MESSAGES):
+        steps += [("checkpoint", None)] if message["role"] == "user" else []
+        steps.append(("message", message))
+        steps += [("usage", 100 * number)] if message["role"] == "assistant" else []
+    return steps
+
+
+def taking_turns(server: Server, session: str, steps: list[tuple[str, Any]], in_flight: int) -> Callable[[], None]:
+    """A case: the steps, each with a request id, as a client has them that repeats what it got no answer to."""
+    server.request("session/open", {"sessionId": session})
+    methods = {
+        "message": ("context/appendMessage", "message"),
+        "checkpoint": ("context/checkpoint", "label"),
+        "usage": ("context/updateTokenCount", "tokenCount"),
+    }
+    rounds = itertools.count()
+
+    def run() -> None:
+        round_id, frames = next(rounds), list[bytes]()
+        for number, (kind, value) in enumerate(steps):
+            method, name = methods[kind]
+            frames += server.frames(
+                method, [{"sessionId": session, "requestId": f"{session}-{round_id}-{number}", name: value}]
+            )
+        server.answered(frames, in_flight)
+
+    return run
+
+
+@pytest.mark.rows("45", "45-64")
+def test_turns_beside_the_original(tmp_path: Path, serve: Serve, original: Original, judge: Judge) -> None:
+    """The making of the frames counts for ours: a client has to make them, too."""
+    log, steps = tmp_path / "original.jsonl", turns()
+    written = serve("--durability", "os")
+    measured = interleaved(
+        f"{len(steps)} steps of turns",
+        {
+            "original, in process, not synced": lambda: original.turns(log, steps),
+            "timeleap, written, one at a time": taking_turns(written, "alone", steps, 1),
+            "timeleap, written, 64 in flight": taking_turns(written, "many", steps, 64),
+        },
+        rounds=ROUNDS,
+    )
+    theirs, alone, many = measured.values()
+    note = "checkpoints, messages of 4.4 KB on average and token counts as in real sessions, each with a request id"
+    judge("45", alone, theirs, per=len(steps), note=note)
+    judge("45-64", many, theirs, per=len(steps), note=note)
 
 
 class Bare:

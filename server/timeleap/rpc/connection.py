@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         self.followed = False
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
-        self._collected = 0  # bytes of replies since the last write
+        self._collected = 0  # bytes of what is answered while requests are begun, since the last write
         self._flush_due = False
         self._pump_due = self._pumping = False
         self._reading = True
@@ -210,12 +210,9 @@ class Connection(asyncio.Protocol):
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
-        if not self._congested:
-            self._rpc.notify(method, params)
-            return
         queued = len(self._outbox)
         self._rpc.notify(method, params)
-        if len(self._outbox) > queued:
+        if self._congested and len(self._outbox) > queued:
             self._backlog += len(self._outbox[-1])
             if self._backlog > MAX_BACKLOG:
                 self._drop()
@@ -264,8 +261,8 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self.dropped:
             return
         self._outbox.append(self._frames.wrap(body))
-        self._collected += len(body)
         if self._pumping:
+            self._collected += len(body)
             if self._collected > MAX_COLLECTED:
                 self._flush()
         elif not self._flush_due:
@@ -384,31 +381,21 @@ class Connection(asyncio.Protocol):
     # Input
 
     def _take(self, items: list[bytes | Fault]) -> None:
-        inbox = self._inbox
         for item in items:
-            try:
-                request = None if isinstance(item, Fault) else decode_request(item)
-            except Exception as error:  # out of memory, or a fault of ours: the frames after it are still to be read
-                self._rpc.refuse(None, error, "reading a message")
-                continue
-            if request is not None:
-                inbox.append(request)
+            if isinstance(item, Fault):
+                kind = ErrorKind.PARSE_ERROR if item.fatal else ErrorKind.TOO_LARGE
+                self._rpc.refuse(None, RefusedError(kind, item.message))
+                if item.fatal:
+                    log.error("the protocol stream is lost: %s", item.message)
+                    self.close_input(ExitCode.STREAM_LOST)
+            elif (request := decode_request(item)) is not None:
+                self._inbox.append(request)
                 self._parked += request.size
-            elif isinstance(item, Fault):
-                self._take_fault(item)
             else:
                 self._take_unusual(item)
         self._pump()
 
-    def _take_fault(self, fault: Fault) -> None:
-        kind = ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE
-        self._rpc.refuse(None, RefusedError(kind, fault.message))
-        if fault.fatal:
-            log.error("the protocol stream is lost: %s", fault.message)
-            self.close_input(ExitCode.STREAM_LOST)
-
     def _take_unusual(self, body: bytes) -> None:
-        """Take a frame that is no plain request: a notification, an answer, or what is refused."""
         try:
             message = self._rpc.structure_message(decode(body))
         except UnreadableError as error:
@@ -463,10 +450,7 @@ class Connection(asyncio.Protocol):
                 message = inbox.popleft()
                 self._parked -= message.size
                 self.followed = bool(inbox)
-                if isinstance(message, Request):
-                    rpc.take_request(message)
-                else:
-                    rpc.handle_message(message)
+                rpc.handle_message(message)
         finally:
             self._pumping = False
         if self._outbox and not self._flush_due:

@@ -267,7 +267,7 @@ class EdgeProtocol(JsonRPCProtocol):
     def handle_message(self, message: Any) -> None:
         """Take a message that `structure_message` let pass."""
         if isinstance(message, Request):
-            self.take_request(message)
+            self._take_request(message)
         elif isinstance(message, Reply):
             self._take_answer(message)
         else:
@@ -279,7 +279,7 @@ class EdgeProtocol(JsonRPCProtocol):
             except Exception as error:
                 log.warning("ignoring a notification %s: %s", _shown(message.method), type(error).__qualname__)
 
-    def take_request(self, message: Request) -> None:
+    def _take_request(self, message: Request) -> None:
         """Begin a request, and answer it in this very call if it need not wait."""
         message_id, method, params = message.id, message.method, message.params
         try:

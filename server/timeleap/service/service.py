@@ -166,7 +166,7 @@ class Subscribers:
 
     def _hear(self, event: Event) -> None:
         method, params = event.method, event.params(self._session.session_id)
-        if method is not CONTEXT and method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+        if method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
             for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
                 if client.wants_approvals and notified.adds(method, params):
                     client.notify(method, params)

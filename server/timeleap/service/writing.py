@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.errors import InvalidInputError
 from timeleap.service.service import guard
 from timeleap.sessions import append_plan
-from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES, WorkOut
+from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES, AppendPlan
 from timeleap.sessions.session import append_then
-from timeleap.storage.record import plain_record
+from timeleap.storage.record import plain_record, with_tl
 from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
+    from timeleap.sessions.append_plan import Marks, WorkOut
     from timeleap.sessions.session import Answer
     from timeleap.sessions.shapes import Json
+    from timeleap.storage.engine import LogState
     from timeleap_protocol.structs.context import AppendMessageParams, CheckpointParams, UpdateTokenCountParams
 
 RESERVED_KEY = "_tl"
@@ -56,24 +58,30 @@ def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Cal
     record = plain_record(message)
     if record is None or len(record.body) > MAX_MESSAGE_BYTES:
         return False
-    return append_then(transactions, append_plan.plain_message(record, message), guard(params, call), then)
+
+    def plan(_: LogState, marks: Marks) -> AppendPlan:
+        return AppendPlan((with_tl(record, marks) if marks else record,), message=message)
+
+    return append_then(transactions, plan, guard(params, call), then)
 
 
 def checkpoint_then(held: OpenHandle, params: CheckpointParams, call: Call, then: Answer) -> bool:
     """`Session.checkpoint`, likewise."""
-    transactions, label, told = held.session.transactions, params.label, bool(params.add_user_message)
     if params.files or held.access == "readOnly":
         return False
-    plan: WorkOut = lambda state, marks: append_plan.checkpoint(state, label, told, marks)  # noqa: E731
-    return append_then(transactions, plan, guard(params, call), then)
+
+    def plan(state: LogState, marks: Marks) -> AppendPlan:
+        return append_plan.checkpoint(state, params.label, bool(params.add_user_message), marks)
+
+    return append_then(held.session.transactions, plan, guard(params, call), then)
 
 
 def update_token_count_then(held: OpenHandle, params: UpdateTokenCountParams, call: Call, then: Answer) -> bool:
     """`Session.update_token_count`, likewise."""
-    transactions, tokens = held.session.transactions, params.token_count
     if held.access == "readOnly":
         return False
-    return append_then(transactions, lambda _, marks: append_plan.usage(tokens, marks), guard(params, call), then)
+    plan: WorkOut = lambda _, marks: append_plan.usage(params.token_count, marks)  # noqa: E731
+    return append_then(held.session.transactions, plan, guard(params, call), then)
 
 
 def check_message(message: Any, where: list[str | int]) -> None:

@@ -23,7 +23,6 @@ from timeleap.storage.record import (
     system_prompt_record,
     usage_record,
     with_member,
-    with_tl,
 )
 
 Json = dict[str, Any]
@@ -111,12 +110,6 @@ def messages(
         state = state_after(state, records[before:])
     counts = [record.value for record in records if record.kind is RecordKind.USAGE]
     return AppendPlan(records, made=made, told=("tokenCountUpdated", {"tokenCount": counts[-1]}) if counts else None)
-
-
-def plain_message(record: NewRecord, message: Mapping[str, Any]) -> WorkOut:
-    """For `record`, which is what `plain_record` makes of `message`: nothing else is written with it."""
-    planned = AppendPlan((record,), message=message)
-    return lambda _, marks: replace(planned, records=(with_tl(record, marks),)) if marks else planned
 
 
 def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: AutoCheckpoint) -> Json | None:

@@ -141,9 +141,21 @@ class Transaction(Struct, eq=False):
     def appended(self, head: str, line: int) -> None:
         """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
-        if self.request.request_id is not None:
-            self._response = self._known(line=line, era=_era(head))
-            self.finish()
+        request = self.request
+        if request.request_id is not None:
+            self._response = known = StoredResponse(
+                request.request_id,
+                request.fingerprint,
+                short(request.method),
+                None,
+                line,
+                (),
+                0,
+                self._number,
+                _era(head),
+            )
+            self._table.remember(known)
+            self.abandon()
 
     def finish(self) -> None:
         """It is done: a repeat is answered from now on."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,10 @@ class Remembered:
     def add(self, known: StoredResponse) -> None:
         """Remember a request as the newest; the oldest beyond the bounds are forgotten."""
         window = window_of(known.request_id)
-        if (before := self.get(known.request_id)) is not None:
+        table = self._tables.get(window, {})
+        if (before := table.get(known.request_id)) is not None:
             self._drop(before)
-        if len(table := self._tables.get(window, {})) >= (REMEMBERED if window is None else MADE_BY_ONE):
+        if len(table) >= (REMEMBERED if window is None else MADE_BY_ONE):
             self._drop(next(iter(table.values())))
         if window is not None:
             if self._made >= MADE_REMEMBERED:
@@ -313,6 +315,7 @@ def is_request_line(document: Mapping[str, Any]) -> bool:
     return texts and isinstance(document.get("v"), dict)
 
 
+@cache
 def short(method: str) -> str:
     """The last part of a method's wire name: what records carry."""
     return method.rpartition("/")[2]

@@ -318,14 +318,18 @@ def opaque_record(record: Mapping[str, Any], tl: Mapping[str, Any] | None = None
 
 def usage_record(token_count: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(token_count, "token count")
-    body = _control({"role": "_usage", "token_count": token_count}, style)
+    body = _USAGE[style] % token_count
     return with_tl(NewRecord(body, RecordKind.USAGE, value=token_count), tl)
 
 
 def checkpoint_record(checkpoint_id: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(checkpoint_id, "checkpoint id")
-    body = _control({"role": "_checkpoint", "id": checkpoint_id}, style)
+    body = _CHECKPOINT[style] % checkpoint_id
     return with_tl(NewRecord(body, RecordKind.CHECKPOINT, value=checkpoint_id), tl)
+
+
+_USAGE: Final = {"spaced": b'{"role": "_usage", "token_count": %d}', "compact": b'{"role":"_usage","token_count":%d}'}
+_CHECKPOINT: Final = {"spaced": b'{"role": "_checkpoint", "id": %d}', "compact": b'{"role":"_checkpoint","id":%d}'}
 
 
 def system_prompt_record(text: str, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:

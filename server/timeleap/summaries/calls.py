@@ -20,6 +20,7 @@ _MOST_FILES_OF_CALL: Final = 20
 
 PATH_ARGUMENTS: Final = ("path", "file_path", "filename", "file_name", "file", "target_file", "notebook_path")
 _PATH_LISTS: Final = ("paths", "files", "file_paths")
+_PATH_KEYS: Final = frozenset((*PATH_ARGUMENTS, *_PATH_LISTS))
 _TELLING: Final = (
     *PATH_ARGUMENTS,
     *(
@@ -157,6 +158,8 @@ def _text(value: object) -> str:
 
 
 def _paths(values: Mapping[str, Any]) -> Iterator[str]:
+    if _PATH_KEYS.isdisjoint(values):
+        return
     for key in PATH_ARGUMENTS:
         if isinstance(value := values.get(key), str) and value.strip():
             yield value

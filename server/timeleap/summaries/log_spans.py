@@ -421,6 +421,11 @@ class NewestSpan:
             self.line = -1
         elif self._at != (before.lines, before.chain) and not (records and records[0].kind is RecordKind.CHECKPOINT):
             self._read(reader, before)
+        self._at = after.lines, after.chain
+        if len(records) == 1 and records[0].kind is not RecordKind.CHECKPOINT:  # as nearly always
+            if self.line >= 0:
+                self._span.add(records[0], after.length - before.length, after, message)
+            return NewSpans((), self._span.wire())
         made: list[Json] = []
         for record, state in zip(records, _states(reader, before, after), strict=True):
             if record.kind is RecordKind.CHECKPOINT:
@@ -429,9 +434,8 @@ class NewestSpan:
                 self._span, self.line, self.uid = _Span(state), state.lines - 1, None
                 made.append({})
             elif self.line >= 0:
-                self._span.add(record, state.length - before.length, state, message)
+                self._span.add(record, state.length - before.length, state)
             before = state
-        self._at = after.lines, after.chain
         newest = self._span.wire()
         return NewSpans([*made[:-1], newest] if made else [], newest)
 

@@ -171,8 +171,8 @@ async def test_nothing_is_worked_out_where_nobody_listens_or_there_is_no_checkpo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, session = await opened(tmp_path, {"role": "user", "content": "x"})
-    taken: list[bytes] = []
-    monkeypatch.setattr(SpanTally, "take", lambda _, record, role, whole=True: taken.append(record))
+    taken: list[Json] = []
+    monkeypatch.setattr(SpanTally, "take_message", lambda _, message: taken.append(message))
     stop = session.listen(lambda _: None)
     await session.append([MESSAGES[0]])
     stop()
