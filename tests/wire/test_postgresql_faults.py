@@ -4,11 +4,19 @@ works."""
 from __future__ import annotations
 
 import ast
+import base64
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, private_cluster, replicated_cluster, shared_cluster
@@ -170,6 +178,57 @@ def test_a_fault_in_the_middle_of_a_change_of_the_store(serve: Serve, url: str, 
     assert (seen() == there) is (method == "session/redact")
 
 
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 24 MiB, which PostgreSQL may use."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("needs the right to mount")
+    with tempfile.TemporaryDirectory() as folder:  # not below what only its owner may enter, as a test's own folder is
+        Path(folder).chmod(0o755)
+        disk = Path(folder) / "disk"
+        disk.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=777", "tmpfs", str(disk)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            pytest.skip("needs the right to mount")
+        try:
+            yield disk
+        finally:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@pytest.mark.long  # a cluster of its own
+def test_a_disk_of_the_server_that_is_full(serve: Serve, small_disk: Path) -> None:
+    with private_cluster() as cluster:
+        place = small_disk / "data"
+        place.mkdir()
+        shutil.chown(place, cluster.directory.owner())
+        cluster.execute(f"CREATE TABLESPACE small LOCATION '{place}'")
+        cluster.execute("CREATE DATABASE small TABLESPACE small")
+        a, b = (Session.open(serve(cluster.url("small")), "s") for _ in range(2))
+        a.checkpoint()
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(os.urandom(2 << 20))
+        kept, error, text = [], None, ""
+        for number in range(100):
+            text = base64.b64encode(os.urandom(300_000)).decode()  # which is stored as it is
+            reply = a.start("context/appendMessage", message=user(text), requestId=f"r{number}").reply()
+            if "error" in reply:
+                error = reply["error"]
+                break
+            kept.append(text)
+        assert error is not None
+        assert (error["code"], error["data"]["reason"], error["data"]["retryable"]) == (4005, "full", False)
+        assert a.texts() == b.texts() == kept
+        ballast.unlink()
+        again = a.append(user(text), requestId=f"r{len(kept)}")
+        assert "duplicate" not in again
+        a.say("room again")
+        assert b.texts() == a.texts() == [*kept, text, "room again"]
+        b.call("context/revertTo", checkpointId=0)
+        assert a.texts() == []
+        assert a.call("session/verify")["ok"] is True
+
+
 def test_an_open_that_is_cut_off_is_done_once(serve: Serve, url: str) -> None:
     server, other = serve(url), serve(url)
     Session.open(server, "first")
@@ -269,6 +328,29 @@ def test_hostile_values_are_values(serve: Serve, url: str, text: str) -> None:
     session.say("still there")
     other.say("and here")
     assert other.texts()[-2:] == ["still there", "and here"]
+
+
+@pytest.mark.parametrize("table", ["timeleap_document", "timeleap_log"])
+def test_a_row_names_no_file_outside_of_its_session(serve: Serve, url: str, table: str, tmp_path: Path) -> None:
+    outside = str(tmp_path / "outside")
+    names = ["../../outside", outside, "..", ".", "", ".context.jsonl.idx", "a\\b"]
+    a = serve(url)
+    for session_id in ("other", *map("s{}".format, range(len(names)))):
+        Session.open(a, session_id).say("one")
+    with psycopg.connect(url) as connection:
+        for number, name in enumerate(names):
+            if table == "timeleap_log":
+                statement = "INSERT INTO timeleap_log (session, name, length) VALUES (%s, %s, 0)"
+            else:
+                statement = "INSERT INTO timeleap_document VALUES (%s, %s, 1000, 'x')"
+            connection.execute(statement, [f"s{number}", name])
+        connection.execute("UPDATE timeleap_session SET version = version + 1 WHERE id LIKE 's_'")
+    for server in (a, serve(url)):
+        for number, name in enumerate(names):
+            error = server.refuse("session/reload" if server is a else "session/open", sessionId=f"s{number}")
+            assert error["code"] in (4005, 4014), (name, error)
+        Session.open(server, "other").say("two")
+    assert list(tmp_path.rglob("*outside*")) == []
 
 
 def test_ids_that_differ_in_case_only_are_one(serve: Serve, url: str) -> None:
