@@ -22,9 +22,10 @@ WARM_UP: Final = 32
 ROOMS: Final = ("rpc", "service", "sessions", "storage", "timeleap_protocol")
 
 
-def counted(in_flight: int, durability: str) -> dict[str, tuple[float, float]]:
-    """By room: calls and instructions of one append, counted in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.instructions", str(in_flight), durability]
+def counted(in_flight: int, durability: str, store: str = "") -> dict[str, tuple[float, float]]:
+    """By room: calls and instructions of one append, counted in a process of its own; to a `store` that is no directory,
+    if one is given."""
+    command = [sys.executable, "-m", "benchmarks.instructions", str(in_flight), durability, store]
     root = Path(__file__).resolve().parents[1]
     found = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     return {room: (calls, steps) for room, (calls, steps) in json.loads(found.stdout).items()}
@@ -81,14 +82,14 @@ def _room(file: str) -> str:
     return next((room for room in ROOMS if room in folders), "the rest")
 
 
-async def _count(in_flight: int, durability: str, home: Path) -> dict[str, tuple[float, float]]:
+async def _count(in_flight: int, settings: dict[str, str], home: Path) -> dict[str, tuple[float, float]]:
     from benchmarks.corpus import messages
 
     from timeleap.cli.serve import make_service
     from timeleap.rpc.connection import Connection
     from timeleap_protocol.framing import Framing
 
-    service, output, trace = make_service(home, {}, {"durability": durability}), _Output(), _Trace()
+    service, output, trace = make_service(home, {}, settings), _Output(), _Trace()
     connection = Connection(lambda: service)
     connection.connection_made(output)
 
@@ -121,9 +122,10 @@ async def _count(in_flight: int, durability: str, home: Path) -> dict[str, tuple
 
 def main() -> None:
     """Count and print."""
-    in_flight, durability = int(sys.argv[1]), sys.argv[2]
+    in_flight, durability, store = int(sys.argv[1]), *sys.argv[2:]
+    settings = {"durability": durability} | ({"store": store} if store else {})
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(_count(in_flight, durability, Path(folder)))))
+        print(json.dumps(asyncio.run(_count(in_flight, settings, Path(folder)))))
 
 
 if __name__ == "__main__":

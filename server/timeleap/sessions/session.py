@@ -43,7 +43,7 @@ from timeleap.sessions.shapes import (
     set_members,
 )
 from timeleap.sessions.statefile import subagent_members
-from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions
+from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
 from timeleap.sessions.warnings import log_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import Appended, LogEngine, LogReader, LogState, NewRecord, Recovery, Replacement
@@ -514,6 +514,7 @@ class _DirectAppend(Struct, eq=False):
             self.planned = planned = self.work_out(state, NO_MARKS)
         else:
             self.planned = planned = self.transaction.plan(self.work_out, state, self.transactions.engine.head_at)
+        announce(self.transactions.shared, planned, self.guard.cause)
         return planned.records
 
     def end(self, done: Appended | None, error: BaseException | None) -> None:
@@ -546,9 +547,9 @@ def append_then(transactions: SessionTransactions, work_out: WorkOut, guard: Mut
     the error, in this call if nothing has to be waited for.
 
     Returns:
-        Whether it does; a session that keeps files, or that others write to, needs more steps.
+        Whether it does; a session that keeps files needs more steps.
     """
-    if transactions.closed or transactions.shared is not None or not transactions.meta.plain:
+    if transactions.closed or not transactions.meta.plain:
         return False
     guarded = guard.request_id is not None or guard.expected_head is not None
     transaction = Transaction(transactions.requests, guard) if guarded else None

@@ -196,8 +196,7 @@ class SessionTransactions:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal planned
                 planned = ready or transaction.plan(work_out, state, self.engine.head_at)
-                if self.shared is not None:
-                    _announce(self.shared, planned, guard.cause)
+                announce(self.shared, planned, guard.cause)
                 return planned.records
 
             async def with_snapshot(state: LogState) -> None:
@@ -274,7 +273,7 @@ class SessionTransactions:
                 planned = ready if ready is not None else plan(state)
                 step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
                 transaction.begin()
-                _announce(self.shared, transaction)
+                announce(self.shared, transaction)
                 return self._prepared(transaction, planned, step)
 
             try:
@@ -333,7 +332,7 @@ class SessionTransactions:
 
         async def attempt(transaction: Transaction) -> None:
             async def on_turn(_: LogState) -> None:
-                _announce(self.shared, transaction)
+                announce(self.shared, transaction)
                 await work(transaction)
                 transaction.finish()
 
@@ -574,7 +573,7 @@ def _spans(
         return planned.made, None
 
 
-def _announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:
+def announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:
     """What a transaction tells, or an append that is planned, other processes are to tell, too."""
     if shared is None:
         return

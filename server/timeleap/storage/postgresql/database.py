@@ -44,11 +44,6 @@ WAITING_LOCK: Final = 1_953_066_093
 """The first number of the advisory lock that a process has while it hears of changes; the second one is its sender."""
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
-COMPRESSION: Final = (
-    "SELECT set_config(name, 'lz4', false) FROM pg_settings"
-    " WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
-)
-"""Lets a connection store large values with the compression that takes a fifth of the time, where the server has it."""
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
 LISTENING_SECONDS: Final = 2.0
 """Silence after which the server that tells of changes is asked if it is there."""
@@ -301,7 +296,7 @@ class Database:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
-                connection = self._connect_to_write()
+                connection = self.connect()
                 self._away = (0.0, "unreachable", "")
                 break
             if not connection.closed and not self.is_outdated(connection) and _alive(connection):
@@ -324,15 +319,6 @@ class Database:
             return connection
         self.give_back(connection)
         return None
-
-    def _connect_to_write(self) -> WatchedConnection:
-        connection = self.connect()
-        try:
-            connection.execute(COMPRESSION)
-        except psycopg.Error as error:
-            connection.close()
-            raise self.translated(error, connection) from error
-        return connection
 
     def doubt(self) -> None:
         """A connection was lost: others to the same server are as good as lost, and it may not take writes any more."""
@@ -497,6 +483,7 @@ class Announcements:
         """`heard`: called in that thread with a session and its version; (None, None) where all are to be looked at."""
         self._database = database
         self._heard = heard
+        self._own = f'"by": "{database.sender}"}}'.encode()  # the end of what we announce ourselves
         self._closed = threading.Event()
         self._ready = threading.Event()
         self._end, self._ended = socket.socketpair()
@@ -525,6 +512,7 @@ class Announcements:
                 with self._database.connect() as connection, selectors.DefaultSelector() as awaited:
                     awaited.register(self._ended, selectors.EVENT_READ)
                     awaited.register(connection.fileno(), selectors.EVENT_READ)
+                    connection.add_notify_handler(lambda notify: self._tell(notify.payload))
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
                     # Shared, as the connection before this one may have it still.
                     sender = int.from_bytes(bytes.fromhex(self._database.sender), "big", signed=True)
@@ -533,10 +521,10 @@ class Announcements:
                     self._heard(None, None)
                     pause, heard = 0.1, time.monotonic()
                     while not self._closed.is_set() and not self._database.is_outdated(connection):
-                        for notification in connection.notifies(timeout=0):
-                            self._tell(notification.payload)
+                        if self._tell_all(connection):
                             heard = time.monotonic()
-                        awaited.select(LISTENING_PAUSE)
+                        if awaited.select(LISTENING_PAUSE):
+                            connection.pgconn.consume_input()
                         if time.monotonic() - heard > LISTENING_SECONDS:
                             connection.execute("SELECT 1")  # a server that hangs is silent, too
                             heard = time.monotonic()
@@ -545,6 +533,16 @@ class Announcements:
                 self._database.doubt()
                 self._closed.wait(pause)
                 pause = min(2.0, 2 * pause)
+
+    def _tell_all(self, connection: Connection[Any]) -> bool:
+        """Tell of what has arrived; says whether there was anything. psycopg's way to it costs more than all else here, and
+        nearly all of it is of this process's own appends."""
+        first = arrived = connection.pgconn.notifies()
+        while arrived is not None:
+            if not arrived.extra.endswith(self._own):
+                self._tell(arrived.extra.decode())
+            arrived = connection.pgconn.notifies()
+        return first is not None
 
     def _tell(self, payload: str) -> None:
         try:
@@ -563,7 +561,11 @@ def _has_input(connection: Connection[Any]) -> bool:
     """True of a connection that was told something, or has ended, since it was used."""
     import select
 
-    return bool(select.select([connection.fileno()], [], [], 0)[0])
+    if not hasattr(select, "poll"):
+        return bool(select.select([connection.fileno()], [], [], 0)[0])
+    waiting = select.poll()  # which takes descriptors of any number
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _alive(connection: Connection[Any]) -> bool:
