@@ -7,6 +7,9 @@ With `--guarded` an append keeps the guarantees of ours, in straight Python for 
 texts: request ids are known, the expected head is compared, nobody else may have written, each line has its checksum and
 its index entry, which is written, too, and there is a notification before the reply, which has head and token count. It
 says how far this interpreter gets with them.
+
+With `--store=URL` what one read brought is appended to a log in a PostgreSQL database: by the statement that ours sends, which
+changes and notifies the same, in one round trip; it is waited for, and committed, before the replies.
 """
 
 from __future__ import annotations
@@ -112,21 +115,61 @@ class Guarded:
         self.entries.clear()
 
 
+class Stored:
+    """The end of a log in a database that is a store."""
+
+    def __init__(self, url: str) -> None:
+        from timeleap.storage.postgresql.database import CHANNEL, VERSION, Database
+        from timeleap.storage.postgresql.working_copy import APPEND
+
+        self._connection, self._statement = Database(url).take(), APPEND
+        self._connection.prepare(APPEND)
+        self._connection.execute("INSERT INTO timeleap_session (id, folded, version) VALUES ('least', 'least', 0)")
+        made = self._connection.execute(
+            "INSERT INTO timeleap_log (session, name, length) VALUES ('least', 'context.jsonl', 0) RETURNING id"
+        ).fetchall()
+        self._connection.execute("UPDATE timeleap_session SET live = %s", [made[0][0]])
+        self._schema, self._channel = b"%d" % VERSION, CHANNEL.encode()
+        self._version = self._lines = self._length = 0
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def write(self, lines: bytes, count: int) -> None:
+        """Append and commit so many lines, and what is told of them."""
+        length = self._length + len(lines)
+        numbers = self._version, self._lines + count, 0, length // 4, self._length, length
+        told = [
+            {"kind": "messagesAppended", "head": HEAD, "members": {"firstIndex": n, "count": 1}} for n in range(count)
+        ]
+        announced = _encode({"session": "least", "version": self._version + 1, "by": "0123abcd"})
+        values = [self._schema, b"least", *(b"%d" % number for number in numbers), lines]
+        self._connection.ask(
+            self._statement, [*values, os.urandom(12).hex().encode(), _encode(told), self._channel, announced]
+        )
+        if not self._connection.answer().ntuples:
+            raise OSError("somebody else has written")
+        self._version, self._lines, self._length = self._version + 1, self._lines + count, length
+
+
 _ENTRY: Final = struct.Struct("<QIIBHBqIIIqqqiQ").pack
 _CRC: Final = struct.Struct("<I").pack
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def serve(log: str, *, synced: bool, guarded: bool = False) -> None:
+def serve(log: str, *, synced: bool, guarded: bool = False, store: str = "") -> None:
     """Answer until the input ends.
 
     Args:
         log: The file that is appended to, and that pages are read from: of `limit` lines at its beginning.
         synced: Reply to what one read brought after one `fdatasync`.
         guarded: With the guarantees of an append.
+        store: The URL of a database that is appended to in the file's place.
     """
     file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     end = Guarded(log, file) if guarded else None
+    stored = Stored(store) if store else None
     sync = getattr(os, "fdatasync", os.fsync)
     decode, encode = msgspec.json.Decoder(Request).decode, msgspec.json.Encoder().encode
     rest = b""
@@ -158,6 +201,8 @@ def serve(log: str, *, synced: bool, guarded: bool = False) -> None:
         rest = data[at:]
         if written and end is not None:
             end.write(b"\n".join([*written, b""]), synced=synced)
+        elif written and stored is not None:
+            stored.write(b"\n".join([*written, b""]), len(written))
         elif written:
             os.write(file, b"\n".join([*written, b""]))
             if synced:
@@ -168,4 +213,5 @@ def serve(log: str, *, synced: bool, guarded: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], synced="--synced" in sys.argv, guarded="--guarded" in sys.argv)
+    urls = [argument.partition("=")[2] for argument in sys.argv if argument.startswith("--store=")]
+    serve(sys.argv[1], synced="--synced" in sys.argv, guarded="--guarded" in sys.argv, store="".join(urls))

@@ -152,6 +152,27 @@ def beyond_least(
     ]
 
 
+def of_stored(
+    measured: Mapping[str, Measured], cases: tuple[str, str, str], per: int, rooms: Mapping[str, tuple[float, float]]
+) -> list[Part]:
+    """The parts of an append to a store in a database.
+
+    Args:
+        measured: The run.
+        cases: The names of those of ours, of the least process, and of the statement alone with as many appends in each.
+        per: How many appends a case does.
+        rooms: Calls and instructions by room (`instructions.counted`).
+    """
+    ours, least, statement = (measured[name].median / per for name in cases)
+    return [
+        Part(
+            "the statement in the database", statement, "rows, the notification, the commit, and the way there and back"
+        ),
+        Part("what the least process takes else", max(0.0, least - statement), "frame, decoding, the pipe, the client"),
+        *_by_room(ours - least, rooms),
+    ]
+
+
 def _by_room(seconds: float, rooms: Mapping[str, tuple[float, float]]) -> list[Part]:
     steps = sum(count for _, count in rooms.values())
     return [

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from benchmarks import instructions
 from benchmarks.conftest import Judge
 from benchmarks.corpus import write_session
+from benchmarks.least import Stored
 from benchmarks.measure import interleaved
+from benchmarks.parts import of_stored
 from benchmarks.server import Server
-from benchmarks.test_append import MESSAGES, RECORDS, appending
+from benchmarks.test_append import MESSAGES, RECORDS, TOGETHER, appending
 from tests.support.machines import machines
 from tests.support.postgresql import Cluster, private_cluster
 from tests.support.shared_load import APPENDS
@@ -61,21 +64,45 @@ def bare(cluster: Cluster) -> Iterator[Bare]:
     table.close()
 
 
+@pytest.fixture
+def statement(cluster: Cluster) -> Iterator[Stored]:
+    """The statement that appends, alone and in this process."""
+    made = Stored(cluster.new_database())
+    yield made
+    made.close()
+
+
 @pytest.mark.rows("38", "39")
-def test_an_append_beside_a_bare_insert(cluster: Cluster, bare: Bare, serve: Serve, judge: Judge) -> None:
+def test_an_append_beside_a_bare_insert(
+    tmp_path: Path, cluster: Cluster, bare: Bare, statement: Stored, serve: Serve, least: Serve, judge: Judge
+) -> None:
     server = serve("--store", cluster.new_database())
+    process = least(tmp_path / "least", f"--store={cluster.new_database()}")
     measured = interleaved(
         f"{len(MESSAGES)} appends, committed",
         {
             "INSERT and COMMIT": bare.append,
             "timeleap, one at a time": appending(server, "alone", 1),
             "timeleap, 64 in flight": appending(server, "many", 64),
+            "the least, one at a time": appending(process, "", 1, opened=True),
+            "the least, 64 in flight": appending(process, "", 64, opened=True),
+            "the statement, one append in each": lambda: stored_by(statement, 1),
+            f"the statement, {TOGETHER} appends in each": lambda: stored_by(statement, TOGETHER),
         },
         rounds=ROUNDS,
     )
-    theirs, alone, many = measured.values()
-    judge("38", alone, theirs, per=len(MESSAGES))
-    judge("39", many, theirs, per=len(MESSAGES))
+    theirs, *ours = measured.values()
+    for key, count, mine, its, alone in zip(("38", "39"), (1, TOGETHER), ours[:2], ours[2:4], ours[4:], strict=True):
+        rooms = instructions.counted(count, "os", cluster.new_database())
+        parts = of_stored(measured, (mine.name, its.name, alone.name), len(MESSAGES), rooms)
+        judge(key, mine, theirs, per=len(MESSAGES), least=its, parts=parts)
+
+
+def stored_by(statement: Stored, together: int) -> None:
+    """Append all records, so many with each statement."""
+    for at in range(0, len(RECORDS), together):
+        records = RECORDS[at : at + together]
+        statement.write(b"".join(records), len(records))
 
 
 @pytest.mark.rows("40")

@@ -44,7 +44,7 @@ CHANGES_KEPT: Final = 1000
 _LOG: Final = re.compile(r"context(_[0-9]{1,18})?\.jsonl|context\.jsonl\.[0-9]{1,18}")
 _DERIVED: Final = re.compile(r"\.(.+\.(idx|lock|intent)|.+\.[0-9a-f]{16}\.tmp)")
 _LOCKED_SESSION: Final = f"{SESSION} FOR UPDATE OF s"
-_APPEND: Final = Statement(
+APPEND: Final = Statement(
     b"timeleap_append",
     """
     WITH known AS (SELECT FROM timeleap_schema WHERE version = $1::int), moved AS (
@@ -160,11 +160,11 @@ class WorkingCopy:
         connection = self._connection or (self._database.take_idle() if at_once else self._database.take())
         if connection is None:
             return None
-        if at_once and (_APPEND.name not in connection.prepared or (self.version + 1) % CHANGES_KEPT == 0):
+        if at_once and (APPEND.name not in connection.prepared or (self.version + 1) % CHANGES_KEPT == 0):
             self._database.give_back(connection)
             return None
         try:
-            connection.prepare(_APPEND)
+            connection.prepare(APPEND)
         except psycopg.Error as error:
             self._connection = connection
             self.end()
@@ -174,7 +174,7 @@ class WorkingCopy:
         session = self.session_id.encode(connection.info.encoding)
         numbers = self.version, after.messages, after.token_count, after.pending_chars, start, start + len(data)
         values = [b"%d" % VERSION, session, *(b"%d" % number for number in numbers), data, self._token.encode()]
-        connection.ask(_APPEND, [*values, events, CHANNEL.encode(), self._announcement().encode()])
+        connection.ask(APPEND, [*values, events, CHANNEL.encode(), self._announcement().encode()])
         return connection
 
     def end_append(self) -> bool:
