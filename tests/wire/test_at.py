@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,12 +118,12 @@ def test_any_offset_from_utc_will_do(session: Session) -> None:
     assert session.call("context/at", time=before)["checkpoint"] is None
 
 
-def test_checkpoints_without_a_time_count_with_the_next_one_that_has_one(start: StartServer, home: Path) -> None:
-    directory = home / "sessions" / "old"
-    directory.mkdir(parents=True, mode=0o700)
-    lines = [f'{{"role": "_checkpoint", "id": {n}}}\n{{"role": "user", "content": "{n}"}}\n' for n in range(3)]
-    (directory / "context.jsonl").write_text("".join(lines))
+def test_checkpoints_without_a_time_count_with_the_next_one_that_has_one(start: StartServer) -> None:
     session = Session.open(start(), "old")
+    session.call("session/close")
+    lines = [f'{{"role": "_checkpoint", "id": {n}}}\n{{"role": "user", "content": "{n}"}}\n' for n in range(3)]
+    session.put_log("".join(lines).encode())
+    session = session.reopen(start())
     before = present()
     assert session.call("context/at", time=before)["checkpoint"]["id"] == 2
     made = session.checkpoint()

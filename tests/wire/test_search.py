@@ -125,17 +125,17 @@ def test_combining_marks_are_found_as_they_are_written(session: Session) -> None
     assert every(session, "🏽") == [{"index": 0, "ranges": [[13, 15]]}]
 
 
-def test_a_log_written_by_another_program_is_searched_like_ours(start: StartServer, home: Path) -> None:
-    directory = home / "sessions" / "foreign"
-    directory.mkdir(parents=True, mode=0o700)
+def test_a_log_written_by_another_program_is_searched_like_ours(start: StartServer) -> None:
+    session = Session.open(start(), "foreign")
+    session.call("session/close")
     lines = [json.dumps(user(text), ensure_ascii=plain) for text in ("ñ/a", "x") for plain in (True, False)]
     lines += [
         '{"role": "user", "content": "\\u00f1\\/a"}',
         '{"role": "user", "content": "bell \\b raw\ttab"}',
         "{broken",
     ]
-    (directory / "context.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    session = Session.open(start(), "foreign")
+    session.put_log(("\n".join(lines) + "\n").encode())
+    session = session.reopen(start())
     assert hits(session, "ñ/a") == [(None, 0), (None, 1), (None, 4)]
     assert hits(session, "\b raw\ttab") == [(None, 5)]
 

@@ -72,13 +72,17 @@ def test_a_fork_of_a_timeline_brings_back_what_a_revert_took(told: Session, serv
     assert told.refuse("session/fork", timelineId="context_99")["code"] == 4009
 
 
+def ids(server: Server) -> list[str]:
+    return sorted(session["sessionId"] for session in server.call("session/list", limit=1000)["sessions"])
+
+
 def test_a_fork_can_be_asked_for_at_a_head_only(told: Session, server: Server) -> None:
-    before = sorted(path.name for path in (server.home / "sessions").iterdir())
+    before = ids(server)
     stale = told.head
     told.say("more")
     error = told.refuse("session/fork", expectedHead=stale, requestId="f")
     assert (error["code"], error["data"]["head"]) == (-32801, told.head)
-    assert sorted(path.name for path in (server.home / "sessions").iterdir()) == before
+    assert ids(server) == before
     forked = told.call("session/fork", expectedHead=told.head, requestId="f")
     told.say("and more")
     again = told.call("session/fork", expectedHead=stale, requestId="f")
@@ -97,9 +101,9 @@ def test_a_fork_takes_the_id_it_is_given_or_says_it_is_taken(told: Session, serv
 
 @pytest.mark.parametrize("params", [{"checkpointId": 3}, {"checkpointId": -1}, {"checkpointUid": "x"}])
 def test_a_fork_at_an_unknown_checkpoint_makes_nothing(told: Session, server: Server, params: dict[str, Any]) -> None:
-    before = sorted(path.name for path in (server.home / "sessions").iterdir())
+    before = ids(server)
     assert told.refuse("session/fork", **params)["code"] == 4002
-    assert sorted(path.name for path in (server.home / "sessions").iterdir()) == before
+    assert ids(server) == before
 
 
 def test_a_session_that_is_not_open_can_be_forked(told: Session, server: Server) -> None:
@@ -168,9 +172,10 @@ def test_a_deleted_session_goes_to_the_trash_whole_and_comes_back(told: Session,
 
 
 def test_an_open_session_that_is_deleted_is_not_open_any_more(told: Session) -> None:
+    path = told.path
     told.call("session/delete")
     assert told.refuse("context/appendMessage", message=user("x"))["code"] in (4001, 4013)
-    assert not told.path.exists()
+    assert not path.exists()
 
 
 def test_its_id_is_free_again_and_undelete_takes_the_newest(start: StartServer) -> None:
@@ -270,20 +275,19 @@ def test_a_state_file_keeps_fields_that_are_not_ours(start: StartServer) -> None
     first = start()
     session = Session.open(first, "s")
     session.call("session/close")
-    path = session.path / "state.json"
-    state = json.loads(path.read_text()) if path.exists() else {"version": 1}
+    state = json.loads(session.file_bytes("state.json") or b'{"version": 1}')
     state |= {
         "plan_mode": True,
         "additional_dirs": ["/x"],
         "todos": [{"title": "t", "status": "pending"}],
         "later": None,
     }
-    path.write_text(json.dumps(state))
+    session.put_file("state.json", json.dumps(state).encode())
     again = session.reopen(first)
     again.call("session/setTitle", title="T")
     again.call("session/setYolo", yolo=True)
     again.call("session/archive")
-    kept = json.loads(path.read_text())
+    kept = json.loads(again.file_bytes("state.json"))
     assert {name: kept[name] for name in ("plan_mode", "additional_dirs", "todos", "later")} == {
         name: state[name] for name in ("plan_mode", "additional_dirs", "todos", "later")
     }
