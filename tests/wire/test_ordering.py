@@ -46,6 +46,31 @@ def test_requests_of_all_kinds_on_one_session_take_effect_in_order(session: Sess
     assert all("result" in pending.reply() for pending in pendings)
 
 
+@pytest.mark.parametrize("method", ["context/checkpoint", "context/updateTokenCount", "context/appendMessage"])
+def test_a_repeat_in_flight_is_answered_as_the_first(session: Session, method: str) -> None:
+    each: dict[str, Message] = {
+        "context/checkpoint": {"label": "x"},
+        "context/updateTokenCount": {"tokenCount": 7},
+        "context/appendMessage": {"message": user("é")},
+    }
+    pendings = [session.start(method, **each[method], requestId=name) for name in ("1", "1", "2", "1")]
+    first, *repeats, other, last = (pending.result() for pending in pendings)
+    assert [*repeats, last] == [{**first, "duplicate": True, "head": A_STRING}] * 2
+    assert "duplicate" not in other and other["head"] != first["head"]
+    assert len(session.records()) == 2
+
+
+def test_a_checkpoint_whose_progress_is_told_keeps_its_turn(session: Session) -> None:
+    pendings = []
+    for number in range(10):
+        pendings.append(session.start("context/appendMessage", message=user(str(number))))
+        pendings.append(session.start("context/checkpoint", **({"workDoneToken": number} if number % 2 else {})))
+    results = [pending.result() for pending in pendings]
+    assert [found["firstIndex"] for found in results[::2]] == list(range(10))
+    made = [found["checkpoint"] for found in results[1::2]]
+    assert [(each["id"], each["messageCount"]) for each in made] == [(number, number + 1) for number in range(10)]
+
+
 def test_a_read_behind_a_write_sees_it(session: Session) -> None:
     for number in range(50):
         session.start("context/appendMessage", message=user(str(number)))

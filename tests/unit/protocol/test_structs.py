@@ -157,6 +157,9 @@ def test_what_a_client_says_of_itself_is_read_as_leniently(capabilities: Any, tr
 
 @given(JSON, st.booleans())
 @example({"b": 1.0, "a": [None, {"é\u2028": 10**30}]}, True)
+@example("\x7f", False)
+@example({"": 1e16, "a": [1e-05, -0.0]}, False)
+@example({"z": '\x1f/\\"', "Z": {"a": -1, "A": True}}, False)
 def test_a_request_has_the_fingerprint_that_its_model_gives_it(value: Any, null: bool) -> None:
     """It is kept in sessions: a repeat may come to a later release."""
     for method, params in (
