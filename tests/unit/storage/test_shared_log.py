@@ -20,7 +20,7 @@ from tests.unit.storage.logs import keep, restore, said, say, texts
 from timeleap.call import Staleness
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import load
-from timeleap.storage.appending import LogThread, Outcome
+from timeleap.storage.appending import GroupWriter, LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import servers, session_copies, working_copy
@@ -142,14 +142,17 @@ async def test_an_append_goes_to_the_database_without_the_way_to_a_thread(
 ) -> None:
     monkeypatch.setattr(servers, "SOON_SECONDS", 60)
     engine = await opened(database, tmp_path / "a")
-    await say(engine, "prepared")
+    many = [f"{number}" for number in range(GroupWriter.TRIED)]  # that the disk of the working copy is quick shows
+    for text in many:
+        await say(engine, text)
     in_thread.clear()
     large = os.urandom(1 << 23).hex()  # more than the system takes at once
-    for text in ("short", large, "short again"):
+    for text in ("short", large):
         await say(engine, text)
     assert not in_thread
+    await say(engine, "short again")
     other = await opened(database, tmp_path / "b")
-    assert texts(other) == ["prepared", "short", large, "short again"]
+    assert texts(other) == [*many, "short", large, "short again"]
     await engine.aclose()
     await other.aclose()
 

@@ -18,7 +18,7 @@ from msgspec import json, structs
 from timeleap.call import Staleness, staleness
 from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
 from timeleap.storage import durable
-from timeleap.storage.appending import AnyAppend, QueuedAppend, WriteGroup
+from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
@@ -236,10 +236,9 @@ class SharedLog(LockedLog):
             return self._locking or await self._shown.in_thread(self.copy.is_current)
         if not await _sent(self._shown, self.copy, group, events, at_once=not self._locking):
             return False
+        keep = partial(_keep, self._shown, self.copy, self._writer, group)
         try:
-            with durable.storage_errors("write the working copy", self.copy.directory):
-                self._shown.wrote(self._writer.write(self._shown.log, group, "os").log)
-                self.copy.appended()
+            keep() if self._writer.quick else await self._shown.in_thread(keep)
         except (StorageFailureError, ExternallyModifiedError):
             self.copy.forget()  # it is made, and shown once the working copy can be written
         return True
@@ -290,6 +289,13 @@ async def _sent(shown: Follower, copy: WorkingCopy, group: WriteGroup, events: b
     if asked is None:
         return await shown.in_thread(copy.commit_append, group.data, group.after, events)
     return copy.end_append() if await asked.answered() else await shown.in_thread(copy.end_append)
+
+
+def _keep(shown: Follower, copy: WorkingCopy, writer: GroupWriter, group: WriteGroup) -> None:
+    """Write what the database has to the working copy."""
+    with durable.storage_errors("write the working copy", copy.directory):
+        shown.wrote(writer.timed(shown.log, group, "os").log)
+        copy.appended()
 
 
 class PostgresEngine(JsonlEngine):
