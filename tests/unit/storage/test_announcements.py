@@ -1,17 +1,22 @@
-"""The thread that listens for what other processes commit to a database: it is woken, and does not look now and then."""
+"""The thread that listens for what other processes commit to a database is woken, and does not look now and then; and which
+server connections are made to."""
 
 from __future__ import annotations
 
 import json
 import queue
 from collections.abc import Iterator
+from typing import Any
 
+import psycopg
 import pytest
 from tests.support.postgresql import shared_cluster
 from tests.support.server import PATIENCE
 
 from timeleap.storage.postgresql import database as module
+from timeleap.storage.postgresql import servers
 from timeleap.storage.postgresql.database import CHANNEL, Announcements, Database
+from timeleap.storage.postgresql.servers import WatchedConnection
 
 Heard = tuple[str | None, int | None]
 
@@ -43,3 +48,42 @@ def test_what_is_announced_is_heard_at_once(database: Database) -> None:
             assert heard.get(timeout=PATIENCE) == ("s", version)
     finally:
         listening.close()
+
+
+class ConnectionTo(WatchedConnection):
+    """One that nothing is asked over."""
+
+    def __init__(self, options: servers.Options, timeline: str) -> None:
+        self.options, self.timeline = options, timeline
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def __del__(self, *_: Any) -> None:
+        """Nor to warn of."""
+
+
+def test_a_lost_connection_to_a_server_that_was_replaced_casts_no_doubt_on_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timelines, asked = {"1": "01"}, list[str]()
+
+    def connected(options: servers.Options, *, timeline: bool = False) -> WatchedConnection:
+        asked.append(options["port"])
+        if options["port"] not in timelines:
+            raise psycopg.OperationalError("it takes no writes")
+        return ConnectionTo(options, timelines[options["port"]])
+
+    monkeypatch.setattr(servers, "_open", connected)
+    known = servers.Servers({"host": "a,b", "port": "1,2"})
+    before, lost = known.connect(), known.connect()
+    timelines["2"] = "02"
+    known.doubt(before)
+    assert known.connect().options["port"] == "2"
+    asked.clear()
+    known.doubt(lost)
+    assert (known.connect().options["port"], asked) == ("2", ["2"])  # a server that hangs would be waited for
+    known.doubt(known.connect())
+    asked.clear()
+    known.connect()
+    assert sorted(set(asked)) == ["1", "2"]

@@ -320,9 +320,9 @@ class Database:
         self.give_back(connection)
         return None
 
-    def doubt(self) -> None:
+    def doubt(self, lost: Connection[Any] | None = None) -> None:
         """A connection was lost: others to the same server are as good as lost, and it may not take writes any more."""
-        self._servers.doubt()
+        self._servers.doubt(lost)
         self._checked = False  # a newer release may have been at it meanwhile
         self.close()
 
@@ -334,7 +334,7 @@ class Database:
         """Keep a connection for the next use, with nothing left open on it."""
         connection.patience = SILENT_SECONDS
         if connection.broken:
-            self.doubt()
+            self.doubt(connection)
         with suppress(psycopg.Error):
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")

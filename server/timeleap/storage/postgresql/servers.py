@@ -209,9 +209,11 @@ class Servers:
         """True if there is more than one."""
         return len(self._each) > 1
 
-    def doubt(self) -> None:
-        """A connection was lost: the next one is made to the newest primary among all servers."""
-        self._preferred = None
+    def doubt(self, lost: Connection[Any] | None = None) -> None:
+        """A connection was lost: the next one is made to the newest primary among all servers. If it was to one that was
+        replaced meanwhile, that one is known, and no server that hangs is waited for."""
+        if lost is None or not self.is_outdated(lost):
+            self._preferred = None
 
     def is_outdated(self, connection: Connection[Any]) -> bool:
         """True of a connection to a server that was replaced by another one meanwhile."""
