@@ -21,10 +21,10 @@ INTRODUCTION: Final = """\
 # Performance
 
 `make bench` writes this page. Each row is measured through the real process, beside its peer in the same run: both get
-their turn in every round, and client, server and peer share one core. What counts is the ratio; seconds depend on the
-machine and on what else it does. A row holds if its must is not missed by more than the noise of the run itself, the
-interval in which the median lies with 95 %. Nothing is switched off for it: locks, index, checksums, request ids and
-token counts are those of a normal server, and "synced" is `fdatasync` before the reply.
+their turn in every round, and client, server and peer share one core; a database server has the others. What counts is the
+ratio; seconds depend on the machine and on what else it does. A row holds if its must is not missed by more than the noise
+of the run itself, the interval in which the median lies with 95 %. Nothing is switched off for it: locks, index, checksums,
+request ids and token counts are those of a normal server, and "synced" is `fdatasync` before the reply.
 """
 
 LIMITS: Final = """\
