@@ -163,17 +163,21 @@ def test_a_request_that_has_not_begun_is_cancelled(start: StartServer, tmp_path:
     assert session.texts() == ["first"] and session.timelines() == []
 
 
-def test_a_write_under_way_is_finished_and_kept(start: StartServer, tmp_path: Path) -> None:
-    hold = Hold("append.after_write", tmp_path)
+@pytest.mark.parametrize("method", ["context/appendMessage", "context/checkpoint"])
+def test_a_write_under_way_is_finished_and_kept(start: StartServer, tmp_path: Path, method: str) -> None:
+    hold = Hold("append.after_write", tmp_path, passing=2)
     server = start(failpoints=hold.failpoints)
     session = Session.open(server, "s")
-    pending = session.start("context/appendMessage", message=user("x"))
+    params = {"message": user("x")} if method == "context/appendMessage" else {}
+    session.call(method, **params)
+    pending = session.start(method, **params)
     hold.wait()
     server.notify("$/cancelRequest", id=pending.id)
     assert server.call("session/list")  # it has heard of that
     hold.release()
-    assert pending.result()["messageCount"] == 1
-    assert session.texts() == ["x"]
+    assert "head" in pending.result()
+    assert len(session.records()) == 2
+    assert "ignoring" not in server.stderr()
 
 
 @pytest.mark.parametrize("id", ["never sent", 987654, None, {}, [1], 1.5, True])

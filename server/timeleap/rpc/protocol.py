@@ -369,7 +369,7 @@ class EdgeProtocol(JsonRPCProtocol):
             return
         if not running.began:
             self._request_futures[message_id].cancel()
-        elif running.row.cancel != "unbegun":
+        elif running.row.cancel != "unbegun" and message_id in self._request_futures:  # else it is being written
             # A task that was made just now has to take the request over first.
             asyncio.get_running_loop().call_soon(self._request_futures[message_id].cancel)
 
