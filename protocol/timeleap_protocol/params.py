@@ -8,7 +8,6 @@ what is rare: 3.0 for 3, and what LSP wants lenient.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from functools import cache
 from typing import Annotated, Any, Self
 
@@ -38,7 +37,7 @@ class LenientStruct(Struct, kw_only=True, rename="camel"):
         """
         return convert(value, cls)
 
-    def to_wire(self, ignored: Set[str] = frozenset()) -> JsonObject:
+    def to_wire(self, ignored: frozenset[str] = frozenset()) -> JsonObject:
         """The JSON value: wire names, absent fields left out; `ignored`: others to leave out, by their names in Python."""
         return {
             wire: value.to_wire() if isinstance(value, LenientStruct) else value
@@ -46,7 +45,7 @@ class LenientStruct(Struct, kw_only=True, rename="camel"):
             if (value := getattr(self, name)) is not None or not optional
         }
 
-    def given(self, ignored: Set[str] = frozenset()) -> JsonObject:
+    def given(self, ignored: frozenset[str] = frozenset()) -> JsonObject:
         """By its name in Python: every field that is required, or was given, but for those that are `ignored`."""
         return {
             name: value
@@ -82,7 +81,7 @@ def _fields(struct: type[LenientStruct]) -> tuple[tuple[str, str, bool], ...]:
 
 
 @cache
-def _without(struct: type[LenientStruct], ignored: Set[str]) -> tuple[tuple[str, str, bool], ...]:
+def _without(struct: type[LenientStruct], ignored: frozenset[str]) -> tuple[tuple[str, str, bool], ...]:
     """The same without the fields of some names in Python."""
     return tuple(field for field in _fields(struct) if field[0] not in ignored)
 

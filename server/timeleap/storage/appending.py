@@ -230,7 +230,7 @@ class ToldAppend:
 class _Job(Outcome[Any]):
     def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
         super().__init__()
-        self.work = work
+        self.work, self.first = work, None
 
 
 AnyAppend = QueuedAppend | ToldAppend
