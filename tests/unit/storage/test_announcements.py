@@ -87,3 +87,12 @@ def test_a_lost_connection_to_a_server_that_was_replaced_casts_no_doubt_on_the_n
     asked.clear()
     known.connect()
     assert sorted(set(asked)) == ["1", "2"]
+
+
+def test_a_connection_that_is_given_back_to_a_closed_database_is_closed() -> None:
+    database = Database(shared_cluster().new_database())
+    late, kept = database.take(), database.take()
+    database.give_back(kept)
+    database.close()
+    database.give_back(late)
+    assert late.closed and kept.closed

@@ -198,6 +198,26 @@ async def test_an_append_whose_connection_breaks_is_made_once(
     await engine.aclose()
 
 
+async def test_an_append_whose_connection_is_lost_as_it_is_sent_is_not_made(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    await say(engine, "prepared")
+    ask = servers.WatchedConnection.ask
+
+    def lost(connection: servers.WatchedConnection, *sent: Any) -> None:
+        connection.pgconn.finish()
+        ask(connection, *sent)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(servers.WatchedConnection, "ask", lost)
+        with pytest.raises(StorageFailureError, match="nothing was changed"):
+            await say(engine, "once")
+    await say(engine, "once")
+    assert texts(engine) == ["prepared", "once"]
+    await engine.aclose()
+
+
 async def test_large_values_are_stored_with_the_quick_compression(database: Database, tmp_path: Path) -> None:
     engine = await opened(database, tmp_path / "a")
     await say(engine, "word " * 2000)

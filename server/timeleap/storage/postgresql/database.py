@@ -186,6 +186,7 @@ class Database:
         self.sender = clock.new_uid(8)
         self._servers = Servers(self._options)
         self._idle: list[WatchedConnection] = []
+        self._closed = False
         self._lock = threading.Lock()
         self._checked = False
         self._away: tuple[float, Reason, str] = (0.0, "unreachable", "")  # until when, and why
@@ -324,7 +325,7 @@ class Database:
         """A connection was lost: others to the same server are as good as lost, and it may not take writes any more."""
         self._servers.doubt(lost)
         self._checked = False  # a newer release may have been at it meanwhile
-        self.close()
+        self.close(for_good=False)
 
     def is_outdated(self, connection: WatchedConnection) -> bool:
         """True of a connection to a server that another one has taken over from."""
@@ -339,15 +340,16 @@ class Database:
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
             with self._lock:
-                if len(self._idle) < MAX_IDLE and not connection.closed:
+                if len(self._idle) < MAX_IDLE and not (connection.closed or self._closed):
                     self._idle.append(connection)
                     return
         connection.close()
 
-    def close(self) -> None:
-        """Close the connections that are kept."""
+    def close(self, *, for_good: bool = True) -> None:
+        """Close the connections that are kept; `for_good`: one that a thread has still is not kept, either."""
         with self._lock:
             idle, self._idle = self._idle, []
+            self._closed |= for_good
         for connection in idle:
             connection.close()
 
@@ -535,8 +537,7 @@ class Announcements:
                 pause = min(2.0, 2 * pause)
 
     def _tell_all(self, connection: Connection[Any]) -> bool:
-        """Tell of what has arrived; says whether there was anything. psycopg's way to it costs more than all else here, and
-        nearly all of it is of this process's own appends."""
+        """Tell of what has arrived, past psycopg's slow way to that; says whether there was anything."""
         first = arrived = connection.pgconn.notifies()
         while arrived is not None:
             if not arrived.extra.endswith(self._own):

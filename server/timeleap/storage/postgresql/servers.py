@@ -105,10 +105,11 @@ class WatchedConnection(Connection[Any]):
     async def answered(self) -> bool:
         """Wait on the event loop, for a while; True once there is an answer that is no error, False where `answer` has to
         wait on, or has an error."""
-        loop, number, outcome = asyncio.get_running_loop(), self.pgconn.socket, Outcome[bool](taken=True)
+        loop, outcome = asyncio.get_running_loop(), Outcome[bool](taken=True)
         try:
+            number = self.pgconn.socket
             loop.add_reader(number, self._read, outcome)
-        except NotImplementedError:  # by the event loop that Windows has
+        except (psycopg.Error, OSError, NotImplementedError):  # it is lost; by the event loop that Windows has
             return False
         later = loop.call_later(SOON_SECONDS, outcome.succeed, False)
         try:
