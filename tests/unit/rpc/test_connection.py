@@ -8,6 +8,8 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import psutil
@@ -17,9 +19,8 @@ from tests.support.turns import Clock, idle, until
 from tests.unit.rpc.edge import Edge, change, read, request
 
 from timeleap.errors import ClientRequestError
+from timeleap.rpc import codec, protocol
 from timeleap.rpc import connection as connection_module
-from timeleap.rpc import protocol
-from timeleap.rpc.codec import decode_request
 from timeleap.rpc.connection import ExitCode, Stage
 
 
@@ -164,12 +165,13 @@ async def test_what_is_neither_framing_gets_one_error() -> None:
 async def test_a_fault_while_reading_costs_one_message(
     edge: Edge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(body: bytes) -> Any:
+    def failing(decode: Callable[[bytes], Any], body: bytes) -> Any:
         if b"heavy" in body:
             raise MemoryError(body)
-        return decode_request(body)
+        return decode(body)
 
-    monkeypatch.setattr(connection_module, "decode_request", fail)
+    for reading in ("_decode_plain", "_decode"):
+        monkeypatch.setattr(codec, reading, partial(failing, getattr(codec, reading)))
     edge.send(read(1, "heavy"), read(2, "fine"))
     replies = await edge.settle()
     assert [(reply["id"], reply.get("error", {}).get("code")) for reply in replies] == [(None, -32603), (2, None)]
