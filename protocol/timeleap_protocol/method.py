@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -13,6 +13,7 @@ from msgspec import convert, defstruct
 from msgspec.json import Encoder
 
 from timeleap_protocol.errors import ErrorKind, InvalidParamsError, validation_errors
+from timeleap_protocol.params import nested
 
 if TYPE_CHECKING:
     from timeleap_protocol.base import Model
@@ -226,23 +227,20 @@ class Method:
         return tuple(kind for kind in ErrorKind if kind in kinds)
 
 
-def _without_floats(levels: int) -> Any:
-    """The type of a JSON value that has no number with a fraction, and no more levels."""
-    nested: Any = str | int | bool | None
-    for _ in range(levels):
-        nested = str | int | bool | None | dict[str, nested] | list[nested]
-    return nested
-
-
-_NO_FLOATS: Any = defstruct("_NoFloats", [("value", _without_floats(8))], gc=False)
 _encode_sorted = Encoder(order="sorted").encode
+
+
+@cache
+def _no_floats() -> Any:
+    """An object whose `value` has no number with a fraction."""
+    return defstruct("_NoFloats", [("value", nested(str | int | bool | None, 8))], gc=False)
 
 
 def _in_ascii(value: Any) -> bytes:
     """JSON with sorted keys, without white space, in ASCII. As `json.dumps` has it, since the fingerprints made of it are
     kept; msgspec takes an eighth of the time, and differs in characters that are escaped, and in some floats."""
     try:
-        convert({"value": value}, _NO_FLOATS)
+        convert({"value": value}, _no_floats())
         text = _encode_sorted(value)
     except (ValueError, OverflowError, RecursionError, TypeError):
         text = b"\x7f"

@@ -25,6 +25,14 @@ PathText = Annotated[str, Meta(pattern=r"\A[^\0]+\Z")]
 RequestId = Annotated[str, Meta(min_length=1, max_length=MAX_REQUEST_ID)]
 
 
+def nested(scalar: Any, levels: int) -> Any:
+    """The type of a JSON value: a scalar, or objects and lists that are nested so deeply at most."""
+    found: Any = scalar
+    for _ in range(levels):
+        found = scalar | dict[str, found] | list[found]
+    return found
+
+
 class LenientStruct(Struct, kw_only=True, rename="camel"):
     """Base of what may have members that we do not know. A field that is absent, or null, is None."""
 

@@ -21,6 +21,7 @@ from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.framing import BOM
 from timeleap_protocol.limits import MAX_DEPTH
+from timeleap_protocol.params import nested
 
 MAX_DIGITS = 4300
 """Digits of an integer: Python's own limit for conversions that take quadratic time."""
@@ -45,16 +46,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     size: int = 0
 
 
-def _nested(levels: int) -> Any:
-    """The type of a value in which objects and lists are nested so deeply at most."""
-    nested: Any = str | int | float | bool | None
-    for _ in range(levels):
-        nested = str | int | float | bool | None | dict[str, nested] | list[nested]
-    return nested
-
-
 # As deep as nearly all are, in the type: so that they are is seen while they are decoded, for nothing.
-_member: Any = _nested(_PLAIN_DEPTH)
+_member: Any = nested(str | int | float | bool | None, _PLAIN_DEPTH)
 _Plain = msgspec.defstruct("_Plain", [("params", dict[str, _member])], bases=(Request,), forbid_unknown_fields=True)
 _decode_plain: Callable[[bytes], Request] = msgspec.json.Decoder(cast("type[Request]", _Plain)).decode
 

@@ -295,8 +295,6 @@ class Connection(asyncio.Protocol):
     def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None:
         """The steps of a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         outcome, now or later. As `accept`."""
-        if self.stage is not _READY:
-            self.admit(row.name)
         call = Call(self, row.name, None, params, False, self.followed)
         return self._service().begin(row.name, row.read_params(params), call, then)
 

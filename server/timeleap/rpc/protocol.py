@@ -285,9 +285,9 @@ class EdgeProtocol(JsonRPCProtocol):
         try:
             if message_id in self.running:
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
+            self._link.admit(method)
             row = ANSWERED.get(method)
             if row is None:
-                self._link.admit(method)
                 kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
@@ -296,7 +296,6 @@ class EdgeProtocol(JsonRPCProtocol):
             if at_once:
                 steps = self._link.begin(row, params, partial(self._answer, running))
             else:
-                self._link.admit(method)
                 self._begin_task(running, self._link.accept(row, params))
         except Exception as error:
             kind = self.refuse(message_id, error, method)

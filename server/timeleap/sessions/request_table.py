@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
-from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.requests import (
@@ -43,7 +43,6 @@ from timeleap.storage.record import read_tl
 from timeleap.summaries.log_spans import NewSpans, read_spans, with_spans, without_spans
 
 Json = dict[str, Any]
-_NO_MARKS: Marks = {}
 
 NO_HEAD = "0.0.0-00000000"
 """In the place of a head that a redaction took out: no log ever has it."""
@@ -102,11 +101,11 @@ class Transaction(Struct, eq=False):
         self, work_out: Callable[[LogState, Marks], AppendPlan], state: LogState, head_at: Callable[[LogState], str]
     ) -> AppendPlan:
         """Admit it, and begin it with what `work_out` makes of the state and its marks; raises as these two."""
-        request, marks = self.request, _NO_MARKS
+        request = self.request
         if request.request_id is not None or request.expected_head is not None:
             self.admit(head_at(state) if request.expected_head is not None else "")
         if request.request_id is None:
-            return work_out(state, marks)
+            return work_out(state, NO_MARKS)
         marks = {"r": request.request_id, "h": request.fingerprint, "m": short(request.method)}
         planned = work_out(state, {**marks, **self._table.next_marks()})
         self.begin()
@@ -141,21 +140,9 @@ class Transaction(Struct, eq=False):
     def appended(self, head: str, line: int) -> None:
         """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
-        request = self.request
-        if request.request_id is not None:
-            self._response = known = StoredResponse(
-                request.request_id,
-                request.fingerprint,
-                short(request.method),
-                None,
-                line,
-                (),
-                0,
-                self._number,
-                _era(head),
-            )
-            self._table.remember(known)
-            self.abandon()
+        if self.request.request_id is not None:
+            self._response = self._known(line=line, era=_era(head))
+            self.finish()
 
     def finish(self) -> None:
         """It is done: a repeat is answered from now on."""

@@ -528,14 +528,7 @@ class _DirectAppend(Struct, eq=False):
                 self.then(None, error)
             return
         try:
-            if self.transaction is not None:
-                self.transaction.appended(done.head, done.before.lines)
-            if transactions.listeners.callbacks:
-                transactions.tell_appended(done, planned, self.guard.cause)
-            members = planned.result
-            if members is None:
-                members = transactions.shapes.appended(done.before, done.after)
-            result = {"head": done.head, **members}
+            result = transactions.finish_append(self.transaction, done, planned, self.guard.cause)
         except Exception as fault:
             self.then(None, fault)
         else:

@@ -209,13 +209,7 @@ class SessionTransactions:
             first = with_snapshot if files.at_checkpoints is not None else None
             done = await self.engine.append(on_turn, first=first, more=guard.followed)
             assert planned is not None
-            before, after, head = done.before, done.after, done.head
-            result = planned.result if planned.result is not None else self.shapes.appended(before, after)
-            transaction.result = {"head": head, **result}
-            if guard.request_id is not None:
-                transaction.appended(head, before.lines)
-            if self.listeners.callbacks:
-                self.tell_appended(done, planned, guard.cause)
+            transaction.result = self.finish_append(transaction, done, planned, guard.cause)
             if files.appended is not None:
                 await files.appended()
             if self.meta.keeps_files:
@@ -223,13 +217,18 @@ class SessionTransactions:
 
         return self._once(guard, attempt)
 
-    def tell_appended(self, done: Appended, planned: AppendPlan, cause: Cause) -> None:
-        """Tell listeners, of whom there are some, of an append that is done."""
-        before, after, made, span = done.before, done.after, planned.made, None
-        if after.checkpoints:
-            made, span = _spans(self.engine, self._newest, done, planned)
-        counts = before.messages, after.messages
-        self.emit(*shapes.appended_events(done.head, made, planned.told, counts, cause, span=span))
+    def finish_append(self, transaction: Transaction | None, done: Appended, planned: AppendPlan, cause: Cause) -> Json:
+        """Make the request of an append that is written known, and tell listeners; returns its result."""
+        before, after, head, made, span = done.before, done.after, done.head, planned.made, None
+        if transaction is not None:
+            transaction.appended(head, before.lines)
+        if self.listeners.callbacks:
+            if after.checkpoints:
+                made, span = _spans(self.engine, self._newest, done, planned)
+            counts = before.messages, after.messages
+            self.emit(*shapes.appended_events(head, made, planned.told, counts, cause, span=span))
+        result = planned.result if planned.result is not None else self.shapes.appended(before, after)
+        return {"head": head, **result}
 
     async def rewrite(
         self,

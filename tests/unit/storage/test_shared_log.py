@@ -157,11 +157,17 @@ async def test_an_append_goes_to_the_database_without_the_way_to_a_thread(
     await other.aclose()
 
 
+async def prepared(database: Database, folder: Path) -> PostgresEngine:
+    """An engine over a connection that has appended."""
+    engine = await opened(database, folder)
+    await say(engine, "prepared")
+    return engine
+
+
 async def test_an_answer_that_takes_long_is_waited_for_in_a_thread(
     database: Database, tmp_path: Path, in_thread: list[str]
 ) -> None:
-    engine = await opened(database, tmp_path / "a")
-    await say(engine, "prepared")
+    engine = await prepared(database, tmp_path / "a")
     in_thread.clear()
     loop = asyncio.get_running_loop()
     with stranger(database) as holder:
@@ -179,8 +185,7 @@ async def test_an_answer_that_takes_long_is_waited_for_in_a_thread(
 async def test_an_append_whose_connection_breaks_is_made_once(
     database: Database, tmp_path: Path, in_thread: list[str]
 ) -> None:
-    engine = await opened(database, tmp_path / "a")
-    await say(engine, "prepared")
+    engine = await prepared(database, tmp_path / "a")
     in_thread.clear()
     with stranger(database) as other:
         other.execute("SELECT FROM timeleap_session FOR UPDATE")
@@ -201,8 +206,7 @@ async def test_an_append_whose_connection_breaks_is_made_once(
 async def test_an_append_whose_connection_is_lost_as_it_is_sent_is_not_made(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = await opened(database, tmp_path / "a")
-    await say(engine, "prepared")
+    engine = await prepared(database, tmp_path / "a")
     ask = servers.WatchedConnection.ask
 
     def lost(connection: servers.WatchedConnection, *sent: Any) -> None:
