@@ -32,6 +32,7 @@ class Judge(Protocol):
         per: int = 1,
         note: str = "",
         least: Measured | None = None,
+        guarded: Measured | None = None,
         parts: Sequence[Part] = (),
     ) -> None: ...
 
@@ -98,7 +99,7 @@ def judge(request: pytest.FixtureRequest) -> Judge:
     All rows of a test are kept before it fails. Of a row give either two cases of one `interleaved` run (`ours`, `peer`)
     or the `values` of the rounds in the row's unit (or as ratios). `per` is how many operations a case does: for the
     report, which tells the time of one. `least` is a case that does the least there is to do: what it reaches is the
-    row's limit. `parts` are where our time goes. With `--ci` only rows for CI fail.
+    row's limit; `guarded` the same that keeps the guarantees. `parts` are where our time goes. With `--ci` only rows for CI fail.
     """
     missed = request.node.stash.setdefault(MISSED, [])
     only_ci = request.config.getoption("--ci")
@@ -112,13 +113,16 @@ def judge(request: pytest.FixtureRequest) -> Judge:
         per: int = 1,
         note: str = "",
         least: Measured | None = None,
+        guarded: Measured | None = None,
         parts: Sequence[Part] = (),
     ) -> None:
         assert key in keys(request.node), f"mark the test with rows({key!r})"
         row = BY_KEY[key]
         if ours is not None and peer is not None:
-            limit = None if least is None else results.against(row, least, peer).value
-            result = results.against(row, ours, peer, per, note, limit, parts)
+            limit, kept = (
+                None if case is None else results.against(row, case, peer).value for case in (least, guarded)
+            )
+            result = results.against(row, ours, peer, per, note, limit, kept, parts)
         else:
             result = results.Result.of(row, values, note=note, parts=parts)
         results.keep(result)

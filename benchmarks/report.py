@@ -31,7 +31,10 @@ LIMITS: Final = """\
 The column "limit" is what a process reaches, in the same run, that does the least there is to do (`benchmarks/least.py`):
 read a frame, decode it, write the line, sync where that is asked, reply; without index, checksum, lock, request id, order,
 notification or any other request. Of a revert it is copying and syncing the half that stays. A must beyond the limit
-cannot be reached over a pipe by this interpreter on this machine. Where the time goes in ours is measured in the same run,
+cannot be reached over a pipe by this interpreter on this machine. The column "guarded" is the same with the guarantees of
+an append (`least.py --guarded`): request ids, the expected head, a look whether somebody else has written, checksum, index
+entry, head and counts in the reply, a notification; in one straight function, for one session, one client and text only,
+with nothing that could go wrong. A must beyond it cannot be reached by a server in Python that keeps them. Where the time goes in ours is measured in the same run,
 too (`benchmarks/parts.py`): steps that any server has, each alone; the guarantees as the difference between two least
 processes, one of which keeps them; and what is left, shared out by the instructions of Python's that each room of the
 server takes (`benchmarks/instructions.py`), which are the same on any machine.
@@ -71,9 +74,12 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
         lines += [f"![{said}](performance/{name})\n"]
     lines += [
         "## Rows\n",
-        "x: how many times as fast as the peer (at least), or how many times its time (at most). Times are of one operation.\n",
-        "| # | what | against | measured | noise | must | aim | limit | ours | peer | |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        (
+            "x: how many times as fast as the peer (at least), or how many times its time (at most). Times are of one operation."
+            " Runs: in how many of the last runs of the same sources the row held, with the medians of those before.\n"
+        ),
+        "| # | what | against | measured | noise | runs | must | aim | guarded | limit | ours | peer | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
         result = found.get(row.key)
@@ -84,9 +90,10 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
                 row.peer,
                 "not measured",
                 "",
+                "",
                 f"{row.must:g}",
                 f"{row.aim:g}",
-                *("",) * 4,
+                *("",) * 5,
             ]
         else:
             cells = _cells(result)
@@ -110,7 +117,9 @@ def _profile(result: Result) -> list[str]:
         reaches = result.limit >= row.must if row.sense == "at least" else result.limit <= row.must
         verdict = "which reaches the must, so what ours does more is below" if reaches else "short of the must itself"
         measured = plots.measured(result, result.limit)
-        lines.append(f"Must {row.must:g}, limit {measured}, {verdict}; ours {plots.measured(result, result.value)}.\n")
+        lines.append(
+            f"Must {row.must:g}, limit {measured}, {verdict}; {_guarded(result)}ours {plots.measured(result, result.value)}.\n"
+        )
     why = row.profile or "not looked into yet"
     lines.append(f"{why[0].upper()}{why[1:]}.\n")
     if result.parts:
@@ -124,6 +133,15 @@ def _profile(result: Result) -> list[str]:
     return lines
 
 
+def _guarded(result: Result) -> str:
+    """How far the least process gets that keeps the guarantees."""
+    if result.guarded is None:
+        return ""
+    row = result.row
+    reaches = result.guarded >= row.must if row.sense == "at least" else result.guarded <= row.must
+    return f"with the guarantees {plots.measured(result, result.guarded)}, {'enough' if reaches else 'short of it'}; "
+
+
 def _cells(result: Result) -> list[str]:
     row = result.row
     limit = "≥" if row.sense == "at least" else "≤"
@@ -133,13 +151,24 @@ def _cells(result: Result) -> list[str]:
         row.peer or "-",
         f"**{plots.measured(result, result.value)}**",
         f"{plots.measured(result, result.low)} to {plots.measured(result, result.high)}",
+        _runs(result),
         f"{limit} {row.must:g}",
         f"{row.aim:g}",
+        "" if result.guarded is None else plots.measured(result, result.guarded),
         "" if result.limit is None else plots.measured(result, result.limit),
         _seconds(result.ours),
         _seconds(result.peer),
         "holds" if result.holds else "**missed**",
     ]
+
+
+def _runs(result: Result) -> str:
+    held = f"{sum(holds for _, holds in result.runs)} of {len(result.runs)}"
+    return (
+        f"{held} ({', '.join(plots.measured(result, value) for value, _ in result.earlier)})"
+        if result.earlier
+        else held
+    )
 
 
 def _seconds(value: float | None) -> str:

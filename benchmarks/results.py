@@ -7,11 +7,13 @@ its must.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import statistics
+import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +24,9 @@ from benchmarks.rows import BY_KEY, Row
 
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "benchmarks"
 """Where results are kept, one file a row or curve; git ignores it."""
+
+RUNS = 3
+"""How many runs of the same sources are told of."""
 
 DOUBT = 0.07
 """How likely at most the median lies outside its interval: seven rounds and more reach 5 %, five no better than 6.25 %."""
@@ -41,8 +46,11 @@ class Result:
         peer: Median seconds of the peer.
         note: What else is to be said of it.
         limit: What a process that does the least there is to do reached in the same run, where that was measured.
+        guarded: What the least process that keeps the guarantees reached in the same run, where that was measured.
         parts: Where the time of one of ours goes, by measurements of the same run.
         when: The day, UTC.
+        sources: Which state of the sources was measured.
+        earlier: The runs before of the same sources, the newest last: the median of each, and whether the row held.
     """
 
     key: str
@@ -54,8 +62,11 @@ class Result:
     peer: float | None = None
     note: str = ""
     limit: float | None = None
+    guarded: float | None = None
     parts: Sequence[Part] = ()
     when: str = ""
+    sources: str = ""
+    earlier: Sequence[tuple[float, bool]] = ()
 
     @classmethod
     def of(cls, row: Row, values: Sequence[float], **more: Any) -> Self:
@@ -79,6 +90,11 @@ class Result:
         """How many times as good as its must it is: 1 just holds."""
         row = self.row
         return self.value / row.must if row.sense == "at least" else row.must / self.value
+
+    @property
+    def runs(self) -> list[tuple[float, bool]]:
+        """All runs of the same sources, this as the last: the median of each, and whether the row held."""
+        return [*self.earlier, (self.value, self.holds)]
 
     def __str__(self) -> str:
         row = self.row
@@ -106,6 +122,7 @@ def against(
     per: int = 1,
     note: str = "",
     limit: float | None = None,
+    guarded: float | None = None,
     parts: Sequence[Part] = (),
 ) -> Result:
     """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long.
@@ -115,12 +132,32 @@ def against(
     slow, fast = (peer, ours) if row.sense == "at least" else (ours, peer)
     ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
     times = {"ours": ours.median / per, "peer": peer.median / per}
-    return Result.of(row, ratios, **times, note=note, limit=limit, parts=parts)
+    return Result.of(row, ratios, **times, note=note, limit=limit, guarded=guarded, parts=parts)
 
 
 def keep(result: Result) -> None:
-    """Write a row's result, in the place of that of an earlier run."""
-    _write(f"row-{result.key}.json", asdict(result))
+    """Write a row's result, in the place of that of the run before; of the same sources, its median is kept with it."""
+    sources = measured_sources()
+    before = results().get(result.key)
+    earlier = before.runs[1 - RUNS :] if before is not None and before.sources == sources != "" else []
+    _write(f"row-{result.key}.json", asdict(replace(result, sources=sources, earlier=earlier)))
+
+
+@functools.cache
+def measured_sources() -> str:
+    """The state of all that a measurement depends on; empty where git does not have it, or not as it is."""
+    folders = ["server", "protocol", "benchmarks"]
+    try:
+        changed = _git("status", "--porcelain", *folders)
+        return "" if changed else " ".join(_git("rev-parse", *(f"HEAD:{folder}" for folder in folders)).split())
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=FOLDER.parents[1], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def keep_curve(name: str, points: Mapping[str, Mapping[int, float]]) -> None:
@@ -131,8 +168,15 @@ def keep_curve(name: str, points: Mapping[str, Mapping[int, float]]) -> None:
 def results() -> dict[str, Result]:
     """The results that are kept, by the keys of their rows."""
     read = [json.loads(file.read_text("utf-8")) for file in sorted(FOLDER.glob("row-*.json"))]
-    found = [Result(**{**kept, "parts": [Part(**part) for part in kept.get("parts", ())]}) for kept in read]
+    found = [Result(**{**kept, **_lists(kept)}) for kept in read]
     return {result.key: result for result in found if result.key in BY_KEY}
+
+
+def _lists(kept: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "parts": [Part(**part) for part in kept.get("parts", ())],
+        "earlier": [(value, holds) for value, holds in kept.get("earlier", ())],
+    }
 
 
 def curves() -> dict[str, dict[str, dict[int, float]]]:

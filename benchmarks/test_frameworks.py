@@ -86,5 +86,6 @@ def test_appends_beside_other_frameworks(
             per=len(MESSAGES),
             note=f"synced: {synced:.1f} times",
             least=measured["the least"],
+            guarded=measured["the least with the guarantees"],
             parts=parts,
         )

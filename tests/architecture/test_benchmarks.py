@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
-from benchmarks import plots, report
+from benchmarks import plots, report, results
 from benchmarks.frameworks import NAMES
 from benchmarks.measure import Measured
 from benchmarks.parts import STEPS, Part, of_append
@@ -65,6 +66,34 @@ def test_a_row_that_misses_is_explained_by_its_limit_and_the_parts_that_were_mea
     assert "| the pipe | 30 us | 75% | the way |" in text
     assert "| sum | 40 us |" in text
     assert "### Row 2" not in text, "it holds"
+
+
+def test_runs_of_the_same_sources_are_told_and_others_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    row = BY_KEY["1"]
+
+    def run(sources: str, value: float) -> Result:
+        monkeypatch.setattr(results, "measured_sources", lambda: sources)
+        results.keep(Result.of(row, [value] * 7))
+        return results.results()["1"]
+
+    run("of before", 9)
+    assert run("these", 2).earlier == []
+    run("these", 4)
+    assert run("these", 5).runs == [(2, False), (4, True), (5, True)]
+    assert "| 2 of 3 (2x, 4x) |" in report.page(results.results(), [])
+    assert run("these", 6).runs == [(4, True), (5, True), (6, True)], "three are enough"
+    run("", 7)
+    assert run("", 8).earlier == [], "sources that are not committed"
+
+
+def test_a_limit_with_the_guarantees_is_told() -> None:
+    row = BY_KEY["1"]
+    missed = Result.of(row, [row.must / 2] * 7, limit=row.must * 2, guarded=row.must * 0.9)
+    text = report.page({"1": missed}, [])
+    assert "with the guarantees 2.7x, short of it; ours 1.5x" in text
 
 
 def test_the_parts_of_an_append_are_its_measurements_and_sum_up_to_it() -> None:
