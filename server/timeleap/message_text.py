@@ -120,7 +120,7 @@ NOT_SAID_BY_THE_USER: Final = (
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
 )
-# Most texts have none: then they are looked at once.
+_WIDE: Final = re.compile("[\U00010000-\U0010ffff]")  # of two UTF-16 units
 _ANY_MARK: Final = re.compile(r"[`*_~\[]|^[ \t]*(?:[#>+\-=]|\d{1,3}[.)])", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _BLOCK: Final = re.compile(
@@ -135,14 +135,19 @@ _EMPHASIS: Final = re.compile(r"(?<![\w*/\\])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)
 def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> str:
     """The beginning of a text on one line, at most `most` UTF-16 units, with `…` where it goes on, as `more` says that it
     does anyway. Nothing in it reorders, hides or breaks the line; half of a surrogate pair is U+FFFD."""
-    begin = _CONTROL.sub(" ", without_halves(text[:_LOOKED_AT]))
-    return cut(" ".join(begin.split()), most, more=more or len(text) > _LOOKED_AT)
+    if not more and len(text) <= most and text.isascii() and text.isidentifier():  # a name
+        return text
+    begin = text[: min(2 * most, _LOOKED_AT)]
+    line = " ".join(_CONTROL.sub(" ", without_halves(begin)).split())
+    if len(line) <= most and len(begin) < min(len(text), _LOOKED_AT):  # else nothing shows of the rest
+        line = " ".join(_CONTROL.sub(" ", without_halves(text[:_LOOKED_AT])).split())
+    return cut(line, most, more=more or len(text) > _LOOKED_AT)
 
 
 def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
     """The same without marks of Markdown."""
     begin = text[:_LOOKED_AT]
-    if not _ANY_MARK.search(begin):
+    if not _ANY_MARK.search(begin):  # as in most texts
         return one_line(text, most)
     begin = _LINK.sub(r"\1", _BLOCK.sub("", _FENCE.sub("", begin)))
     begin = _STRONG_BY_LINE.sub(r"\1", _STRONG.sub(r"\2", begin.replace("`", "")))
@@ -151,12 +156,11 @@ def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
 
 def cut(line: str, most: int, *, more: bool = False) -> str:
     """At most `most` UTF-16 units of a line, cut between words where that costs little; `more`: it goes on anyway."""
-    if len(line) * 2 <= most and not more:
+    if len(line) + len(_WIDE.findall(line)) <= most and not more:
         return line
-    units = line.encode("utf-16-le", "replace")
-    if len(units) <= 2 * most and not more:
-        return line
-    kept = units[: 2 * (most - 1)].decode("utf-16-le", "ignore")
+    kept = line[: most - 1]
+    while (excess := len(kept) + len(_WIDE.findall(kept)) - most + 1) > 0:
+        kept = kept[: -((excess + 1) // 2)]
     words = kept.rpartition(" ")[0]
     return (words if len(words) > len(kept) * 2 // 3 else kept).rstrip() + "…"
 
@@ -205,8 +209,7 @@ def note_in(message: Mapping[str, Any]) -> str | None:
 
 def prompt_in(message: Mapping[str, Any]) -> str:
     """What a person says in a user message; empty where a program wrote all of it."""
-    said = [text for text in texts(message) if not is_system_text(text)]
-    text = "\n".join(said)
+    text = "\n".join(text for text in texts(message) if not is_system_text(text))
     return "" if text.lstrip().startswith(NOT_SAID_BY_THE_USER) else text
 
 

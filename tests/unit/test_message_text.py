@@ -38,3 +38,25 @@ def test_both_forms_are_estimated_alike(contents: list[list[str]]) -> None:
     assert estimate_text_tokens(messages) == expected
     length = sum(message_text.text_length(message.model_dump()) for message in messages)
     assert length // message_text.CHARS_PER_TOKEN == expected
+
+
+def cut_by_units(line: str, most: int) -> str:
+    """The same in the words of UTF-16."""
+    units = line.encode("utf-16-le")
+    if len(units) <= 2 * most:
+        return line
+    kept = units[: 2 * (most - 1)].decode("utf-16-le", "ignore")
+    words = kept.rpartition(" ")[0]
+    return (words if len(words) > len(kept) * 2 // 3 else kept).rstrip() + "…"
+
+
+@given(st.text(st.sampled_from("ab é文🙂🏠"), max_size=30), st.integers(1, 12))
+def test_a_line_is_cut_by_its_utf_16_units(line: str, most: int) -> None:
+    assert message_text.cut(line, most) == cut_by_units(line, most)
+
+
+@given(st.text(st.sampled_from("ab \t\n\u200b文🙂\ud83d\ude42"), max_size=60), st.integers(1, 12))
+def test_of_a_long_text_as_much_is_looked_at_as_shows(text: str, most: int) -> None:
+    """Its beginning is enough where that fills the line, and only there."""
+    whole = " ".join(message_text._CONTROL.sub(" ", message_text.without_halves(text)).split())
+    assert message_text.one_line(text, most) == cut_by_units(whole, most)

@@ -117,7 +117,7 @@ def _read_with(reader: LogReader, read: SpanRead, messages: int) -> Checkpoint:
     entry, state = read.entry, read.entry.state
     if read.body is None or (read.message is None and state.messages < messages):
         return read_checkpoint(reader, entry.line, messages)
-    preview = preview_of_record(read.message) if read.message is not None else None
+    preview = preview_of(read.message) if read.message is not None else None
     uid, label, created_at, files = _marks_in(read.body, entry.value, read.before)
     return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview, files)
 

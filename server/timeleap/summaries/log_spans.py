@@ -18,15 +18,16 @@ from msgspec import Struct
 
 from timeleap.errors import CorruptedError
 from timeleap.message_text import MOST_CHARACTERS, beginning_of, cut, is_summary, note_in, plain_line, prompt_in, texts
+from timeleap.storage.durable import crc32
 from timeleap.storage.engine import Entry, LogEngine, LogReader, LogState, NewRecord, RecordKind, Role
-from timeleap.storage.record import after_record, decode_json
+from timeleap.storage.record import after_record, decode_json, decode_strictly
 from timeleap.summaries.calls import CalledTool, calls_in, command_in
 from timeleap.summaries.outcome import is_failure, is_terminal_prompt
 
 Json = dict[str, Any]
 
-BLOCK_BYTES: Final = 1 << 20
-"""Read of a log at once; a single line may be longer."""
+BLOCK_BYTES: Final = 1 << 18
+"""Read of a log at once, few enough for the processor's cache; a single line may be longer."""
 PAGE_BYTES: Final = 16 << 20
 """Read of a log for one page of checkpoints."""
 _ENTRIES_AT_ONCE: Final = 512
@@ -235,7 +236,7 @@ class SpanRead(Struct):
         entry: Of its checkpoint.
         before: The state before that.
         body: The checkpoint's record; None where it is not what was written.
-        message: The record of its first message; None where that was not read whole, or there is none.
+        message: Its first message; None where that was not read whole, or there is none.
         span: Its summary so far.
     """
 
@@ -243,7 +244,7 @@ class SpanRead(Struct):
     before: LogState
     body: bytes | None
     span: _Span
-    message: bytes | None = None
+    message: Json | None = None
 
 
 def read_spans(reader: LogReader, first: int, count: int, end: LogState | None = None) -> list[SpanRead]:
@@ -263,7 +264,9 @@ def read_spans(reader: LogReader, first: int, count: int, end: LogState | None =
         for at, entry in enumerate(block.entries):
             line = entry.line + 1
             if entry.kind is RecordKind.CHECKPOINT:
-                found.append(SpanRead(entry, state, block.body(at), _Span(entry.state)))
+                written = block.line(at)
+                body = None if written is None else bytes(written)
+                found.append(SpanRead(entry, state, body, _Span(entry.state)))
             elif entry.kind is RecordKind.MESSAGE and not _take(found[-1], block, at):
                 # The rest of a long span is passed over.
                 ordinal = entry.state.checkpoints
@@ -282,39 +285,45 @@ def _take(read: SpanRead, block: _Block, at: int) -> bool:
     wanted = read.span.tally.wants(entry.length)
     if 0 < wanted < entry.length:
         read.span.tally.take(block.reader.pread(entry.offset, wanted), entry.role, whole=False)
-    elif wanted and (body := block.body(at)) is not None:
-        read.span.tally.take(body, entry.role)
+    elif wanted and (message := block.message(at)) is not None:
+        read.span.tally.take_message(message)
         if entry.state.messages == read.entry.state.messages + 1:
-            read.message = body
+            read.message = message
     return wanted > 0
 
 
 class _Block:
-    """Lines of a log that follow each other, read some at a time as they are asked for, in rising order."""
+    """Lines of a log that follow each other, read some at a time as they are asked for, in rising order; compared with their
+    checksums and decoded where they lie. What is no strict JSON is read again as the log shows it."""
 
     def __init__(self, reader: LogReader, entries: Sequence[Entry]) -> None:
         self.reader = reader
         self.entries = entries
-        self._first = 0
-        self._bodies: list[bytes] = []
+        self._data, self._begin = memoryview(b""), 0
 
-    def body(self, at: int) -> bytes | None:
+    def line(self, at: int) -> memoryview | None:
         """The line of an entry; None where it is not what was written."""
-        if not self._first <= at < self._first + len(self._bodies):
-            self._read(at)
-        return self._bodies[at - self._first] if self._bodies else None
+        entry = self.entries[at]
+        if not 0 <= (begin := entry.offset - self._begin) <= len(self._data) - entry.length:
+            ends = itertools.accumulate(each.length for each in self.entries[at:])
+            size = max(itertools.takewhile(lambda end: end <= BLOCK_BYTES, ends), default=entry.length)
+            self._data, self._begin, begin = memoryview(self.reader.pread(entry.offset, size)), entry.offset, 0
+        line = self._data[begin : begin + entry.length]
+        return line if crc32(line) == entry.crc else None
 
-    def _read(self, at: int) -> None:
-        first = self.entries[at]
-        within = (entry.offset + entry.length <= first.offset + BLOCK_BYTES for entry in self.entries[at + 1 :])
-        stop = first.line + 1 + sum(itertools.takewhile(bool, within))
-        self._first, self._bodies = at, []
-        for end in dict.fromkeys((stop, first.line + 1)):
+    def message(self, at: int) -> Json | None:
+        """The message in the line of an entry; None where it is not what was written, or is none."""
+        if (written := self.line(at)) is None:
+            return None
+        try:
+            message = decode_strictly(written)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            line = self.entries[at].line
             try:
-                self._bodies = self.reader.read(first.line, end)
-            except CorruptedError:
-                continue  # one of them is damaged: look at each alone
-            return
+                message = decode_json(self.reader.read(line, line + 1)[0])
+            except (CorruptedError, ValueError):
+                return None
+        return message if isinstance(message, dict) else None
 
 
 def add_records(spans: list[_Span], end: LogState, records: Sequence[NewRecord]) -> list[Json]:

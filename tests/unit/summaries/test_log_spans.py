@@ -15,6 +15,7 @@ from timeleap.sessions import past
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CONTEXT, Event
 from timeleap.sessions.store import SessionStore
+from timeleap.storage import reader, record
 from timeleap.storage.engine import LogReader, LogState, RecordKind
 from timeleap.storage.reader import StoredLog
 from timeleap.summaries import log_spans
@@ -143,15 +144,26 @@ class Reads:
     """Counts what is read of logs."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.lines = self.calls = 0
-        read = StoredLog.lines
+        self.lines = self.bytes = self.calls = 0
+        lines, entries, pread = StoredLog.lines, StoredLog.entries, StoredLog.pread
 
-        def counted(log: StoredLog, start: int, stop: int) -> Any:
+        def counted_lines(log: StoredLog, start: int, stop: int) -> Any:
             self.calls += 1
             self.lines += stop - start
-            return read(log, start, stop)
+            return lines(log, start, stop)
 
-        patch.setattr(StoredLog, "lines", counted)
+        def counted_entries(log: StoredLog, start: int, stop: int) -> Any:
+            self.lines += stop - start
+            return entries(log, start, stop)
+
+        def counted_bytes(log: StoredLog, offset: int, size: int) -> bytes:
+            self.calls += 1
+            self.bytes += size
+            return pread(log, offset, size)
+
+        patch.setattr(StoredLog, "lines", counted_lines)
+        patch.setattr(StoredLog, "entries", counted_entries)
+        patch.setattr(StoredLog, "pread", counted_bytes)
 
 
 async def test_appends_read_nothing_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +206,7 @@ async def test_a_page_of_checkpoints_is_read_in_one(tmp_path: Path, monkeypatch:
     found = session.checkpoints(session.engine, 250, 100, newest_first=True)
     assert [one.id for one in found] == list(range(250, 150, -1))
     assert reads.calls <= 2 and reads.lines <= 520
+    assert reads.bytes < session.engine.state.length / 2
     assert {one.summary["errors"] for one in found if one.summary} == {1}
     await store.aclose()
 
@@ -207,6 +220,25 @@ async def test_of_a_long_span_only_the_beginning_is_read(tmp_path: Path, monkeyp
     assert first.summary and (first.summary["text"], first.summary["messages"]) == ("0", 5000)
     assert second.summary and second.summary["text"] == "a prompt"
     assert reads.lines < 3 * log_spans.READ_MESSAGES
+    assert reads.bytes < session.engine.state.length / 4
+    await store.aclose()
+
+
+async def test_a_line_is_decoded_once_to_be_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is strict JSON is found out when it goes into a reply as it is: a log of another program does not say."""
+    records: list[Json] = [{"role": "_checkpoint", "id": 0}, *MESSAGES, {"role": "_checkpoint", "id": 1}, *MESSAGES]
+    decoded: list[bytes] = []
+    monkeypatch.setattr(reader, "classify", lambda line: pytest.fail(f"parsed besides: {line!r}"))
+
+    def counted(line: bytes) -> Any:
+        decoded.append(bytes(line))
+        return record.decode_strictly(line)
+
+    monkeypatch.setattr(log_spans, "decode_strictly", counted)
+    store, session = await opened(tmp_path, *records)
+    first, second = session.summary().checkpoints
+    assert first.summary == second.summary and first.preview == second.preview == "a prompt"
+    assert len(decoded) == len(set(decoded)) * 2 == len(MESSAGES) * 2
     await store.aclose()
 
 
@@ -220,6 +252,23 @@ async def test_a_page_ends_before_it_reads_too_much(tmp_path: Path, monkeypatch:
     assert log_spans.spans_of_page(session.engine, 0, 10, False) == 2
     monkeypatch.setattr(log_spans, "PAGE_BYTES", 10)
     assert log_spans.spans_of_page(session.engine, 9, 10, True) == 1
+    await store.aclose()
+
+
+async def test_what_only_the_original_reads_is_told_as_the_log_shows_it(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    lines = [
+        b'{"role": "_checkpoint", "id": 0}\n{"role": "user", "content": "a\tprompt"}\n',
+        b'{"role": "_checkpoint", "id": 1}\n{"role": "user", "content": "half \\ud800 a pair", "weight": NaN}\n',
+    ]
+    (folder / "context.jsonl").write_bytes(b"".join(lines))
+    store = SessionStore(tmp_path / "home")
+    session = (await store.open(path=folder, access="write")).session
+    found = session.checkpoints(session.engine, 0, 10)
+    assert [each.summary and each.summary["text"] for each in found] == ["a prompt", "half \ufffd a pair"]
+    assert [each.summary for each in found] == from_scratch(session.engine)
+    bare = past.list_checkpoints(session.engine, 0, 10, newest_first=False)
+    assert [each.preview for each in found] == [each.preview for each in bare] == ["a\tprompt", "half ? a pair"]
     await store.aclose()
 
 
@@ -237,10 +286,11 @@ async def test_damaged_lines_are_left_out_and_the_rest_is_told(tmp_path: Path) -
     assert [one.summary for one in found] == from_scratch(session.engine)
     await store.aclose()
     log = bytearray((folder / "context.jsonl").read_bytes())
-    at = log.index(b"a prompt")
+    at = log.rindex(b"a prompt")
     session = (await store.open(path=folder, access="write")).session
     await session.catch_its_turn()
     log[at] ^= 1
     (folder / "context.jsonl").write_bytes(log)  # under its feet: the index says so
-    assert session.checkpoints(session.engine, 1, 1)[0].summary is not None
+    told = session.checkpoints(session.engine, 1, 1)[0]
+    assert told.summary == {"kind": "empty", "text": "", "messages": 1} and told.preview is None
     await store.aclose()
