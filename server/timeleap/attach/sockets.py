@@ -46,6 +46,7 @@ BACKLOG: Final = 1024
 _AT_ONCE: Final = 64  # accepted before others get their turn
 _NO_ROOM_SECONDS: Final = 1.0  # between two attempts to accept where descriptors or memory are short
 _QUEUE_FULL_SECONDS: Final = 0.02  # between two attempts to connect to one who does not accept
+_SWEEP_SECONDS: Final = 1.0  # from when we listen to when sockets of dead processes are looked for
 _NAMES: Final = 8  # tried, should some be taken
 _PIPES: Final = "\\\\.\\pipe\\timeleap-"
 
@@ -338,19 +339,27 @@ class _Door:
         self._admissions: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
         self._warned = False
-        sweep(directory)
         self._socket, self.path = _bound(directory)
         self._identity = _identity(self.path)
+        # Not now: who opens a session waits for this.
+        self._sweep: asyncio.TimerHandle | None = self._loop.call_later(_SWEEP_SECONDS, self._sweep_once)
         self._loop.add_reader(self._socket, self._accept)
 
     def close(self) -> None:
         """Accept nobody any more; remove the file, unless it is another one by now."""
+        self._sweep_once()
         self._loop.remove_reader(self._socket)
         if self._pause is not None:
             self._pause.cancel()
         if _identity(self.path) == self._identity:
             self.path.unlink(missing_ok=True)
         self._socket.close()
+
+    def _sweep_once(self) -> None:
+        due, self._sweep = self._sweep, None
+        if due is not None:
+            due.cancel()
+            sweep(self.path.parent)
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 SLICE: Final = 0.005  # seconds
 
-WARM_UP: Final = 0.005
+WARM_UP: Final = 0.25
 """Seconds from the reply to `initialize`, and from each step of what is done then to the next."""
 
 MAX_ASKING: Final = 256

@@ -244,7 +244,7 @@ class Openings:
             endpoint=self._endpoint() if own else None,
             open_engine=None if shared is None else shared.open_engine,
         )
-        if own:
+        if own and session_files.may_hold_leftovers(path):
             await asyncio.to_thread(session_files.remove_leftovers, path)
         trusted = self._home.contains(path) is not None
         if shared is not None:

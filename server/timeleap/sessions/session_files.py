@@ -146,6 +146,14 @@ def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
     return found
 
 
+def may_hold_leftovers(directory: Path) -> bool:
+    """True if the name of a file in a session's directory may be that of a leftover, at the cost of a look at the names.
+    Raises StorageFailureError."""
+    with storage_errors("look at the session's files", directory):
+        names = {LOG_NAME, *list_directory(directory)}
+    return any(name.endswith(".tmp") or (name.endswith(".idx") and name[1:-4] not in names) for name in names)
+
+
 def remove_leftovers(directory: Path) -> list[Leftover]:
     """Remove what a killed process left. Hold the session's lock. Raises StorageFailureError where some is still
     there."""

@@ -123,10 +123,12 @@ def tidy(log: Path) -> None:
 def leftovers(log: Path) -> list[Path]:
     """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that
     lines are missing."""
+    names = set(durable.list_directory(log.parent))
+    if not any(name.endswith(".tmp") or (name.endswith(".idx") and name[1:-4] not in names) for name in names):
+        return []  # as nearly always: the patterns would take longer than the rest
     stem, suffix, whole = re.escape(log.stem), re.escape(log.suffix), re.escape(log.name)
     temporary = re.compile(rf"\.{stem}(_[0-9]+)?{suffix}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp")
     index = re.compile(rf"\.({stem}_[0-9]{{1,18}}{suffix}|{whole}\.[0-9]{{1,18}})\.idx")
-    names = set(durable.list_directory(log.parent))
     going = [name for name in names if temporary.fullmatch(name)]
     going += [name for name in names if (match := index.fullmatch(name)) and match[1] not in names]
     return [log.parent / name for name in going if durable.is_regular(log.parent / name)]

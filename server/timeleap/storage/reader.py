@@ -6,7 +6,6 @@ reader in another thread keeps a consistent view, and the descriptor is closed w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from io import BytesIO
@@ -62,6 +61,7 @@ _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 _REMEMBERED: Final = 4096  # lines with request ids
 _COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
+_MOST_DIGITS: Final = 18  # of a timeline's number
 _NOT_READABLE: Final = "the original program cannot read this record"
 
 
@@ -498,14 +498,14 @@ def timeline_file(log: Path, number: int) -> str:
 
 def timeline_names(log: Path) -> list[TimelineName]:
     """The names beside a log that are timeline names, whatever they stand for; newest first."""
-    ours = re.compile(rf"{re.escape(log.stem)}_([0-9]{{1,18}}){re.escape(log.suffix)}")
-    seeds = re.compile(rf"{re.escape(log.name)}\.([0-9]{{1,18}})")
     found = []
     for file in durable.list_directory(log.parent):
-        if match := ours.fullmatch(file):
-            found.append(TimelineName(log.parent / file, int(match[1]), foreign=False))
-        elif match := seeds.fullmatch(file):
-            found.append(TimelineName(log.parent / file, int(match[1]), foreign=True))
+        for begin, end, foreign in ((f"{log.stem}_", log.suffix, False), (f"{log.name}.", "", True)):
+            # No pattern: at the first open of a process, that is to be quick, it would have to be compiled.
+            number = file[len(begin) : len(file) - len(end)]
+            written = 0 < len(number) <= _MOST_DIGITS and number.isascii() and number.isdigit()
+            if written and file == f"{begin}{number}{end}":
+                found.append(TimelineName(log.parent / file, int(number), foreign))
     return sorted(found, key=lambda name: (not name.foreign, name.number), reverse=True)
 
 

@@ -210,15 +210,30 @@ async def test_a_live_socket_at_its_path_stays_its_owners(directory: Path, monke
         transport.abort()
 
 
-async def test_it_sweeps_before_it_listens(directory: Path) -> None:
+def left_by_the_dead(directory: Path) -> Path:
+    """The path of a socket whose process is gone."""
     directory.mkdir(mode=0o700)
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     left = directory / f"{child.pid}-0123abcd.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(left))
+    return left
+
+
+async def test_it_sweeps_soon_after_it_listens(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_SWEEP_SECONDS", 0.01)
+    left = left_by_the_dead(directory)
     async with hosting(directory) as host:
+        await until(lambda: not left.exists())
         assert list(directory.iterdir()) == [host.path]
+
+
+async def test_it_sweeps_when_it_closes_before(directory: Path) -> None:
+    left = left_by_the_dead(directory)
+    async with hosting(directory):
+        assert left.exists()  # nobody waits for that when a session is opened
+    assert not left.exists()
 
 
 async def test_a_directory_where_no_socket_can_be_made_is_passed_over(

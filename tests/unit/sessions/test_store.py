@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -518,3 +519,19 @@ def test_a_store_costs_nothing_that_the_first_reply_need_not_wait_for() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+async def test_opening_a_session_compiles_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first open of a process is waited for; each pattern that is made of a log's name took a tenth of a millisecond."""
+    folder = tmp_path / "foreign"
+    folder.mkdir()
+    written = [{"role": "_checkpoint", "id": 0}, USER, ANSWER]
+    (folder / "context.jsonl").write_text("".join(json.dumps(record) + "\n" for record in written))
+    store = SessionStore(tmp_path / "home")
+    await (await store.open(path=folder)).session.aclose()  # makes the index
+    asked: list[object] = []
+    monkeypatch.setattr(re, "_compile", lambda pattern, _flags: asked.append(pattern))
+    session = (await store.open(path=folder)).session
+    assert session.summary().checkpoints[0].summary is not None
+    await store.aclose()
+    assert not asked

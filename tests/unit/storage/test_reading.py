@@ -214,3 +214,29 @@ def test_entries_that_are_put_replace_those_from_there_on(tmp_path: Path) -> Non
     assert store.raw(0, 3) == entries(1, 4, 5)
     assert store.raw(1, 2) == entries(4)
     assert index_path(tmp_path / "log").stat().st_size == HEADER_SIZE + 3 * ENTRY_SIZE
+
+
+def test_names_of_timelines_are_told_from_others_like_them(tmp_path: Path) -> None:
+    ours = ["context_1.jsonl", "context_01.jsonl", f"context_{'9' * 18}.jsonl"]
+    seeds = ["context.jsonl.3"]
+    others = [
+        "context_.jsonl",
+        "context_\uff11.jsonl",
+        f"context_{'9' * 19}.jsonl",
+        "context_-1.jsonl",
+        "context_1_2.jsonl",
+    ]
+    others += [
+        "context_1.jsonl.3",
+        "context.jsonl.",
+        "context.jsonl",
+        ".context_1.jsonl.idx",
+        "context_1",
+        "xcontext_1.jsonl",
+    ]
+    for name in ours + seeds + others:
+        (tmp_path / name).touch()
+    found = reader.timeline_names(tmp_path / "context.jsonl")
+    assert sorted(name.path.name for name in found if not name.foreign) == sorted(ours)
+    assert [(name.path.name, name.number) for name in found if name.foreign] == [("context.jsonl.3", 3)]
+    assert [name.number for name in found] == [10**18 - 1, 1, 1, 3]

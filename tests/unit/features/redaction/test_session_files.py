@@ -87,8 +87,11 @@ def test_only_what_a_killed_process_left_is_removed(tmp_path: Path, present: boo
     orphans = [".context_3.jsonl.idx", ".context.jsonl.4.idx"]
     others = [".timeleap.json.tmp", f"state.json.{TMP}", ".context.jsonl.idx", ".other.idx", ".context.jsonl.lock"]
     logs = ["context_3.jsonl", "context.jsonl.4"] if present else []
+    (tmp_path / ".context.jsonl.idx").touch()  # which stays, even without its log
+    assert not session_files.may_hold_leftovers(tmp_path)
     for name in [*ours, *orphans, *others, *logs]:
         (tmp_path / name).touch()
+        assert session_files.may_hold_leftovers(tmp_path) or name not in {*ours, *orphans}
     (tmp_path / f".state.json.{TMP}").symlink_to(tmp_path / others[0])
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / f".x.{TMP}").touch()
