@@ -54,10 +54,12 @@ test("a piece of a text shows no half of a secret at its ends", () => {
 });
 
 test("hostile text takes no longer than its length", () => {
+  // Of the processor, in milliseconds: others may keep the machine busy.
   const time = (text: string): number => {
-    const before = performance.now();
+    const before = process.cpuUsage();
     masked(text);
-    return performance.now() - before;
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
   };
   for (const piece of ["eyJ", "://a:", "sk-", "-----BEGIN PRIVATE KEY-----", "token=a1", "authorization: ", "a", " : "]) {
     const [short, long] = [50_000, 400_000].map((length) => Math.min(...[1, 2, 3].map(() => time(piece.repeat(length / piece.length)))));
