@@ -31,7 +31,8 @@ PEERS := .tools/peers
 AGENTS := .tools/agents
 # The conformance suite of the Model Context Protocol, and a tokenizer that counts what its tools cost a model.
 MCP := .tools/mcp
-PRESENT = not long and not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
+CAN_BE_RUN = not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
+PRESENT = not long and $(CAN_BE_RUN)
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 1
@@ -71,7 +72,7 @@ test: setup $(TYPESCRIPT)/dist/.built $(EXTENSION)/node_modules/.installed  ## S
 	@echo "The TypeScript tests run meanwhile; what they print comes at the end."
 	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
 	make --no-print-directory test-node >$(NODE_OUTPUT) 2>&1 & node=$$!; trap 'kill $$node 2>/dev/null' INT TERM; \
-	$(PYTEST) --basetemp "$$folder/tests" -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) $(TESTS); python=$$?; \
+	$(PYTEST) --basetemp "$$folder/tests" -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) --ignore=tests/agents $(TESTS); python=$$?; \
 	wait $$node; node=$$?; cat $(NODE_OUTPUT); \
 	if [ $$python != 0 ]; then echo "The Python tests failed: see above."; fi; exit $$((python != 0 || node != 0))
 
@@ -87,15 +88,15 @@ test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and 
 
 .PHONY: test-long
 test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of processes on one session, owners that die or hang
-	$(PYTEST) -m "long and not torture and not alone" $(TESTS)
+	$(PYTEST) -m "long and not alone and $(CAN_BE_RUN)" $(TESTS)
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: test-agents
-test-agents: agents setup  ## The agents themselves, as released, on a model on loopback: what their hooks, stores and mirrors do
-	$(PYTEST) -m long tests/agents
+test-agents: agents setup  ## The adapters on their SDKs; the agents themselves, as released, on a model on loopback
+	$(PYTEST) $(or $(filter tests/agents%,$(TESTS)),tests/agents)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, so that the tests of the adapters are run, too
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too

@@ -20,6 +20,8 @@ from timeleap.adapters.claude import ClaudeSessionStore, Continuation, RevertedE
 from timeleap.adapters.followed_log import FollowedLog, session_id_of
 from timeleap_client import RawTimeleap
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
+
 
 async def test_it_keeps_the_contracts_that_the_sdk_publishes(client: RawTimeleap) -> None:
     async def make_store() -> Any:
@@ -376,7 +378,6 @@ async def test_keys_with_separators_are_keys_of_their_own(client: RawTimeleap) -
     assert await store.list_subkeys({"project_key": "a", "session_id": "b"}) == ["c"]
 
 
-@pytest.mark.long
 async def test_ten_thousand_sub_agents_are_all_listed(client: RawTimeleap, tmp_path: Path) -> None:
     store = ClaudeSessionStore(client)
     await store.append(KEY, turn(1))

@@ -24,6 +24,7 @@ from timeleap.adapters.claude import ClaudeSessionStore
 from timeleap.adapters.followed_log import session_id_of
 from timeleap_client import RawTimeleap
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "protocol" / "typescript"
 SDK = AGENTS.parent / "typescript" / "node_modules" / "@anthropic-ai"

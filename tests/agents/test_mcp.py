@@ -19,6 +19,7 @@ from tests.support import ready
 
 from timeleap_client import RawTimeleap
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
 SECRET = "glpat-Xk3Pq9rT2vLm8NzYw4Bd"
 READING = ["search_history", "read_messages", "list_checkpoints", "diff", "context_budget", "files_changed"]
 TIMELEAP = str(Path(sys.executable).with_name("timeleap"))

@@ -26,6 +26,7 @@ from timeleap.mcp.secret_masks import SecretMask
 from timeleap.mcp.toolbox import Toolbox
 from timeleap_client import RawTimeleap
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
 TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 MODULES = TOOLS / "mcp" / "node_modules"
 NODE = TOOLS / "node" / "node_modules" / "node" / "bin" / "node"

@@ -17,6 +17,7 @@ from timeleap.adapters import openai_agents
 from timeleap.adapters.openai_agents import StaleRunError, TimeleapSession
 from timeleap_client import RawTimeleap
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": 1}'}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
 

@@ -13,6 +13,7 @@ import pytest
 from tests.agents.conftest import PACKAGES
 from tests.agents.model import Model
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
 EXAMPLES = {

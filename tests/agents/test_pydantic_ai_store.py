@@ -21,6 +21,8 @@ from timeleap.adapters import pydantic_ai
 from timeleap.adapters.pydantic_ai import TimeleapConversationStore
 from timeleap_client import RawTimeleap
 
+pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
+
 
 def asked(text: str) -> ModelRequest:
     return ModelRequest(parts=[UserPromptPart(content=text)])

@@ -19,7 +19,7 @@ from tests.support import ready
 
 from timeleap_client import RawTimeleap
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.long]  # three runs of the program
 RUN = "import sys; from kimi_cli.__main__ import run_original_cli; sys.exit(run_original_cli(sys.argv[1:]))"
 TWO_TURNS = ["question one", "answer one", "question two", "answer two"]
 
