@@ -15,6 +15,7 @@ from timeleap.storage.engine import (
     Access,
     Appended,
     Damage,
+    DirectAppend,
     Edit,
     First,
     LogEngine,
@@ -28,7 +29,6 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
     TimelineFacts,
-    Told,
 )
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
@@ -121,10 +121,10 @@ class MemoryEngine(LogEngine):
         self._check_writable()
         return await self._writer.append(plan, mark, first, more)
 
-    def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
-        """The same, told to `then`."""
+    def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
+        """The same, told its end."""
         self._check_writable()
-        self._writer.append_then(plan, then, more)
+        self._writer.append_then(append, more)
 
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one as one step."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import clock
@@ -46,7 +45,16 @@ from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
 from timeleap.sessions.warnings import log_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
-from timeleap.storage.engine import Appended, LogEngine, LogReader, LogState, NewRecord, Recovery, Replacement
+from timeleap.storage.engine import (
+    Appended,
+    DirectAppend,
+    LogEngine,
+    LogReader,
+    LogState,
+    NewRecord,
+    Recovery,
+    Replacement,
+)
 
 Json = dict[str, Any]
 Answer = Callable[[Json | None, BaseException | None], None]
@@ -498,7 +506,7 @@ class Session:
         await self._release(self.transactions)
 
 
-class _DirectAppend(Struct, eq=False):
+class _RequestedAppend(DirectAppend, eq=False):
     """An append that is planned at its turn and told its end without a coroutine."""
 
     transactions: SessionTransactions
@@ -517,22 +525,24 @@ class _DirectAppend(Struct, eq=False):
         announce(self.transactions.shared, planned, self.guard.cause)
         return planned.records
 
-    def end(self, done: Appended | None, error: BaseException | None) -> None:
-        transactions, planned = self.transactions, self.planned
-        if done is None or planned is None:
-            if self.transaction is not None:
-                self.transaction.abandon()
-            if isinstance(error, RepeatedError):  # it may have to wait for the first
-                _answer_by(transactions.append(self.guard, self.work_out), self.then)
-            else:
-                self.then(None, error)
-            return
+    def set_result(self, done: Appended) -> None:
+        self.ended, planned = True, self.planned
+        assert planned is not None
         try:
-            result = transactions.finish_append(self.transaction, done, planned, self.guard.cause)
+            result = self.transactions.finish_append(self.transaction, done, planned, self.guard.cause)
         except Exception as fault:
             self.then(None, fault)
         else:
             self.then(result, None)
+
+    def fail(self, error: BaseException) -> None:
+        self.ended = True
+        if self.transaction is not None:
+            self.transaction.abandon()
+        if isinstance(error, RepeatedError):  # it may have to wait for the first
+            _answer_by(self.transactions.append(self.guard, self.work_out), self.then)
+        else:
+            self.then(None, error if isinstance(error, Exception) else asyncio.CancelledError())
 
 
 def append_then(transactions: SessionTransactions, work_out: WorkOut, guard: Mutation, then: Answer) -> bool:
@@ -546,8 +556,8 @@ def append_then(transactions: SessionTransactions, work_out: WorkOut, guard: Mut
         return False
     guarded = guard.request_id is not None or guard.expected_head is not None
     transaction = Transaction(transactions.requests, guard) if guarded else None
-    step = _DirectAppend(transactions, work_out, guard, then, transaction)
-    transactions.engine.append_then(step.plan, step.end, more=guard.followed)
+    append = _RequestedAppend(transactions, work_out, guard, then, transaction)
+    transactions.engine.append_then(append, more=guard.followed)
     return True
 
 

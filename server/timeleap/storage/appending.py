@@ -29,7 +29,7 @@ from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
-from timeleap.storage.engine import Appended, Durability, First, LogState, NewRecord, Plan, Told
+from timeleap.storage.engine import Appended, DirectAppend, Durability, First, LogState, NewRecord, Plan
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
@@ -177,14 +177,18 @@ class WriteGroup(Struct):
     def empty(self) -> bool:
         return self.after is self.before
 
-    def add(self, records: Sequence[NewRecord]) -> None:
-        state = self.after
+    def add(self, records: Sequence[NewRecord], *, mark: bool = False) -> None:
+        """Add records; several are one batch if they are to be marked (`mark`)."""
+        if mark and len(records) > 1:
+            batch_id = clock.new_uid(12)
+            records = [batch_member(record, batch_id, at, len(records)) for at, record in enumerate(records)]
+        before = state = self.after
         for record in records:
             line = record.body + b"\n"
             entry, state = entry_of(record, state, crc32(line), len(line))
             self.lines.append(line)
             self.packed.append(entry)
-        self.spans.append((self.after, state))
+        self.spans.append((before, state))
         self.after = state
 
 
@@ -205,35 +209,18 @@ class QueuedAppend(Outcome[Appended]):
         self.plan, self.mark, self.first = plan, mark, first
 
 
-class ToldAppend:
-    """A queued append that is never cancelled: `then` is told its outcome, once. A future costs more than to plan it."""
-
-    __slots__ = ("_then", "mark", "plan", "taken")
-    first: Final = None
-
-    def __init__(self, plan: Plan, then: Told) -> None:
-        self.plan, self.mark, self.taken = plan, True, False
-        self._then: Told | None = then
-
-    def done(self) -> bool:
-        return self._then is None
-
-    def set_result(self, result: Appended | None, error: BaseException | None = None) -> None:
-        then, self._then = self._then, None
-        if then is not None:
-            then(result, error)
-
-    def fail(self, error: BaseException) -> None:
-        self.set_result(None, error if isinstance(error, Exception) else asyncio.CancelledError())
-
-
 class _Job(Outcome[Any]):
     def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
         super().__init__()
         self.work, self.first = work, None
 
 
-AnyAppend = QueuedAppend | ToldAppend
+def _kind(step: _Step) -> object:
+    """Appends of one kind, all waited for or all told, are written together; a job is done alone."""
+    return step if isinstance(step, _Job) else type(step)
+
+
+AnyAppend = QueuedAppend | DirectAppend
 _Step = AnyAppend | _Job
 
 
@@ -288,17 +275,24 @@ class WriteQueue(ABC):
         waits for them: to write each alone takes long."""
         if first is None and not more and self._task is None and not self._waiting and self.immediate():
             group = self.group()
-            group.add(marked(plan(group.after), mark=mark))
+            group.add(plan(group.after), mark=mark)
             return self.commit_now(group)[0]
         step = QueuedAppend(plan, mark, first)
         self._submit(step)
         return await step.result_uncancelled()
 
-    def append_then(self, plan: Plan, then: Told, more: bool = False) -> None:
+    def append_then(self, append: DirectAppend, more: bool = False) -> None:
         if more or self._task is not None or self._waiting or not self.immediate():
-            self._submit(ToldAppend(plan, then))
+            self._submit(append)
+            return
+        try:
+            group = self.group()
+            group.add(append.plan(group.after), mark=True)
+            done = self.commit_now(group)[0]
+        except Exception as error:
+            append.fail(error)
         else:
-            _tell_now(self, plan, then)
+            append.set_result(done)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
@@ -326,29 +320,38 @@ class WriteQueue(ABC):
                     self._resting = False
                     if not self._waiting:
                         break
-                waiting = self._waiting
-                steps = [leader := waiting.popleft()]
-                # Those are written together that are all waited for, or all told.
-                kind = None if isinstance(leader, _Job) else type(leader)
-                while waiting and type(step := waiting[0]) is kind and step.first is None and len(steps) < GROUP_LIMIT:
-                    steps.append(waiting.popleft())
+                steps, waiting = self._next_steps(), self._waiting
                 await self._take_turn(steps)
-                if waiting and (type(step := waiting[0]) is not kind or step.first is not None):
+                if waiting and (_kind(step := waiting[0]) is not _kind(steps[0]) or step.first is not None):
                     # Who waits for it goes on with the log as it left it, before the next step changes that, or is told.
                     await asyncio.sleep(0)
         finally:
             self._task, self._resting = None, False
 
+    def _next_steps(self) -> list[_Step]:
+        """Take the next step out of the queue, and those behind it that are written together with it."""
+        waiting = self._waiting
+        leader, limit = waiting[0], GROUP_LIMIT
+        if isinstance(leader, DirectAppend) and len(waiting) <= limit and {*map(type, waiting)} == {type(leader)}:
+            steps = [*waiting]  # a burst, as nearly all are
+            waiting.clear()
+            return steps
+        steps, kind = [waiting.popleft()], _kind(leader)
+        while waiting and _kind(step := waiting[0]) is kind and step.first is None and len(steps) < limit:
+            steps.append(waiting.popleft())
+        return steps
+
     async def _take_turn(self, steps: list[_Step]) -> None:
         """Do one job, or appends together."""
-        if all(step.done() for step in steps):
+        cancellable = not isinstance(steps[0], DirectAppend)
+        if cancellable and all(step.done() for step in steps):
             return
         try:
             await self.enter()
             try:
                 if isinstance(leader := steps[0], QueuedAppend) and leader.first is not None and not leader.done():
                     await self._do_first(leader, leader.first)
-                wanted = [step for step in steps if not step.done()]
+                wanted = [step for step in steps if not step.done()] if cancellable else steps
                 if wanted and isinstance(job := wanted[0], _Job):
                     job.taken = True
                     job.set_result(await job.work())
@@ -358,7 +361,7 @@ class WriteQueue(ABC):
                 await self.leave()
         except BaseException as error:
             for step in steps:
-                if step not in self._waiting:
+                if step not in self._waiting and not step.done():
                     step.fail(error)
             if not isinstance(error, Exception):
                 raise
@@ -401,31 +404,12 @@ class WriteQueue(ABC):
                 break
             step.taken = True
             try:
-                group.add(marked(step.plan(group.after), mark=step.mark))
+                group.add(step.plan(group.after), mark=step.mark)
             except Exception as error:
                 refused[step] = error
             else:
                 planned.append(step)
         return planned, refused
-
-
-def _tell_now(queue: WriteQueue, plan: Plan, then: Told) -> None:
-    try:
-        group = queue.group()
-        group.add(marked(plan(group.after), mark=True))
-        (done,) = queue.commit_now(group)
-    except Exception as error:
-        then(None, error)
-    else:
-        then(done, None)
-
-
-def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:
-    """The records of one append; several are marked as one batch."""
-    if len(records) < 2 or not mark:
-        return records
-    batch_id = clock.new_uid(12)
-    return [batch_member(record, batch_id, at, len(records)) for at, record in enumerate(records)]
 
 
 # Writing a group. Blocking; run in the log's own thread
@@ -499,12 +483,8 @@ class GroupWriter:
     def quick(self) -> bool:
         return self._short >= self.TRIED and not stalling()
 
-    def write(self, log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
-        """As `write_group`."""
-        return self.timed(log, group, durability) if durability == "disk" else write_group(log, group, durability)
-
     def timed(self, log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
-        """The same; `quick` counts it, synced or not."""
+        """As `write_group`; `quick` counts it, synced or not."""
         began = self._now()
         written = write_group(log, group, durability)
         self._short = self._short + 1 if self._now() - began < self.SHORT_SECONDS else 0

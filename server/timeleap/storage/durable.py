@@ -276,8 +276,10 @@ class OpenFile:
         One system call unless the operating system takes less than all of it; then the rest is offered again, because
         only that tells why.
         """
-        if self._fd >= 0:
-            return _append_all(self._fd, data)
+        if (fd := self._fd) >= 0:
+            if (written := os.write(fd, data)) < len(data):
+                return _append_all(fd, memoryview(data).cast("B")[written:])
+            return os.lseek(fd, 0, os.SEEK_CUR)
         with _Access(self) as fd:
             return _append_all(fd, data)
 

@@ -17,12 +17,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, field
-
-from timeleap.errors import CorruptedError
 
 T = TypeVar("T")
 
@@ -117,22 +114,14 @@ class Row(NamedTuple):
 
 
 class LogLines(NamedTuple):
-    """Lines of a log with their text, in columns: what is asked of a thousand is asked of all at once.
+    """Lines of a log with their text, in columns: what is asked of a thousand is asked of all at once."""
 
-    Attributes:
-        first: The number of the first.
-        lines: The text of each, with its line feed if it has one.
-        messages: How many messages there are before them.
-        kinds, flags: A `RecordKind` and the `RecordFlag`s up to LENIENT for each.
-        data: All of them as they are in the file.
-    """
-
-    first: int
-    lines: list[bytes]
-    messages: int = 0
-    kinds: bytes = b""
-    flags: bytes = b""
-    data: bytes = b""
+    first: int  # the number of the first
+    lines: list[bytes]  # the text of each, with its line feed if it has one
+    messages: int = 0  # how many messages there are before them
+    kinds: bytes = b""  # a `RecordKind` for each
+    flags: bytes = b""  # the `RecordFlag`s up to LENIENT for each
+    data: bytes = b""  # all of them as they are in the file
 
     def rows(self, kind: RecordKind | None = None) -> Iterator[Row]:
         """One by one; those of a kind alone."""
@@ -163,6 +152,27 @@ class Appended(Struct, frozen=True, gc=False):
     before: LogState
     after: LogState
     head: str
+
+
+class DirectAppend(Struct, eq=False, kw_only=True):
+    """An append of a caller that never cancels: a future for it costs more than to plan it. Subclasses say by `plan` what
+    to write (see `Plan`); `set_result` or `fail`, which set `ended`, are called once and must not raise."""
+
+    taken: bool = False  # it is not only waiting any more
+    ended: bool = False
+    mark, first = True, None
+
+    def plan(self, state: LogState) -> Sequence[NewRecord]:
+        raise NotImplementedError
+
+    def set_result(self, done: Appended) -> None:
+        raise NotImplementedError
+
+    def fail(self, error: BaseException) -> None:
+        raise NotImplementedError
+
+    def done(self) -> bool:
+        return self.ended
 
 
 class TimelineFacts(Struct, frozen=True):
@@ -291,7 +301,6 @@ DAMAGE_LIMIT: Final = 100
 Plan = Callable[[LogState], Sequence[NewRecord]]
 First = Callable[[LogState], Awaitable[None]]
 """Work that a change of the log needs at its turn before it is planned, such as a snapshot; takes its state."""
-Told = Callable[["Appended | None", BaseException | None], None]  # what an append returns, or raises; it must not raise
 
 
 class LogReader(ABC):
@@ -462,8 +471,8 @@ class LogEngine(LogReader):
         """
 
     @abstractmethod
-    def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
-        """As `append`, for a caller that never cancels: `then` is told the outcome, in this call if nothing has to wait."""
+    def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
+        """The same for a caller that never cancels; it is told the end in this call if nothing has to wait."""
 
     @abstractmethod
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
@@ -502,11 +511,7 @@ class LogEngine(LogReader):
     @abstractmethod
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
         """Rewrite the live log, or a timeline, line by line, in one step, keeping nothing of what it was. To be
-        called at one's turn, within `run`. Says how many lines changed; if any did, the head does.
-
-        Raises:
-            TimelineNotFoundError, ReadOnlyError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
-        """
+        called at one's turn, within `run`. Says how many lines changed; if any did, the head does. Raises as `replace`."""
 
     @abstractmethod
     async def catch_up(self) -> None:
@@ -545,12 +550,6 @@ def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
     """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
     lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
     return frozenset(line for line in lines if isinstance(line, int)) if isinstance(lines, list) else frozenset()
-
-
-def not_restored(path: Path, offset: int) -> CorruptedError:
-    """Why a timeline is not brought back: it is damaged at a byte."""
-    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
-    return CorruptedError(message, path=str(path), offset=offset)
 
 
 # Engine metadata kept outside the log: the interface of its store

@@ -247,11 +247,12 @@ class EntryStore:
         """Put entries in the place of those from `line` on; as `extend`, never fails for a full disk."""
         with self._lock:
             base = self._base
-            if base is None or not self._writable or self._rest or line != self._based:
+            if line != self._based or self._rest or not self._writable or base is None:
                 self.truncate(line)
                 self.extend(raw)
                 return
-            del self._strict[line:]
+            if self._strict:
+                del self._strict[line:]
             try:
                 base.pwrite(raw, HEADER_SIZE + line * ENTRY_SIZE)
             except OSError:

@@ -22,6 +22,7 @@ from timeleap.storage.engine import (
     Access,
     Appended,
     Damage,
+    DirectAppend,
     Durability,
     Edit,
     First,
@@ -35,11 +36,10 @@ from timeleap.storage.engine import (
     Replaced,
     Replacement,
     Timeline,
-    Told,
 )
 from timeleap.storage.load import Loaded, Validation
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
-from timeleap.storage.reader import MemoryNotes, StoredLog
+from timeleap.storage.reader import MemoryNotes, StoredLog, head_end, head_start
 from timeleap.storage.rewrite import Timelines
 
 T = TypeVar("T")
@@ -358,7 +358,8 @@ class LockedLog(WriteQueue):
         return self._task is None and not self._waiting and self.lock_mode == "hold"
 
     def group(self) -> WriteGroup:
-        return group_on(self._shown.log)
+        log = self._shown.log
+        return group_on(log) if log.open_ended else WriteGroup(state := log.state, state, state.lines)
 
     async def enter(self) -> None:
         if self.lock_mode == "hold":
@@ -396,7 +397,9 @@ class LockedLog(WriteQueue):
 
     def _write(self, group: WriteGroup) -> Written:
         try:
-            return self._writer.write(self._shown.log, group, self.durability)
+            if self.durability == "os":
+                return appending.write_group(self._shown.log, group, "os")
+            return self._writer.timed(self._shown.log, group, "disk")
         except (ExternallyModifiedError, UnwritableError) as error:
             self._note(error)
             raise
@@ -405,8 +408,8 @@ class LockedLog(WriteQueue):
         shown, log = self._shown, written.log
         shown.wrote(log)
         self.modified = written.slipped and self.lock_mode == "hold"
-        epoch, generation = shown.notes.epoch, shown.generation
-        return [Appended(before, after, log.head(epoch, generation, after)) for before, after in written.spans]
+        start = head_start(shown.notes.epoch, shown.generation)
+        return [Appended(before, after, start + head_end(after)) for before, after in written.spans]
 
 
 class JsonlEngine(LogEngine):
@@ -559,9 +562,9 @@ class JsonlEngine(LogEngine):
         self._check_writable()
         return self._locked.append(plan, mark, first, more)
 
-    def append_then(self, plan: Plan, then: Told, *, more: bool = False) -> None:
+    def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
         self._check_writable()
-        self._locked.append_then(plan, then, more)
+        self._locked.append_then(append, more)
 
     async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
         return read() if self._locked.idle and not self._shown.closed else await super().at_turn(read)

@@ -124,7 +124,7 @@ class StoredLog(LogReader):
         """
         if state is None or (self.open_ended and state.lines == self.state.lines):
             state = self.state
-        return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
+        return head_start(epoch, generation) + head_end(state)
 
     def at(self, state: LogState) -> StoredLog:
         log = _new(StoredLog)  # made for each append: past `__init__`
@@ -437,6 +437,16 @@ class BatchCheck:
 
 
 @lru_cache(64)
+def head_start(epoch: int, generation: int) -> str:
+    """The part of a head that changes with a rewrite (`StoredLog.head`)."""
+    return f"{_base36(epoch)}.{generation}."
+
+
+def head_end(state: LogState) -> str:
+    """The part of a head that changes with every record."""
+    return f"{state.length}-{state.chain & 0xFFFFFFFF:08x}"
+
+
 def _base36(number: int) -> str:
     digits, rest = "", abs(number)
     while rest or not digits:

@@ -79,10 +79,9 @@ def count_pending(file: Readable, store: EntryStore, state: LogState, progress: 
 
 def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple[bytes, LogState]:
     """The packed entry of a record that was parsed, and the state after it."""
-    after, flags = advance(state, record, crc, length), _VALIDATED
-    if record.flags is not _NO_FLAGS:
-        flags |= int(record.flags)
-    if not after.regular or after.has_damage:
+    after = advance(state, record, crc, length)
+    flags = _VALIDATED if record.flags is _NO_FLAGS else _VALIDATED | int(record.flags)
+    if after.has_damage or not after.regular:
         flags |= _lasting(after)
     packed = _pack(
         state.length, length, crc, record.kind, flags, record.role | after.last_role << 4, record.value,

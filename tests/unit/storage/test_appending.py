@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflic
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Appended, LogState, NewRecord, Plan
+from timeleap.storage.engine import Appended, DirectAppend, LogState, NewRecord, Plan
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import checkpoint_record, message_record, usage_record
 
@@ -304,6 +304,27 @@ async def test_what_was_refused_because_of_an_append_that_failed_is_looked_at_ag
     assert texts(engine) == ["b"]
 
 
+class Asked(DirectAppend, eq=False):
+    """An append whose end is told to `then`."""
+
+    made: Plan
+    then: Callable[[Appended | BaseException], None]
+
+    def plan(self, state: LogState) -> Sequence[NewRecord]:
+        return self.made(state)
+
+    def set_result(self, done: Appended) -> None:
+        self._tell(done)
+
+    def fail(self, error: BaseException) -> None:
+        self._tell(error)
+
+    def _tell(self, end: Appended | BaseException) -> None:
+        assert not self.ended
+        self.ended = True
+        self.then(end)
+
+
 async def test_appends_that_are_told_share_one_sync_and_fail_alone(
     engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,11 +332,7 @@ async def test_appends_that_are_told_share_one_sync_and_fail_alone(
     heard: list[tuple[str, str]] = []
 
     def ask(name: str, plan: Plan) -> None:
-        def then(done: Appended | None, error: BaseException | None) -> None:
-            assert (done is None) is (error is not None)
-            heard.append((name, type(done or error).__name__))
-
-        engine.append_then(plan, then, more=True)
+        engine.append_then(Asked(plan, lambda end: heard.append((name, type(end).__name__))), more=True)
 
     counter = Counter(monkeypatch)
     for text in ("a", "b"):
@@ -345,8 +362,8 @@ async def test_who_waits_hears_of_an_append_before_those_that_are_told_of_the_ne
 
     waiting = asyncio.ensure_future(wait("a"))
     await asyncio.sleep(0)
-    engine.append_then(always(said("b")), lambda *_: heard.append("b"), more=True)
-    engine.append_then(always(said("c")), lambda *_: heard.append("c"))
+    engine.append_then(Asked(always(said("b")), lambda _: heard.append("b")), more=True)
+    engine.append_then(Asked(always(said("c")), lambda _: heard.append("c")))
     await engine.at_turn(lambda: None)
     await waiting
     assert heard == texts(engine) == ["a", "b", "c"]
