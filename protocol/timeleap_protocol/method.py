@@ -154,7 +154,7 @@ class Method:
             InvalidParamsError: They do not fit.
         """
         try:
-            return self.params_struct.from_wire(params)
+            return convert(params, self.params_struct)
         except ValueError:  # msgspec's, for one of the params or for two that exclude each other
             return self.params_struct.from_wire(self._judged(params))
 

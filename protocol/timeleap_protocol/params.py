@@ -106,10 +106,13 @@ class ParamsStruct(StrictStruct, kw_only=True):
     partial_result_token: str | Int | None = None
 
 
+EXCLUDED = "fields exclude each other"  # the model has the words
+
+
 def choose_one(*fields: object) -> None:
     """`choose` for groups of one field each, of which one is required."""
     if fields.count(None) != len(fields) - 1:
-        raise ValueError("fields exclude each other")  # the model has the words
+        raise ValueError(EXCLUDED)
 
 
 def choose(*groups: tuple[object, ...], required: bool) -> None:
@@ -118,4 +121,4 @@ def choose(*groups: tuple[object, ...], required: bool) -> None:
     for group in groups:
         given += group.count(None) < len(group)
     if given > 1 or (required and not given):
-        raise ValueError("fields exclude each other")  # the model has the words
+        raise ValueError(EXCLUDED)

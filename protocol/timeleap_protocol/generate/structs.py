@@ -175,6 +175,10 @@ def _unchecked(annotation: Any, used: _Used) -> str:
 def _choice(model: type[Choice], used: _Used) -> list[str]:
     if model.must_choose and all(len(group) == 1 for group in model.alternatives):
         fields = ", ".join(f"self.{name}" for (name,) in model.alternatives)
+        if len(model.alternatives) == 2:  # without a call: an append is judged by it
+            first, second = (f"self.{name} is None" for (name,) in model.alternatives)
+            raised = f"            raise ValueError({_quoted(params.EXCLUDED)})"
+            return ["    def __post_init__(self) -> None:", f"        if ({first}) is ({second}):", raised]
         return ["    def __post_init__(self) -> None:", f"        {used(params.__name__, 'choose_one')}({fields})"]
     groups = [f"({', '.join(f'self.{name}' for name in group)},)" for group in model.alternatives]
     groups = [group if group.count("self.") == 1 else group.replace(",)", ")") for group in groups]

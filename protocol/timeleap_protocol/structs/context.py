@@ -29,7 +29,8 @@ class AppendMessageParams(ParamsStruct, kw_only=True):
     messages: Annotated[list[JsonObject], Meta(min_length=1)] | None = None
 
     def __post_init__(self) -> None:
-        choose_one(self.message, self.messages)
+        if (self.message is None) is (self.messages is None):
+            raise ValueError("fields exclude each other")
 
 
 class UpdateTokenCountParams(ParamsStruct, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from timeleap_protocol.params import Count, Limit, Name, ParamsStruct, RequestId, StrictStruct, choose, choose_one
+from timeleap_protocol.params import Count, Limit, Name, ParamsStruct, RequestId, StrictStruct, choose
 
 
 class FilesSnapshotParams(ParamsStruct, kw_only=True):
@@ -57,7 +57,8 @@ class FilesTarget(StrictStruct, kw_only=True):
     checkpoint_uid: str | None = None
 
     def __post_init__(self) -> None:
-        choose_one(self.snapshot, self.checkpoint_uid)
+        if (self.snapshot is None) is (self.checkpoint_uid is None):
+            raise ValueError("fields exclude each other")
 
 
 class FilesRestoreParams(ParamsStruct, kw_only=True):

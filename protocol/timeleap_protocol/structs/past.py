@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from timeleap_protocol.params import Count, Limit, ParamsStruct, Positive, StrictStruct, choose, choose_one
+from timeleap_protocol.params import Count, Limit, ParamsStruct, Positive, StrictStruct, choose
 
 
 class SessionSearchParams(ParamsStruct, kw_only=True):
@@ -57,4 +57,5 @@ class AtParams(ParamsStruct, kw_only=True):
     timeline_id: str | None = None
 
     def __post_init__(self) -> None:
-        choose_one(self.index, self.time)
+        if (self.index is None) is (self.time is None):
+            raise ValueError("fields exclude each other")

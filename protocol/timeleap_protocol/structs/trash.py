@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from timeleap_protocol.params import Count, Limit, ParamsStruct, RequestId, choose_one
+from timeleap_protocol.params import Count, Limit, ParamsStruct, RequestId
 
 
 class SessionPurgeParams(ParamsStruct, kw_only=True):
@@ -14,7 +14,8 @@ class SessionPurgeParams(ParamsStruct, kw_only=True):
     request_id: RequestId | None = None
 
     def __post_init__(self) -> None:
-        choose_one(self.session_id, self.older_than)
+        if (self.session_id is None) is (self.older_than is None):
+            raise ValueError("fields exclude each other")
 
 
 class SessionListAuditParams(ParamsStruct, kw_only=True):

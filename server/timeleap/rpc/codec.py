@@ -49,7 +49,9 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
 # As deep as nearly all are, in the type: so that they are is seen while they are decoded, for nothing.
 _member: Any = nested(str | int | float | bool | None, _PLAIN_DEPTH)
 _Plain = msgspec.defstruct("_Plain", [("params", dict[str, _member])], bases=(Request,), forbid_unknown_fields=True)
-_decode_plain: Callable[[bytes], Request] = msgspec.json.Decoder(cast("type[Request]", _Plain)).decode
+decode_request: Callable[[Any], Request] = msgspec.json.Decoder(cast("type[Request]", _Plain)).decode
+"""The request in a frame; it has no size yet. Raises for whatever is no plain request, which `decode` has to judge; takes
+nothing that `decode` and `EdgeProtocol.structure_message` would not take, and reads it as they do."""
 
 
 @dataclass(eq=False)
@@ -82,19 +84,6 @@ def decode(body: bytes) -> Any:
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _too_deep(value):
         raise _nested_too_deeply(value)
     return value
-
-
-def decode_request(body: bytes) -> Request | None:
-    """The request in a frame; None for whatever is no plain request, which `decode` has to judge.
-
-    It takes nothing that `decode` and `EdgeProtocol.structure_message` would not take, and reads it as they do.
-    """
-    try:
-        request = _decode_plain(body)
-    except Exception:  # out of memory, too: whoever looks at it again says so
-        return None
-    request.size = len(body)
-    return request
 
 
 def _too_deep(value: Any) -> bool:

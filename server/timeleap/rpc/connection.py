@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum, IntEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -52,6 +52,9 @@ TURNS = 2
 
 MAX_COLLECTED = 256 * 1024
 """Bytes of replies collected for one write while requests are begun: beyond, a client that does not read shows."""
+
+SMALL = 1024
+"""Bytes of a reply up to which it is not counted for that: a slice of the loop's turn has too few of them to matter."""
 
 MAX_WEIGHT = 64 * 1024 * 1024
 """Bytes that the requests in flight, and the replies expected of them, may hold together before others wait."""
@@ -121,7 +124,6 @@ class Connection(asyncio.Protocol):
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
         dropped: Whether it was let go because it did not read.
-        followed: More requests have arrived than the one that is begun.
         exit_code: How the process ends if this was its connection.
     """
 
@@ -150,7 +152,6 @@ class Connection(asyncio.Protocol):
         self._max_parked = max_frame_bytes
         self._max_in_flight = max_in_flight
         self._inbox: deque[Request | ClientNotification] = deque()
-        self.followed = False
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
         self._collected = 0  # bytes of what is answered while requests are begun, since the last write
@@ -210,9 +211,12 @@ class Connection(asyncio.Protocol):
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
+        if not self._congested:
+            self._rpc.notify(method, params)
+            return
         queued = len(self._outbox)
         self._rpc.notify(method, params)
-        if self._congested and len(self._outbox) > queued:
+        if len(self._outbox) > queued:
             self._backlog += len(self._outbox[-1])
             if self._backlog > MAX_BACKLOG:
                 self._drop()
@@ -262,9 +266,10 @@ class Connection(asyncio.Protocol):
             return
         self._outbox.append(self._frames.wrap(body))
         if self._pumping:
-            self._collected += len(body)
-            if self._collected > MAX_COLLECTED:
-                self._flush()
+            if len(body) > SMALL:
+                self._collected += len(body)
+                if self._collected > MAX_COLLECTED:
+                    self._flush()
         elif not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush_soon, TURNS)
@@ -295,7 +300,9 @@ class Connection(asyncio.Protocol):
     def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None:
         """The steps of a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         outcome, now or later. As `accept`."""
-        call = Call(self, row.name, None, params, False, self.followed)
+        if self.stage is not _READY:
+            self.admit(row.name)
+        call = Call(self, row.name, None, params, False, bool(self._inbox))
         return self._service().begin(row.name, row.read_params(params), call, then)
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
@@ -378,22 +385,28 @@ class Connection(asyncio.Protocol):
 
     # Input
 
-    def _take(self, items: list[bytes | Fault]) -> None:
+    def _take(self, items: Iterable[bytes | Fault]) -> None:
+        inbox = self._inbox
+        item: Any
         for item in items:
-            if isinstance(item, Fault):
-                kind = ErrorKind.PARSE_ERROR if item.fatal else ErrorKind.TOO_LARGE
-                self._rpc.refuse(None, RefusedError(kind, item.message))
-                if item.fatal:
-                    log.error("the protocol stream is lost: %s", item.message)
-                    self.close_input(ExitCode.STREAM_LOST)
-            elif (request := decode_request(item)) is not None:
-                self._inbox.append(request)
-                self._parked += request.size
-            else:
+            try:
+                request = decode_request(item)
+            except Exception:  # it is none; or out of memory: whoever looks at it again says so
                 self._take_unusual(item)
+            else:
+                request.size = size = len(item)
+                self._parked += size
+                inbox.append(request)
         self._pump()
 
-    def _take_unusual(self, body: bytes) -> None:
+    def _take_unusual(self, body: bytes | Fault) -> None:
+        if isinstance(body, Fault):
+            kind = ErrorKind.PARSE_ERROR if body.fatal else ErrorKind.TOO_LARGE
+            self._rpc.refuse(None, RefusedError(kind, body.message))
+            if body.fatal:
+                log.error("the protocol stream is lost: %s", body.message)
+                self.close_input(ExitCode.STREAM_LOST)
+            return
         try:
             message = self._rpc.structure_message(decode(body))
         except UnreadableError as error:
@@ -439,16 +452,17 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begin what waits in the inbox, as far as there is room."""
-        inbox, rpc = self._inbox, self._rpc
+        inbox, rpc, begun = self._inbox, self._rpc, 0
         self._pumping = True  # those that are answered at once need not begin the next
         try:
-            for _ in range(SLICE):
-                if not inbox or self._blocked():
-                    break
+            while inbox and begun < SLICE and not self._blocked():
                 message = inbox.popleft()
+                begun += 1
                 self._parked -= message.size
-                self.followed = bool(inbox)
-                rpc.handle_message(message)
+                if isinstance(message, Request):
+                    rpc.take_request(message)
+                else:
+                    rpc.handle_message(message)
         finally:
             self._pumping = False
         if self._outbox and not self._flush_due:
@@ -502,9 +516,9 @@ class Connection(asyncio.Protocol):
         self._flush_due, self._collected = False, 0
         if self._congested and not self._closing:
             return  # what waits here can still be taken back
-        if self._outbox and self._transport is not None:
-            data = b"".join(self._outbox)
-            self._outbox.clear()
+        if (outbox := self._outbox) and self._transport is not None:
+            data = b"".join(outbox)
+            outbox.clear()
             self._transport.write(data)
 
     def _congest(self, congested: bool) -> None:

@@ -108,15 +108,14 @@ class Reply(msgspec.Struct):
     error: Any
 
 
-class _Success(msgspec.Struct):
+class _Success(msgspec.Struct, tag_field="jsonrpc", tag=VERSION):
     """A reply as it goes over the wire."""
 
-    jsonrpc: str
     id: MessageId
     result: Any
 
     def to_wire(self) -> dict[str, Any]:
-        return {"jsonrpc": self.jsonrpc, "id": self.id, "result": self.result}
+        return {"jsonrpc": VERSION, "id": self.id, "result": self.result}
 
 
 class WorkDone:
@@ -125,7 +124,7 @@ class WorkDone:
     `notify` queues a notification; it is called on the event loop only.
     """
 
-    def __init__(self, notify: Callable[[str, dict[str, Any]], None], token: str | int, title: str) -> None:
+    def __init__(self, notify: Callable[[str, dict[str, Any]], object], token: str | int, title: str) -> None:
         self._notify = notify
         self._token = token
         self._loop = asyncio.get_running_loop()
@@ -267,7 +266,7 @@ class EdgeProtocol(JsonRPCProtocol):
     def handle_message(self, message: Any) -> None:
         """Take a message that `structure_message` let pass."""
         if isinstance(message, Request):
-            self._take_request(message)
+            self.take_request(message)
         elif isinstance(message, Reply):
             self._take_answer(message)
         else:
@@ -279,31 +278,31 @@ class EdgeProtocol(JsonRPCProtocol):
             except Exception as error:
                 log.warning("ignoring a notification %s: %s", _shown(message.method), type(error).__qualname__)
 
-    def _take_request(self, message: Request) -> None:
+    def take_request(self, message: Request) -> None:
         """Begin a request, and answer it in this very call if it need not wait."""
         message_id, method, params = message.id, message.method, message.params
         try:
             if message_id in self.running:
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
-            self._link.admit(method)
             row = ANSWERED.get(method)
             if row is None:
+                self._link.admit(method)
                 kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
                 log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
                 return
-            running, steps = Running(message, row), None
-            at_once = row.at_once and not self._unbegun and not (row.progress and "workDoneToken" in params)
-            if at_once:
-                steps = self._link.begin(row, params, partial(self._answer, running))
-            else:
+            running = Running(message, row)
+            if not row.at_once or self._unbegun or (row.progress and "workDoneToken" in params):
+                self._link.admit(method)
                 self._begin_task(running, self._link.accept(row, params))
+                return
+            steps = self._link.begin(row, params, partial(self._answer, running))
         except Exception as error:
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
             return
         if steps is not None:
             self._go_on(running, steps)
-        elif at_once and not running.answered:
+        elif not running.answered:
             running.began = True
             self._list(running)
 
@@ -325,9 +324,10 @@ class EdgeProtocol(JsonRPCProtocol):
     def _list(self, running: Running) -> None:
         """A request has to wait: it counts from now on."""
         message, row = running.message, running.row
-        running.weight = message.size + (self._reply_sizes.get(row.name) or self._expected_reply(row))
+        weight = message.size + (self._reply_sizes.get(row.name) or self._expected_reply(row))
+        running.weight = weight
+        self.weight += weight
         self.running[message.id] = running
-        self.weight += running.weight
 
     def _go_on(self, running: Running, steps: Coroutine[Any, Any, Any], waited_for: object = None) -> None:
         """Do the work of a request in this very call, until it waits. Where it waits once, for a future, as most do, it
@@ -403,19 +403,20 @@ class EdgeProtocol(JsonRPCProtocol):
         return str(refusal.get("data", {}).get("kind", refusal["code"]))  # the error of an owner may have no kind
 
     def _answer(self, running: Running, result: Any, error: BaseException | None) -> None:
-        message_id, name, listed = running.message.id, running.row.name, running.weight >= 0
+        message_id, name, weight = running.message.id, running.row.name, running.weight
         running.answered = True
-        if listed:
+        if weight >= 0:
             del self.running[message_id]
-            self._request_futures.pop(message_id, None)
-            self.weight -= running.weight
+            self.weight -= weight
             if running.work_done is not None:
                 running.work_done.end()
+            if self._request_futures:
+                self._request_futures.pop(message_id, None)
         if self.trace != "off":
             self._trace_answer(running, error)
         if error is None:
             try:
-                body = encode(_Success(VERSION, message_id, result))
+                body = encode(_Success(message_id, result))
             except Exception as fault:
                 kind, sent = self.refuse(message_id, fault, "encoding a result"), 0
             else:
@@ -427,7 +428,7 @@ class EdgeProtocol(JsonRPCProtocol):
             kind, sent = self.refuse(message_id, error, name), 0
         if log.isEnabledFor(logging.INFO):
             _log_answer(running, result, kind, sent)
-        if listed:
+        if weight >= 0:
             if self._answered is not None and not self._answered.done():
                 self._answered.set_result(None)
             self._link.request_ended()

@@ -40,6 +40,7 @@ from timeleap.sessions.shapes import (
     Event,
     Mutation,
     Shapes,
+    unguarded,
 )
 from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import tell_recovery
@@ -92,15 +93,13 @@ def guard(params: Any, call: Call) -> Mutation:
     A request for an approval, which is no change of the log, expects no head.
     """
     request_id, client = params.request_id, call.client
-    return Mutation(
-        getattr(params, "expected_head", None),
-        request_id,
-        call.method,
-        REQUESTS[call.method].fingerprint(params) if request_id else "",
-        Cause(None if request_id is None or request_id.startswith(MADE_HERE) else request_id, client.name),
-        call.again or (client.is_peer and note_of(call.params).again),
-        followed=call.followed,
-    )
+    expected_head = getattr(params, "expected_head", None)
+    if request_id is None and expected_head is None and not (call.again or client.is_peer):
+        return unguarded(call.method, client.name, call.followed)
+    fingerprint = REQUESTS[call.method].fingerprint(params) if request_id else ""
+    cause = Cause(None if request_id is None or request_id.startswith(MADE_HERE) else request_id, client.name)
+    again = call.again or (client.is_peer and note_of(call.params).again)
+    return Mutation(expected_head, request_id, call.method, fingerprint, cause, again, followed=call.followed)
 
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
@@ -146,39 +145,42 @@ class Subscribers:
     """
 
     def __init__(self, session: Session, budget: Budget, deleted: Callable[[], None]) -> None:
-        self._session = session
+        self._session, self._session_id = session, session.session_id
         self._budget = budget
         self._deleted = deleted
         self._clients: dict[int, tuple[Client, NotifiedApprovals]] = {}
+        self._told: tuple[Client, ...] = ()  # the same
         self._over = budget.should_compact(session.engine.state.token_count_with_pending)
         self.close = session.listen(self._hear)
 
     def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None:
         """Subscribe `client`; `notified` are the requests for approvals that it knows."""
         self._clients[id(client)] = client, notified or NotifiedApprovals()
+        self._told = tuple(client for client, _ in self._clients.values())
 
     def leave(self, client: Client) -> None:
         self._clients.pop(id(client), None)
+        self._told = tuple(client for client, _ in self._clients.values())
 
     @property
     def empty(self) -> bool:
         return not self._clients
 
     def _hear(self, event: Event) -> None:
-        method, params = event.method, event.params(self._session.session_id)
-        if method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+        method, params = event.method, event.params(self._session_id)
+        if method is not CONTEXT and method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
             for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
                 if client.wants_approvals and notified.adds(method, params):
                     client.notify(method, params)
             return
-        for client, _ in tuple(self._clients.values()):
+        for client in self._told:
             client.notify(method, params)
-        if method == CONTEXT and self._budget.max_context_size is not None:
+        if self._budget.max_context_size is not None and method == CONTEXT:
             tokens = self._session.engine.state.token_count_with_pending
             before, self._over = self._over, self._budget.should_compact(tokens)
             if self._over and not before and not self._session.meta.compacted_by_agent:  # once for each crossing
                 about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
-                for client, _ in tuple(self._clients.values()):
+                for client in self._told:
                     client.notify("context/compactionSuggested", about)
         if event.kind == "deleted" and self._session.deleted:
             self._deleted()

@@ -220,12 +220,18 @@ class Meta:
         """True if settings of snapshots of files were ever given: else they cost nothing."""
         return (self._document or self._read()).members.get(tree_settings.MEMBER) is not None
 
+    _judged: tuple[Document | None, bool] = None, False  # whether it is plain
+
     @property
     def plain(self) -> bool:
         """True if it keeps no files and no other program writes it: an append needs no other step."""
-        members = (self._document or self._read()).members
-        source = members.get("source")
-        return members.get(tree_settings.MEMBER) is None and (source is None or "path" not in source)
+        document = self._document or self._read()
+        judged, plain = self._judged
+        if judged is not document:
+            source = document.members.get("source")
+            plain = not self.keeps_files and (source is None or "path" not in source)
+            self._judged = document, plain
+        return plain
 
     # Of `Notes`, which asks for properties.
     @property

@@ -38,7 +38,7 @@ from timeleap.sessions.requests import (
 )
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
-from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
+from timeleap.storage.engine import Appended, LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
 from timeleap.summaries.log_spans import NewSpans, read_spans, with_spans, without_spans
 
@@ -347,7 +347,7 @@ class RequestTable:
         before = self._before(line)
         if known.method == "sendDMail":
             return {**head, "pendingDMail": None, "index": before.messages}
-        return {**head, **self._shapes.appended(before, after)}
+        return self._shapes.appended(Appended(before, after, head["head"]))
 
     def _events(self, known: StoredResponse, head: str) -> list[Event]:
         """What listeners were told of what a request appended."""
@@ -367,8 +367,7 @@ class RequestTable:
         newest = NewSpans(happened if made else [], happened[-1]) if spans else None
         uid = uid_at(engine, spans[-1].entry.line) if spans else None
         told, span = changed_span(made, newest, uid, asked_for=known.method == "checkpoint")
-        counts = self._before(first).messages, end.messages
-        return shapes.appended_events(head, told, said, counts, Cause(), span=span)
+        return shapes.appended_events(Appended(self._before(first), end, head), told, said, Cause(), span)
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""

@@ -519,10 +519,12 @@ class _RequestedAppend(DirectAppend, eq=False):
     def plan(self, state: LogState) -> Sequence[NewRecord]:
         """Called again, on another state, if a write together with others has failed."""
         if self.transaction is None:
-            self.planned = planned = self.work_out(state, NO_MARKS)
+            planned = self.work_out(state, NO_MARKS)
         else:
-            self.planned = planned = self.transaction.plan(self.work_out, state, self.transactions.engine.head_at)
-        announce(self.transactions.shared, planned, self.guard.cause)
+            planned = self.transaction.plan(self.work_out, state, self.transactions.engine.head_at)
+        if (shared := self.transactions.shared) is not None:
+            announce(shared, planned, self.guard.cause)
+        self.planned = planned
         return planned.records
 
     def set_result(self, done: Appended) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from timeleap.message_text import should_compact
-from timeleap.storage.engine import LogState
+from timeleap.storage.engine import Appended
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +74,12 @@ class Mutation(Struct, frozen=True):
     followed: bool = False  # more changes are about to be asked for: an append may wait to be written with them
 
 
+@lru_cache(256)
+def unguarded(method: str, client: str | None, followed: bool) -> Mutation:
+    """The circumstances of a request with no id that expects no head: the same for many."""
+    return Mutation(method=method, cause=Cause(client=client), followed=followed)
+
+
 class Event(Struct, frozen=True):
     """What listeners are told, after a change is durable and before its method returns, in the order of the changes."""
 
@@ -84,12 +91,12 @@ class Event(Struct, frozen=True):
 
     def params(self, session_id: str) -> Json:
         """The notification's params."""
-        method, members, cause = self.method, self.members, self.cause.wire()
+        method, cause = self.method, self.cause.wire()
         if method is CONTEXT or method in (CONTEXT, SESSION):
-            return {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": cause, **members}
+            return {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": cause, **self.members}
         return {
             "sessionId": session_id,
-            **members,
+            **self.members,
             **({"cause": cause} if method in (FILES_RESTORED, FILES_TAKEN) else {}),
         }
 
@@ -222,17 +229,14 @@ class Retention(Struct, frozen=True):
 
 
 def appended_events(
-    head: str,
+    done: Appended,
     made: Sequence[Checkpoint],
     told: tuple[str, Json] | None,
-    messages: tuple[int, int],
     cause: Cause,
-    *,
     span: Json | None = None,
 ) -> list[Event]:
-    """What listeners are told of an append that made checkpoints; `messages` were in the log before and after it, `span`
-    is `ChangedSpan` of the contract."""
-    before, after = messages
+    """What listeners are told of an append that made checkpoints; `span` is `ChangedSpan` of the contract."""
+    head, before, after = done.head, done.before.messages, done.after.messages
     if not made and told is None:  # as nearly all are
         added: Json = {"firstIndex": before, "count": after - before}
         if span is not None:
@@ -293,11 +297,13 @@ class Shapes:
             "shouldCompact": self.budget.should_compact(summary.token_count_with_pending),
         }
 
-    def appended(self, before: LogState, after: LogState) -> Json:
-        """Where appended messages are, and what they make of the log."""
+    def appended(self, done: Appended) -> Json:
+        """The result of appended messages: where they are, and what they make of the log."""
+        after = done.after
         tokens = after.token_count_with_pending
         return {
-            "firstIndex": before.messages,
+            "head": done.head,
+            "firstIndex": done.before.messages,
             "messageCount": after.messages,
             "tokenCountWithPending": tokens,
             "shouldCompact": self.budget.max_context_size is not None and self.budget.should_compact(tokens),

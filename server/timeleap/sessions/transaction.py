@@ -219,16 +219,14 @@ class SessionTransactions:
 
     def finish_append(self, transaction: Transaction | None, done: Appended, planned: AppendPlan, cause: Cause) -> Json:
         """Make the request of an append that is written known, and tell listeners; returns its result."""
-        before, after, head, made, span = done.before, done.after, done.head, planned.made, None
         if transaction is not None:
-            transaction.appended(head, before.lines)
+            transaction.appended(done.head, done.before.lines)
         if self.listeners.callbacks:
-            if after.checkpoints:
+            made, span = planned.made, None
+            if done.after.checkpoints:
                 made, span = _spans(self.engine, self._newest, done, planned)
-            counts = before.messages, after.messages
-            self.emit(*shapes.appended_events(head, made, planned.told, counts, cause, span=span))
-        result = planned.result if planned.result is not None else self.shapes.appended(before, after)
-        return {"head": head, **result}
+            self.emit(*shapes.appended_events(done, made, planned.told, cause, span))
+        return self.shapes.appended(done) if planned.result is None else {"head": done.head, **planned.result}
 
     async def rewrite(
         self,
@@ -580,7 +578,7 @@ def announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause:
     def told(head: str, before: LogState, after: LogState) -> list[Event]:
         if isinstance(what, Transaction):
             return [replace(event, cause=what.request.cause) for event in what.events]
-        return shapes.appended_events(head, what.made, what.told, (before.messages, after.messages), cause)
+        return shapes.appended_events(Appended(before, after, head), what.made, what.told, cause)
 
     shared.announce(told)
 

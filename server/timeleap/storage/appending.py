@@ -179,17 +179,16 @@ class WriteGroup(Struct):
 
     def add(self, records: Sequence[NewRecord], *, mark: bool = False) -> None:
         """Add records; several are one batch if they are to be marked (`mark`)."""
-        if mark and len(records) > 1:
+        if len(records) > 1 and mark:
             batch_id = clock.new_uid(12)
             records = [batch_member(record, batch_id, at, len(records)) for at, record in enumerate(records)]
-        before = state = self.after
+        before = self.after
         for record in records:
             line = record.body + b"\n"
-            entry, state = entry_of(record, state, crc32(line), len(line))
+            entry, self.after = entry_of(record, self.after, crc32(line), len(line))
             self.lines.append(line)
             self.packed.append(entry)
-        self.spans.append((before, state))
-        self.after = state
+        self.spans.append((before, self.after))
 
 
 def group_on(log: StoredLog) -> WriteGroup:
@@ -283,7 +282,9 @@ class WriteQueue(ABC):
 
     def append_then(self, append: DirectAppend, more: bool = False) -> None:
         if more or self._task is not None or self._waiting or not self.immediate():
-            self._submit(append)
+            self._waiting.append(append)
+            if self._task is None:
+                self._begin()
             return
         try:
             group = self.group()
@@ -308,7 +309,10 @@ class WriteQueue(ABC):
     def _submit(self, step: _Step) -> None:
         self._waiting.append(step)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drain())
+            self._begin()
+
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
         try:

@@ -358,8 +358,7 @@ class LockedLog(WriteQueue):
         return self._task is None and not self._waiting and self.lock_mode == "hold"
 
     def group(self) -> WriteGroup:
-        log = self._shown.log
-        return group_on(log) if log.open_ended else WriteGroup(state := log.state, state, state.lines)
+        return group_on(self._shown.log)
 
     async def enter(self) -> None:
         if self.lock_mode == "hold":
@@ -391,15 +390,13 @@ class LockedLog(WriteQueue):
         if self.modified or self.refusal is not None:
             self.check_unmodified()
         if group.after is group.before:
-            state = self._shown.log.state
-            return [Appended(state, state, self._shown.head_at(state)) for _ in group.spans]
+            return [Appended(state := group.after, state, self._shown.head_at(state)) for _ in group.spans]
         return self._committed(self._write(group))
 
     def _write(self, group: WriteGroup) -> Written:
         try:
-            if self.durability == "os":
-                return appending.write_group(self._shown.log, group, "os")
-            return self._writer.timed(self._shown.log, group, "disk")
+            write = self._writer.timed if self.durability == "disk" else appending.write_group
+            return write(self._shown.log, group, self.durability)
         except (ExternallyModifiedError, UnwritableError) as error:
             self._note(error)
             raise
@@ -472,8 +469,8 @@ class JsonlEngine(LogEngine):
         progress: Progress | None = None,
         endpoint: Endpoint | None = None,
     ) -> None:
-        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does.
-        Without the lock others may have written meanwhile: an engine that joins sees what is on disk now."""
+        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does. Without
+        the lock others may have written meanwhile: an engine that joins sees what is on disk now."""
         if durability == "disk":
             self._locked.durability = durability
         if notes is not None:
@@ -599,5 +596,5 @@ class JsonlEngine(LogEngine):
         self._shown.thread.end()
 
     def _check_writable(self) -> None:
-        if self.access == "read" or self._shown.closed:
+        if self._shown.closed or self.access == "read":
             raise ReadOnlyError("the log is closed" if self.access != "read" else "the session is open to be read only")

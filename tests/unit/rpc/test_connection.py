@@ -170,8 +170,8 @@ async def test_a_fault_while_reading_costs_one_message(
             raise MemoryError(body)
         return decode(body)
 
-    for reading in ("_decode_plain", "_decode"):
-        monkeypatch.setattr(codec, reading, partial(failing, getattr(codec, reading)))
+    for module, reading in ((connection_module, "decode_request"), (codec, "_decode")):
+        monkeypatch.setattr(module, reading, partial(failing, getattr(module, reading)))
     edge.send(read(1, "heavy"), read(2, "fine"))
     replies = await edge.settle()
     assert [(reply["id"], reply.get("error", {}).get("code")) for reply in replies] == [(None, -32603), (2, None)]
