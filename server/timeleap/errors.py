@@ -9,10 +9,7 @@ errors, so that code written for it catches them unchanged. How they look on the
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, ClassVar, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Any, ClassVar, Final
 
 
 class TimeleapError(Exception):
@@ -110,12 +107,6 @@ class CorruptedError(TimeleapError):
     """Stored data is damaged; `path` and, where known, `offset` say where."""
 
     kind = "corrupted"
-
-
-def not_restored(path: Path, offset: int) -> CorruptedError:
-    """Why a timeline is not brought back: it is damaged at a byte."""
-    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
-    return CorruptedError(message, path=str(path), offset=offset)
 
 
 LASTING: Final = frozenset(

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError, not_restored
+from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.message_text import answered, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.past import (
@@ -58,6 +58,7 @@ from timeleap.storage.engine import (
     TimelineReason,
     damaged_before,
     new_damage,
+    not_restored,
 )
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record, with_member
 

@@ -219,6 +219,19 @@ def _kind(step: _Step) -> object:
     return step if isinstance(step, _Job) else type(step)
 
 
+def _next_steps(waiting: deque[_Step]) -> list[_Step]:
+    """Take the next step out of the queue, and those behind it that are written together with it."""
+    leader, limit = waiting[0], GROUP_LIMIT
+    if isinstance(leader, DirectAppend) and len(waiting) <= limit and {*map(type, waiting)} == {type(leader)}:
+        steps = [*waiting]  # a burst, as nearly all are
+        waiting.clear()
+        return steps
+    steps, kind = [waiting.popleft()], _kind(leader)
+    while waiting and _kind(step := waiting[0]) is kind and step.first is None and len(steps) < limit:
+        steps.append(waiting.popleft())
+    return steps
+
+
 AnyAppend = QueuedAppend | DirectAppend
 _Step = AnyAppend | _Job
 
@@ -282,9 +295,7 @@ class WriteQueue(ABC):
 
     def append_then(self, append: DirectAppend, more: bool = False) -> None:
         if more or self._task is not None or self._waiting or not self.immediate():
-            self._waiting.append(append)
-            if self._task is None:
-                self._begin()
+            self._submit(append)
             return
         try:
             group = self.group()
@@ -309,10 +320,7 @@ class WriteQueue(ABC):
     def _submit(self, step: _Step) -> None:
         self._waiting.append(step)
         if self._task is None:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._drain())
+            self._task = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
         try:
@@ -324,26 +332,13 @@ class WriteQueue(ABC):
                     self._resting = False
                     if not self._waiting:
                         break
-                steps, waiting = self._next_steps(), self._waiting
+                steps, waiting = _next_steps(self._waiting), self._waiting
                 await self._take_turn(steps)
                 if waiting and (_kind(step := waiting[0]) is not _kind(steps[0]) or step.first is not None):
                     # Who waits for it goes on with the log as it left it, before the next step changes that, or is told.
                     await asyncio.sleep(0)
         finally:
             self._task, self._resting = None, False
-
-    def _next_steps(self) -> list[_Step]:
-        """Take the next step out of the queue, and those behind it that are written together with it."""
-        waiting = self._waiting
-        leader, limit = waiting[0], GROUP_LIMIT
-        if isinstance(leader, DirectAppend) and len(waiting) <= limit and {*map(type, waiting)} == {type(leader)}:
-            steps = [*waiting]  # a burst, as nearly all are
-            waiting.clear()
-            return steps
-        steps, kind = [waiting.popleft()], _kind(leader)
-        while waiting and _kind(step := waiting[0]) is kind and step.first is None and len(steps) < limit:
-            steps.append(waiting.popleft())
-        return steps
 
     async def _take_turn(self, steps: list[_Step]) -> None:
         """Do one job, or appends together."""

@@ -17,9 +17,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, field
+
+from timeleap.errors import CorruptedError
 
 T = TypeVar("T")
 
@@ -200,16 +203,13 @@ class Timeline(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """A replacement whose new log is complete and not in its place yet.
-
-    Attributes:
-        equals: With `Replacement.reuse`: the timeline that has the present log's bytes already, or "" where the present
-            log is empty. The timeline `timeline_id` then exists only until the step is settled. Else None.
-    """
+    """A replacement whose new log is complete and not in its place yet."""
 
     timeline_id: str  # the id that the present log gets as a timeline
     replaces: bool  # False where `Replacement.reuse` finds that the new log has the very bytes of the present one
     equals: str | None
+    """With `Replacement.reuse`: the timeline that has the present log's bytes already, or "" where the present log is empty.
+    The timeline `timeline_id` then exists only until the step is settled. Else None."""
     after: LogState  # of the new log
     head: str = ""  # that the new log will have in its place
     log: LogReader | None = None  # the new log, while it is being prepared; None where it is only foreseen
@@ -465,10 +465,7 @@ class LogEngine(LogReader):
         written. `mark=False`: no marks, for callers that must write the original's very bytes; after a crash only the
         first records may be there. `first` is done at its turn, before the plan, alone; what it raises is raised here.
         `more`: others are asked for in this turn of the event loop; they are written together.
-
-        Raises:
-            ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.
-        """
+        Raises ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree."""
 
     @abstractmethod
     def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
@@ -477,11 +474,7 @@ class LogEngine(LogReader):
     @abstractmethod
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one, a timeline then, as ONE atomic step (G3). `first`: see `append`.
-
-        Raises:
-            TimelineNotFoundError, CorruptedError, ReadOnlyError, ExternallyModifiedError, StorageFailureError:
-                nothing was changed.
-        """
+        Raises TimelineNotFoundError, CorruptedError, and what `append` does: nothing was changed."""
 
     @abstractmethod
     async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
@@ -550,6 +543,12 @@ def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
     """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
     lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
     return frozenset(line for line in lines if isinstance(line, int)) if isinstance(lines, list) else frozenset()
+
+
+def not_restored(path: Path, offset: int) -> CorruptedError:
+    """Why a timeline is not brought back: it is damaged at a byte."""
+    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
+    return CorruptedError(message, path=str(path), offset=offset)
 
 
 # Engine metadata kept outside the log: the interface of its store

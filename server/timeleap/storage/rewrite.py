@@ -23,7 +23,6 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
     TimelineNotFoundError,
-    not_restored,
 )
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
@@ -42,6 +41,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
     damaged_before,
     new_damage,
+    not_restored,
 )
 from timeleap.storage.index import (
     ENTRY_SIZE,
