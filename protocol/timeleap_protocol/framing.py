@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from timeleap_protocol.limits import MAX_FRAME_BYTES
 
@@ -39,18 +40,13 @@ class Framing(StrEnum):
 
     def wrap(self, body: bytes) -> bytes:
         """`body` as one frame."""
-        return _with_length(body) if self is _LSP else _as_line(body)
+        return FORMS[self] % (len(body), body)
 
 
-_LSP = Framing.LSP  # a member of an enum takes longer to look up than all else that `wrap` does
+_LSP = Framing.LSP  # a member of an enum takes longer to look up than to compare
 
-
-def _with_length(body: bytes) -> bytes:
-    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-def _as_line(body: bytes) -> bytes:
-    return body + b"\n"
+FORMS: Final = {Framing.LSP: b"Content-Length: %d\r\n\r\n%b", Framing.NDJSON: b"%.0a%b\n"}
+"""A frame, from the length of its body, of which a line shows no digit, and the body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +72,12 @@ class FrameReader:
 
     Attributes:
         framing: The one agreed upon or recognised; None before the first byte that tells.
-        wrap: Makes a frame of an answer, in that framing; one a line before it is known.
+        form: Of the frames of answers (`FORMS`), in that framing; one a line before it is known.
     """
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, framing: Framing | None = None) -> None:
         self.framing = framing
-        self.wrap = _with_length if framing is _LSP else _as_line
+        self.form = FORMS[framing or Framing.NDJSON]
         self._limit = max_frame_bytes
         self._buffer = bytearray()
         self._start = 0  # of what was not yet given back
@@ -89,7 +85,7 @@ class FrameReader:
         self._passing = 0  # bytes of an oversized body still to come (LSP)
         self._passing_line = False  # within an oversized line (NDJSON)
         self._at_beginning = True
-        self._lost = False
+        self._lost = self._between = False  # between two frames of LSP: nothing is kept of what came
         self._strict = framing is not None
         self._take: Callable[[], bytes | Fault | None] = self._recognise
         if framing is not None:
@@ -102,19 +98,20 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[bytes | Fault]:
         """Frames and faults that `data` completes, in order."""
+        if self._between and (usual := _USUAL_HEADER.match(data)) is not None:
+            body = usual.end()
+            if len(data) - body == int(usual[1]) <= self._limit:
+                return [data[body:]]  # of a client that asks one thing at a time
         if self._lost:
             return []
         found: list[bytes | Fault] = []
         if self.framing is _LSP and len(self._buffer) < _JOINED and not self._passing:
-            if not self._buffer and (usual := _USUAL_HEADER.match(data)) is not None:
-                body = usual.end()
-                if len(data) - body == int(usual[1]) <= self._limit:
-                    return [data[body:]]  # of a client that asks one thing at a time
             if self._buffer:
                 data = bytes(self._buffer) + data
                 self._buffer.clear()
             data = self._whole_frames(data, found)
-            if not data:
+            self._between = not data
+            if self._between:
                 return found
         self._buffer += data
         while (item := self._take()) is not None:
@@ -127,14 +124,14 @@ class FrameReader:
 
     def _whole_frames(self, data: bytes, found: list[bytes | Fault]) -> bytes:
         """Cut the frames off that `data` begins with, as far as they are whole and plain; returns the rest."""
-        start, size = 0, len(data)
+        start, size, limit = 0, len(data), self._limit
         while start < size and (usual := _USUAL_HEADER.match(data, start)) is not None:
             body = usual.end()
-            length = int(usual[1])
-            if length > self._limit or body + length > size:
+            end = body + int(usual[1])
+            if end > size or end - body > limit:
                 break
-            start = body + length
-            found.append(data[body:start])
+            found.append(data[body:end])
+            start = end
         return data[start:]
 
     def finish(self) -> list[bytes | Fault]:
@@ -144,7 +141,7 @@ class FrameReader:
         self._start = self._searched = 0
         if self._lost:
             return []
-        self._lost = True
+        self._lost, self._between = True, False
         if self.framing is Framing.LSP:
             cut = bool(self._passing or rest.strip(_SPACE))
             return [Fault("the input ended within a frame", fatal=True)] if cut else []
@@ -177,7 +174,7 @@ class FrameReader:
         if head.startswith(b"{"):
             self.framing, self._take = Framing.NDJSON, self._line
         elif re.match(rb"content-(length|type)[ \t]*:", head):
-            self.framing, self._take, self.wrap = Framing.LSP, self._frame, _with_length
+            self.framing, self._take, self.form = Framing.LSP, self._frame, FORMS[_LSP]
         elif any(name.startswith(head) or re.fullmatch(name + rb"[ \t]*", head) for name in _HEADER_NAMES):
             return None
         else:

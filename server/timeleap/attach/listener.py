@@ -58,17 +58,18 @@ class SharedNotifications:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._params: Any = None
-        self._frames: dict[Callable[[bytes], bytes], bytes] = {}
+        self._frames: dict[bytes, bytes] = {}
         self._waiting: dict[AttachedConnection, None] = {}
         self._next = 0.0  # on the loop's clock: when the next may be written
 
-    def frame(self, wrap: Callable[[bytes], bytes], method: str, params: Any) -> bytes:
-        """The frame of a notification, as `wrap` makes them; that of the same params as before is there already."""
+    def frame(self, form: bytes, method: str, params: Any) -> bytes:
+        """The frame of a notification in that form; that of the same params as before is there already."""
         if params is not self._params:
             self._params = params
             self._frames = {}
-        if (frame := self._frames.get(wrap)) is None:
-            frame = self._frames[wrap] = wrap(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+        if (frame := self._frames.get(form)) is None:
+            body = encode({"jsonrpc": "2.0", "method": method, "params": params})
+            frame = self._frames[form] = form % (len(body), body)
         return frame
 
     def write_soon(self, connection: AttachedConnection) -> None:
@@ -100,7 +101,7 @@ class AttachedConnection(Connection):
         if self._congested:
             super().notify(method, params)
         elif self._transport is not None and not self.dropped and method not in self._rpc.unwanted:
-            self._outbox.append(self._shared.frame(self._frames.wrap, method, params))
+            self._outbox.append(self._shared.frame(self._frames.form, method, params))
             if len(self._outbox) == 1 and not self._pumping:  # else it goes along with what waits there, or a reply
                 self._shared.write_soon(self)
 

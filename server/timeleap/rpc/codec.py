@@ -278,7 +278,8 @@ def _to_json(value: Any) -> Any:
     return to_wire()
 
 
-_encode = msgspec.json.Encoder(enc_hook=_to_json).encode
+encode_usual: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_json).encode
+"""As `encode`, but for lone surrogates, which raise UnicodeEncodeError."""
 
 
 def encode(message: Any) -> bytes:
@@ -288,7 +289,7 @@ def encode(message: Any) -> bytes:
         TypeError: It holds something that has no JSON form.
     """
     try:
-        return _encode(message)
+        return encode_usual(message)
     except UnicodeEncodeError:
         # A lone surrogate, from a log somebody else wrote: legal JSON when escaped, and kept that way.
         return json.dumps(message, default=_to_json, allow_nan=False, separators=(",", ":")).encode()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
-from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request
+from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode, encode_usual
 from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.rpc.protocol import CANCEL, Answer, ClientNotification, EdgeProtocol, Reply, Work
 from timeleap.storage.durable import failpoint
@@ -211,12 +211,9 @@ class Connection(asyncio.Protocol):
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
-        if not self._congested:
-            self._rpc.notify(method, params)
-            return
         queued = len(self._outbox)
         self._rpc.notify(method, params)
-        if len(self._outbox) > queued:
+        if self._congested and len(self._outbox) > queued:
             self._backlog += len(self._outbox[-1])
             if self._backlog > MAX_BACKLOG:
                 self._drop()
@@ -261,18 +258,23 @@ class Connection(asyncio.Protocol):
 
     # What the protocol calls
 
-    def send(self, body: bytes) -> None:
+    def send(self, message: Any) -> int:
+        """Queue a message; returns how many bytes its JSON has. Raises what `encode` does: then it is not queued."""
+        try:
+            body = encode_usual(message)
+        except UnicodeEncodeError:
+            body = encode(message)
+        size = len(body)
         if self._transport is None or self.dropped:
-            return
-        self._outbox.append(self._frames.wrap(body))
+            return size
+        self._outbox.append(self._frames.form % (size, body))
         if self._pumping:
-            if len(body) > SMALL:
-                self._collected += len(body)
-                if self._collected > MAX_COLLECTED:
-                    self._flush()
+            if size > SMALL:
+                self._collected += size
         elif not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush_soon, TURNS)
+        return size
 
     def request_ended(self) -> None:
         """A request was answered: there may be room for the next."""
@@ -359,29 +361,12 @@ class Connection(asyncio.Protocol):
         for warning in warnings:
             log.warning("%s", warning)
         if params.process_id is not None and params.process_id > 0:
-            self._watch = asyncio.create_task(self._watch_over(params.process_id))
+            self._watch = asyncio.create_task(_watch_over(self, params.process_id))
         announced = advertised() | self._service().capabilities() | ({"warnings": warnings} if warnings else {})
         return {
             "capabilities": {"experimental": {"timeleap": announced}},
             "serverInfo": {"name": "timeleap", "version": __version__},
         }
-
-    async def _watch_over(self, process_id: int) -> None:
-        """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
-        import psutil
-
-        try:
-            process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
-            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                failpoint("watch.look")
-                await asyncio.sleep(WATCH_INTERVAL)
-        except psutil.NoSuchProcess:
-            pass
-        except psutil.Error as error:
-            log.warning("cannot watch the client's process: %s", type(error).__qualname__)
-            return
-        log.warning("the client's process %d is gone: finishing", process_id)
-        self.close_input()
 
     # Input
 
@@ -401,10 +386,8 @@ class Connection(asyncio.Protocol):
 
     def _take_unusual(self, body: bytes | Fault) -> None:
         if isinstance(body, Fault):
-            kind = ErrorKind.PARSE_ERROR if body.fatal else ErrorKind.TOO_LARGE
-            self._rpc.refuse(None, RefusedError(kind, body.message))
+            self._rpc.refuse(None, _refusal(body))
             if body.fatal:
-                log.error("the protocol stream is lost: %s", body.message)
                 self.close_input(ExitCode.STREAM_LOST)
             return
         try:
@@ -452,17 +435,18 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begin what waits in the inbox, as far as there is room."""
-        inbox, rpc, begun = self._inbox, self._rpc, 0
+        inbox, rpc, left = self._inbox, self._rpc, SLICE
         self._pumping = True  # those that are answered at once need not begin the next
         try:
-            while inbox and begun < SLICE and not self._blocked():
-                message = inbox.popleft()
-                begun += 1
+            while inbox and left and not self._blocked():
+                message, left = inbox.popleft(), left - 1
                 self._parked -= message.size
                 if isinstance(message, Request):
                     rpc.take_request(message)
                 else:
                     rpc.handle_message(message)
+                if self._collected > MAX_COLLECTED:
+                    self._flush()
         finally:
             self._pumping = False
         if self._outbox and not self._flush_due:
@@ -529,16 +513,44 @@ class Connection(asyncio.Protocol):
 
     def _drop(self) -> None:
         """Let a client go that takes nothing, and leave it word why."""
-        message = (
-            f"the connection is ended: {MAX_BACKLOG} bytes of notifications were not read. Connect again, open the "
-            "sessions again, and read again what has another head than before"
-        )
         self._outbox.clear()
-        self._rpc.refuse(None, RefusedError(ErrorKind.OVERLOADED, message))
+        self._rpc.refuse(None, _unread())
         self.dropped = True
         log.warning("let a client go that does not read its notifications")
         self.close_input(ExitCode.STREAM_LOST)
         self._flush()
+
+
+async def _watch_over(connection: Connection, process_id: int) -> None:
+    """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
+    import psutil
+
+    try:
+        process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            failpoint("watch.look")
+            await asyncio.sleep(WATCH_INTERVAL)
+    except psutil.NoSuchProcess:
+        pass
+    except psutil.Error as error:
+        log.warning("cannot watch the client's process: %s", type(error).__qualname__)
+        return
+    log.warning("the client's process %d is gone: finishing", process_id)
+    connection.close_input()
+
+
+def _unread() -> RefusedError:
+    message = (
+        f"the connection is ended: {MAX_BACKLOG} bytes of notifications were not read. Connect again, open the "
+        "sessions again, and read again what has another head than before"
+    )
+    return RefusedError(ErrorKind.OVERLOADED, message)
+
+
+def _refusal(fault: Fault) -> RefusedError:
+    if fault.fatal:
+        log.error("the protocol stream is lost: %s", fault.message)
+    return RefusedError(ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE, fault.message)
 
 
 def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:

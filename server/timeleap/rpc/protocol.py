@@ -29,7 +29,7 @@ from cattrs import Converter
 
 from timeleap.call import Call, Client
 from timeleap.errors import ClientRequestError
-from timeleap.rpc.codec import MessageId, Request, UnreadableError, encode, is_message_id
+from timeleap.rpc.codec import MessageId, Request, UnreadableError, is_message_id
 from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire, wire_error
 from timeleap_protocol.errors import ErrorKind, code_of
 from timeleap_protocol.limits import SESSION_ID_PATTERN
@@ -186,7 +186,7 @@ class Running(msgspec.Struct):
 class ConnectionPort(Client, Protocol):
     """What requests need of their connection (`timeleap.rpc.connection.Connection`)."""
 
-    def send(self, body: bytes) -> None: ...
+    def send(self, message: Any) -> int: ...
     def admit(self, method: str) -> None: ...
     def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None: ...
     def accept(self, row: Method, params: dict[str, Any]) -> Work: ...
@@ -394,11 +394,10 @@ class EdgeProtocol(JsonRPCProtocol):
         refusal: WireError = to_wire(error, where)
         envelope: dict[str, Any] = {"jsonrpc": VERSION, "id": message_id}
         try:
-            body = encode({**envelope, "error": refusal})
+            self._link.send({**envelope, "error": refusal})
         except Exception:
             refusal = wire_error(ErrorKind(refusal["data"]["kind"]), refusal["message"])
-            body = encode({**envelope, "error": refusal})
-        self._link.send(body)
+            self._link.send({**envelope, "error": refusal})
         self.refused_any |= refusal["code"] != code_of(ErrorKind.CANCELLED)
         return str(refusal.get("data", {}).get("kind", refusal["code"]))  # the error of an owner may have no kind
 
@@ -416,12 +415,11 @@ class EdgeProtocol(JsonRPCProtocol):
             self._trace_answer(running, error)
         if error is None:
             try:
-                body = encode(_Success(message_id, result))
+                sent = self._link.send(_Success(message_id, result))
             except Exception as fault:
                 kind, sent = self.refuse(message_id, fault, "encoding a result"), 0
             else:
-                kind, sent = "ok", len(body)
-                self._link.send(body)
+                kind = "ok"
                 if self._reply_sizes.get(name) != sent:
                     self._learn_size(running.row, sent)
         else:
@@ -451,7 +449,7 @@ class EdgeProtocol(JsonRPCProtocol):
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification, unless the client opted out of it; what is queued later leaves later."""
         if method not in self.unwanted or method == CANCEL:
-            self._link.send(encode({"jsonrpc": VERSION, "method": method, "params": params or {}}))
+            self._link.send({"jsonrpc": VERSION, "method": method, "params": params or {}})
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
         """Ask the client and wait for its answer, at most `timeout` seconds (None: until the caller cancels).
@@ -464,7 +462,7 @@ class EdgeProtocol(JsonRPCProtocol):
         number = next(self._numbers)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
-            self._link.send(encode({"jsonrpc": VERSION, "id": number, "method": method, "params": params}))
+            self._link.send({"jsonrpc": VERSION, "id": number, "method": method, "params": params})
             self._link.regulate()  # the answer may stand behind what is not read yet
             async with asyncio.timeout(timeout):
                 return await answer
