@@ -88,7 +88,8 @@ test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and 
 
 .PHONY: test-long
 test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of processes on one session, owners that die or hang
-	$(PYTEST) -m "long and not alone and $(CAN_BE_RUN)" $(TESTS)
+	$(PYTEST) -m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(TESTS)
+	$(RUN) -m pytest --numprocesses 2 --dist worksteal -m "long and in_pairs" $(TESTS)
 	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: test-agents
