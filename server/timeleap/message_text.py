@@ -121,6 +121,7 @@ _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
 )
 _WIDE: Final = re.compile("[\U00010000-\U0010ffff]")  # of two UTF-16 units
+_MARK: Final = re.compile(r"[`*_~\[#>+\-=0-9]")  # looked for quickly: with none there is none of the next either
 _ANY_MARK: Final = re.compile(r"[`*_~\[]|^[ \t]*(?:[#>+\-=]|\d{1,3}[.)])", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _BLOCK: Final = re.compile(
@@ -135,11 +136,10 @@ _EMPHASIS: Final = re.compile(r"(?<![\w*/\\])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)
 def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> str:
     """The beginning of a text on one line, at most `most` UTF-16 units, with `…` where it goes on, as `more` says that it
     does anyway. Nothing in it reorders, hides or breaks the line; half of a surrogate pair is U+FFFD."""
-    if not more and len(text) <= most and text.isascii() and text.isidentifier():  # a name
+    if not more and (not text or (len(text) <= most and text.isascii() and text.isidentifier())):  # a name
         return text
-    begin = text[: min(2 * most, _LOOKED_AT)]
-    line = " ".join(_CONTROL.sub(" ", without_halves(begin)).split())
-    if len(line) <= most and len(begin) < min(len(text), _LOOKED_AT):  # else nothing shows of the rest
+    line = " ".join(text[: min(2 * most, _LOOKED_AT)].split())
+    if not line.isprintable() or (len(line) <= most and len(text) > 2 * most):  # else nothing shows of the rest
         line = " ".join(_CONTROL.sub(" ", without_halves(text[:_LOOKED_AT])).split())
     return cut(line, most, more=more or len(text) > _LOOKED_AT)
 
@@ -147,7 +147,7 @@ def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> s
 def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
     """The same without marks of Markdown."""
     begin = text[:_LOOKED_AT]
-    if not _ANY_MARK.search(begin):  # as in most texts
+    if not (_MARK.search(begin) and _ANY_MARK.search(begin)):  # as in most texts
         return one_line(text, most)
     begin = _LINK.sub(r"\1", _BLOCK.sub("", _FENCE.sub("", begin)))
     begin = _STRONG_BY_LINE.sub(r"\1", _STRONG.sub(r"\2", begin.replace("`", "")))
@@ -156,10 +156,10 @@ def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
 
 def cut(line: str, most: int, *, more: bool = False) -> str:
     """At most `most` UTF-16 units of a line, cut between words where that costs little; `more`: it goes on anyway."""
-    if len(line) + len(_WIDE.findall(line)) <= most and not more:
+    if not more and len(line) + (0 if line.isascii() else len(_WIDE.findall(line))) <= most:
         return line
     kept = line[: most - 1]
-    while (excess := len(kept) + len(_WIDE.findall(kept)) - most + 1) > 0:
+    while not kept.isascii() and (excess := len(kept) + len(_WIDE.findall(kept)) - most + 1) > 0:
         kept = kept[: -((excess + 1) // 2)]
     words = kept.rpartition(" ")[0]
     return (words if len(words) > len(kept) * 2 // 3 else kept).rstrip() + "…"

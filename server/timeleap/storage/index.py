@@ -79,17 +79,18 @@ class Line(NamedTuple):
 
 def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
     """The entry of `line` from its bytes at `raw[at:]`. Raises IndexDamagedError if they are not what was written."""
-    fields = ENTRY.unpack_from(raw, at)
-    (offset, length, crc, kind, flags, roles, value, messages, checkpoints, usages) = fields[:10]
-    (next_id, tokens, pending, prompt, chain, check) = fields[10:]
-    if crc32(raw[at : at + 76]) != check:
+    if crc32(raw[at : at + 76]) != CRC.unpack_from(raw, at + 76)[0]:
         raise IndexDamagedError(f"entry of line {line}")
-    last_role = _ROLES[roles >> 4]
-    state = LogState(
-        offset + length, line + 1, messages, checkpoints, usages, tokens, pending, next_id, prompt, last_role, chain,
-        not flags & _IRREGULAR, bool(flags & _HAS_DAMAGE),
-    )  # fmt: skip
-    return Entry(line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
+    return entry_of(line, ENTRY.unpack_from(raw, at))
+
+
+def entry_of(line: int, fields: tuple[int, ...]) -> Entry:
+    (offset, length, crc, kind, flags, roles, value, messages, checkpoints, usages) = fields[:10]
+    next_id, tokens, pending, prompt, chain = fields[10:15]
+    counts = offset + length, line + 1, messages, checkpoints, usages, tokens, pending, next_id, prompt
+    state = LogState(*counts, _ROLES[roles >> 4], chain, not flags & _IRREGULAR, bool(flags & _HAS_DAMAGE))
+    entry = (line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
+    return tuple.__new__(Entry, entry)  # past the constructor: a page of checkpoints makes hundreds
 
 
 def check_entries(raw: bytes, line: int) -> None:

@@ -42,6 +42,7 @@ from timeleap.storage.index import (
     IndexDamagedError,
     Reference,
     check_entries,
+    entry_of,
     unpack_entry,
 )
 from timeleap.storage.record import classify, decode_json, read_tl, strict_json
@@ -140,7 +141,8 @@ class StoredLog(LogReader):
         raw = self.store.raw(start, stop)
         if len(raw) != (stop - start) * ENTRY_SIZE:
             raise IndexDamagedError("entries are missing")
-        return [unpack_entry(raw, line, (line - start) * ENTRY_SIZE) for line in range(start, stop)]
+        check_entries(raw, start)
+        return [entry_of(line, fields) for line, fields in enumerate(ENTRY.iter_unpack(raw), start)]
 
     @_trusting
     def lines(self, start: int, stop: int) -> LogLines:

@@ -42,7 +42,9 @@ READ_BYTES: Final = 1 << 20
 """Of a span. Of a record that goes beyond, the beginning is looked at."""
 HEAD_BYTES: Final = 8192
 _OPEN_CALLS: Final = 1024  # calls whose results are waited for
-_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL}
+_NONE, _USER, _ASSISTANT, _TOOL, _OTHER = Role.NONE, Role.USER, Role.ASSISTANT, Role.TOOL, Role.OTHER
+_CHECKPOINT, _MESSAGE = RecordKind.CHECKPOINT, RecordKind.MESSAGE  # members of an enum are slow to look up
+_ROLES: Final = {"user": _USER, "assistant": _ASSISTANT, "tool": _TOOL}
 _NAMES: Final = {role: name for name, role in _ROLES.items()}
 _TEXT: Final = re.compile(rb'"(?:content|text)"\s*:\s*"((?:[^"\\]|\\.)*)')
 _CUT_ESCAPE: Final = re.compile(rb"(?:\\(?:u.{0,3})?|\\u[dD][89abAB]..)\Z")
@@ -60,7 +62,7 @@ class SpanTally:
         "_said", "_size", "_summed_up", "_text",
     )  # fmt: skip
 
-    def __init__(self, follows: Role = Role.NONE) -> None:
+    def __init__(self, follows: Role = _NONE) -> None:
         self._before = follows
         self._read = self._size = 0
         self._prompt = ""
@@ -126,13 +128,13 @@ class SpanTally:
 
     def take_message(self, message: Mapping[str, Any]) -> None:
         """Take a message."""
-        before, role = self._before, _ROLES.get(str(message.get("role")), Role.OTHER)
+        before, role = self._before, _ROLES.get(str(message.get("role")), _OTHER)
         self._before = role
-        if role is Role.USER:
+        if role is _USER:
             self._user(message, before)
-        elif role is Role.ASSISTANT:
+        elif role is _ASSISTANT:
             self._assistant(message)
-        elif role is Role.TOOL:
+        elif role is _TOOL:
             self._result(message)
         else:
             self._keep(message)
@@ -152,7 +154,7 @@ class SpanTally:
                 self._note = plain_line(note)
             return
         said = prompt_in(message)
-        if before is not Role.NONE and before is not Role.USER and _is_printed(said):
+        if before is not _NONE and before is not _USER and _is_printed(said):
             self._printed(message, said)
             return
         self._command = None
@@ -167,7 +169,7 @@ class SpanTally:
             made = True
             self._call(call)
         self._command = None if made else command_in(message)
-        if not self._said:
+        if not (self._said or self._prompt or self._calls):
             self._said, self._text = beginning_of(message), None
 
     def _call(self, call: CalledTool, failed: bool = False) -> None:
@@ -260,32 +262,32 @@ def read_spans(reader: LogReader, first: int, count: int, end: LogState | None =
     state = reader.entries(line - 1, line)[0].state if line else LogState()
     found: list[SpanRead] = []
     while line < stop:
-        block = _Block(reader, reader.entries(line, min(stop, line + _ENTRIES_AT_ONCE)))
-        for at, entry in enumerate(block.entries):
-            line = entry.line + 1
-            if entry.kind is RecordKind.CHECKPOINT:
-                written = block.line(at)
-                body = None if written is None else bytes(written)
-                found.append(SpanRead(entry, state, body, _Span(entry.state)))
-            elif entry.kind is RecordKind.MESSAGE and not _take(found[-1], block, at):
-                # The rest of a long span is passed over.
-                ordinal = entry.state.checkpoints
-                line = reader.line_of_checkpoint(ordinal) if ordinal < after else stop
-                state = reader.entries(line - 1, line)[0].state
-                found[-1].span.count(state)
-                break
+        entries = reader.entries(line, min(stop, line + _ENTRIES_AT_ONCE))
+        block = _Block(reader, entries)
+        for entry in entries:
+            if entry.kind is _MESSAGE:
+                if not _take(found[-1], block, entry):  # the rest of a long span is passed over
+                    ordinal = entry.state.checkpoints
+                    line = reader.line_of_checkpoint(ordinal) if ordinal < after else stop
+                    state = reader.entries(line - 1, line)[0].state
+                    break
+            elif entry.kind is _CHECKPOINT:
+                if found:
+                    found[-1].span.count(state)
+                found.append(SpanRead(entry, state, block.line(entry), _Span(entry.state)))
             state = entry.state
-            found[-1].span.count(state)
+        else:
+            line += len(entries)
+        found[-1].span.count(state)
     return found
 
 
-def _take(read: SpanRead, block: _Block, at: int) -> bool:
+def _take(read: SpanRead, block: _Block, entry: Entry) -> bool:
     """Take a message into a span; false if it has enough of them."""
-    entry = block.entries[at]
     wanted = read.span.tally.wants(entry.length)
     if 0 < wanted < entry.length:
         read.span.tally.take(block.reader.pread(entry.offset, wanted), entry.role, whole=False)
-    elif wanted and (message := block.message(at)) is not None:
+    elif wanted and (message := block.message(entry)) is not None:
         read.span.tally.take_message(message)
         if entry.state.messages == read.entry.state.messages + 1:
             read.message = message
@@ -294,33 +296,32 @@ def _take(read: SpanRead, block: _Block, at: int) -> bool:
 
 class _Block:
     """Lines of a log that follow each other, read some at a time as they are asked for, in rising order; compared with their
-    checksums and decoded where they lie. What is no strict JSON is read again as the log shows it."""
+    checksums and decoded. What is no strict JSON is read again as the log shows it."""
 
     def __init__(self, reader: LogReader, entries: Sequence[Entry]) -> None:
         self.reader = reader
-        self.entries = entries
-        self._data, self._begin = memoryview(b""), 0
+        self._entries = entries
+        self._data, self._begin = b"", 0
 
-    def line(self, at: int) -> memoryview | None:
+    def line(self, entry: Entry) -> bytes | None:
         """The line of an entry; None where it is not what was written."""
-        entry = self.entries[at]
-        if not 0 <= (begin := entry.offset - self._begin) <= len(self._data) - entry.length:
-            ends = itertools.accumulate(each.length for each in self.entries[at:])
-            size = max(itertools.takewhile(lambda end: end <= BLOCK_BYTES, ends), default=entry.length)
-            self._data, self._begin, begin = memoryview(self.reader.pread(entry.offset, size)), entry.offset, 0
+        begin = entry.offset - self._begin
+        if begin < 0 or begin + entry.length > len(self._data):
+            ends = itertools.accumulate(each.length for each in self._entries[entry.line - self._entries[0].line :])
+            size = max(itertools.takewhile(BLOCK_BYTES.__ge__, ends), default=entry.length)
+            self._data, self._begin, begin = self.reader.pread(entry.offset, size), entry.offset, 0
         line = self._data[begin : begin + entry.length]
         return line if crc32(line) == entry.crc else None
 
-    def message(self, at: int) -> Json | None:
+    def message(self, entry: Entry) -> Json | None:
         """The message in the line of an entry; None where it is not what was written, or is none."""
-        if (written := self.line(at)) is None:
+        if (line := self.line(entry)) is None:
             return None
         try:
-            message = decode_strictly(written)
+            message = decode_strictly(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            line = self.entries[at].line
             try:
-                message = decode_json(self.reader.read(line, line + 1)[0])
+                message = decode_json(self.reader.read(entry.line, entry.line + 1)[0])
             except (CorruptedError, ValueError):
                 return None
         return message if isinstance(message, dict) else None
@@ -332,7 +333,7 @@ def add_records(spans: list[_Span], end: LogState, records: Sequence[NewRecord])
     state = end
     for record in records:
         state = after_record(state, record)
-        if record.kind is RecordKind.CHECKPOINT:
+        if record.kind is _CHECKPOINT:
             spans.append(_Span(state))
         elif spans:
             spans[-1].add(record, len(record.body) + 1, state)
@@ -369,7 +370,7 @@ class _Span:
 
     def add(self, record: NewRecord, length: int, after: LogState, message: Mapping[str, Any] | None = None) -> None:
         """Take a record that has `length` bytes in the log, which is at `after` then; `message`: what it says, if known."""
-        if record.kind is RecordKind.MESSAGE and (wanted := self.tally.wants(length)):
+        if record.kind is _MESSAGE and (wanted := self.tally.wants(length)):
             whole = wanted == length
             if whole and message is not None:
                 self.tally.take_message(message)
@@ -428,16 +429,16 @@ class NewestSpan:
             return None
         if before.checkpoints == 0:
             self.line = -1
-        elif self._at != (before.lines, before.chain) and not (records and records[0].kind is RecordKind.CHECKPOINT):
+        elif self._at != (before.lines, before.chain) and not (records and records[0].kind is _CHECKPOINT):
             self._read(reader, before)
         self._at = after.lines, after.chain
-        if len(records) == 1 and records[0].kind is not RecordKind.CHECKPOINT:  # as nearly always
+        if len(records) == 1 and records[0].kind is not _CHECKPOINT:  # as nearly always
             if self.line >= 0:
                 self._span.add(records[0], after.length - before.length, after, message)
             return NewSpans((), self._span.wire())
         made: list[Json] = []
         for record, state in zip(records, _states(reader, before, after), strict=True):
-            if record.kind is RecordKind.CHECKPOINT:
+            if record.kind is _CHECKPOINT:
                 if made:
                     made[-1] = self._span.wire()
                 self._span, self.line, self.uid = _Span(state), state.lines - 1, None
