@@ -27,6 +27,8 @@ except ImportError:
     from zlib import crc32
 
 HEADER: Final = b"Content-Length: "
+PIECE: Final = 128 * 1024
+"""Bytes of a page that are made at once."""
 HEAD: Final = "1.0.123456789-0123abcd"
 
 
@@ -153,6 +155,20 @@ class Stored:
         self._version, self._lines, self._length = self._version + 1, self._lines + count, length
 
 
+def send_page(file: int, message_id: int) -> None:
+    """Reply with all lines of a file, some of them at a time: they stay in the processor's cache, and are read while the
+    next ones are made."""
+    size = os.fstat(file).st_size
+    begin, end = b'{"jsonrpc":"2.0","id":%d,"result":{"messages":[' % message_id, b"]}}"
+    out, at = HEADER + b"%d\r\n\r\n%b" % (len(begin) + size - 1 + len(end), begin), 0
+    while at < size:
+        page = os.pread(file, PIECE, at)
+        at += len(page)
+        out += page.replace(b"\n", b",") if at < size else page[:-1].replace(b"\n", b",") + end
+        while out:
+            out = out[os.write(1, out) :]
+
+
 _ENTRY: Final = struct.Struct("<QIIBHBqIIIqqqiQ").pack
 _CRC: Final = struct.Struct("<I").pack
 _encode: Final = msgspec.json.Encoder().encode
@@ -162,7 +178,7 @@ def serve(log: str, *, synced: bool, guarded: bool = False, store: str = "") -> 
     """Answer until the input ends.
 
     Args:
-        log: The file that is appended to, and that pages are read from: of `limit` lines at its beginning.
+        log: The file that is appended to; it is the page that is replied with where there is a `limit`.
         synced: Reply to what one read brought after one `fdatasync`.
         guarded: With the guarantees of an append.
         store: The URL of a database that is appended to in the file's place.
@@ -193,8 +209,8 @@ def serve(log: str, *, synced: bool, guarded: bool = False, store: str = "") -> 
                 written.append(encode(params.message))
                 body = encode({"jsonrpc": "2.0", "id": request.id, "result": Result(HEAD, 1, 2)})
             elif params.limit:
-                page = b",".join(os.pread(file, 64 << 20, 0).split(b"\n", params.limit)[: params.limit])
-                body = b'{"jsonrpc":"2.0","id":%d,"result":{"messages":[%b]}}' % (request.id, page)
+                send_page(file, request.id)
+                continue
             else:
                 body = encode({"jsonrpc": "2.0", "id": request.id, "result": {"approved": False}})
             replies.append(HEADER + b"%d\r\n\r\n" % len(body) + body)

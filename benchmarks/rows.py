@@ -68,8 +68,8 @@ REVERT: Final = (
     " meanwhile. The timeline of before is the old file itself, under a second name"
 )
 PAGE: Final = (
-    "the models are dumped within one process, by a library in Rust; a page goes through a pipe, as the least process's does,"
-    " which cannot reach the must either"
+    "the models are dumped within one process, by a library in Rust; a page goes through a pipe, as the least process's does:"
+    " that reads and sends pieces of the log as they are, and cuts nothing out"
 )
 
 ROWS: Final[tuple[Row, ...]] = (

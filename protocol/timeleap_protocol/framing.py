@@ -49,6 +49,12 @@ FORMS: Final = {Framing.LSP: b"Content-Length: %d\r\n\r\n%b", Framing.NDJSON: b"
 """A frame, from the length of its body, of which a line shows no digit, and the body."""
 
 
+def framed(form: bytes, pieces: list[bytes]) -> list[bytes]:
+    """A body in pieces as a frame of a form (`FORMS`)."""
+    around = form % (sum(map(len, pieces)), b"")
+    return [*pieces, around] if form is FORMS[Framing.NDJSON] else [around, *pieces]
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something on the stream that is no frame.

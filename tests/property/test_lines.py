@@ -133,4 +133,4 @@ def test_a_page_is_what_its_messages_are_one_by_one(
     assert not every
     for got, rows in pages:
         ordered = rows[::-1] if newest_first else rows
-        assert json.loads(bytes(got.entries)) == json.loads(encode([entry_of(row, meta=meta) for row in ordered]))
+        assert json.loads(encode(got.entries)) == json.loads(encode([entry_of(row, meta=meta) for row in ordered]))

@@ -52,6 +52,19 @@ def test_pages_ascending_and_descending(ten: Session) -> None:
     assert pages(ten) == [list(range(10))]
 
 
+def test_a_page_too_long_to_be_made_in_one_piece(session: Session) -> None:
+    said = [f"{number} " + chr(0x61 + number % 26) * 3000 for number in range(400)]
+    session.say(*said[:300])
+    session.checkpoint()
+    session.say(*said[300:])
+    every = [{"index": index, "message": user(text)} for index, text in enumerate(said)]
+    page = session.call("context/getHistory", limit=350, maxBytes=4 << 20)
+    assert page["messages"] == every[:350]
+    rest = session.call("context/getHistory", cursor=page["nextCursor"], limit=350, maxBytes=4 << 20)
+    assert rest == {"messages": every[350:]}
+    assert session.call("context/getHistory", limit=400, maxBytes=4 << 20, order="desc") == {"messages": every[::-1]}
+
+
 def test_ranges_exclude_their_end(ten: Session) -> None:
     assert pages(ten, **{"from": 2, "to": 5}) == [[2, 3, 4]]
     assert pages(ten, **{"from": 2, "to": 5}, order="desc") == [[4, 3, 2]]

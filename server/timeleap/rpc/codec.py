@@ -268,6 +268,18 @@ def _outline(body: bytes) -> UnreadableError:
     return _nested_too_deeply(envelope)
 
 
+class Pieces:
+    """JSON text in pieces, of a value that is too long to be copied from one place to the next."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def to_wire(self) -> msgspec.Raw:
+        return msgspec.Raw(b"".join(self.pieces))
+
+
 def _to_json(value: Any) -> Any:
     """Encode a type that no encoder knows: the models of the protocol, by their wire names; spliced text for `json`."""
     if isinstance(value, msgspec.Raw):

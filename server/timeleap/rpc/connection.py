@@ -33,7 +33,7 @@ from timeleap.storage.durable import failpoint
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
-from timeleap_protocol.framing import Fault, FrameReader
+from timeleap_protocol.framing import Fault, FrameReader, framed
 from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT, PROTOCOL_VERSION
 from timeleap_protocol.method import Method
 from timeleap_protocol.methods import SERVER_NOTIFICATIONS
@@ -154,6 +154,7 @@ class Connection(asyncio.Protocol):
         self._inbox: deque[Request | ClientNotification] = deque()
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
+        self._in_pieces = False  # some of it is long, and not to be put together
         self._collected = 0  # bytes of what is answered while requests are begun, since the last write
         self._flush_due = False
         self._pump_due = self._pumping = False
@@ -274,6 +275,15 @@ class Connection(asyncio.Protocol):
         elif not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush_soon, TURNS)
+        return size
+
+    def send_pieces(self, pieces: list[bytes]) -> int:
+        """As `send`, of what is JSON already, and too long to be put together."""
+        size = sum(map(len, pieces))
+        if self._transport is not None and not self.dropped:
+            self._outbox += framed(self._frames.form, pieces)
+            self._in_pieces = True
+            self._flush()
         return size
 
     def request_ended(self) -> None:
@@ -501,9 +511,10 @@ class Connection(asyncio.Protocol):
         if self._congested and not self._closing:
             return  # what waits here can still be taken back
         if (outbox := self._outbox) and self._transport is not None:
-            data = b"".join(outbox)
+            pieces = outbox.copy() if self._in_pieces else [b"".join(outbox)]
             outbox.clear()
-            self._transport.write(data)
+            self._in_pieces = False
+            self._transport.writelines(pieces)
 
     def _congest(self, congested: bool) -> None:
         self._congested = congested

@@ -29,7 +29,7 @@ from cattrs import Converter
 
 from timeleap.call import Call, Client
 from timeleap.errors import ClientRequestError
-from timeleap.rpc.codec import MessageId, Request, UnreadableError, is_message_id
+from timeleap.rpc.codec import MessageId, Pieces, Request, UnreadableError, encode, is_message_id
 from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire, wire_error
 from timeleap_protocol.errors import ErrorKind, code_of
 from timeleap_protocol.limits import SESSION_ID_PATTERN
@@ -187,6 +187,7 @@ class ConnectionPort(Client, Protocol):
     """What requests need of their connection (`timeleap.rpc.connection.Connection`)."""
 
     def send(self, message: Any) -> int: ...
+    def send_pieces(self, pieces: list[bytes]) -> int: ...
     def admit(self, method: str) -> None: ...
     def begin(self, row: Method, params: dict[str, Any], then: Answer) -> Coroutine[Any, Any, Any] | None: ...
     def accept(self, row: Method, params: dict[str, Any]) -> Work: ...
@@ -415,7 +416,8 @@ class EdgeProtocol(JsonRPCProtocol):
             self._trace_answer(running, error)
         if error is None:
             try:
-                sent = self._link.send(_Success(message_id, result))
+                long = type(result) is Pieces
+                sent = self._send_long(message_id, result) if long else self._link.send(_Success(message_id, result))
             except Exception as fault:
                 kind, sent = self.refuse(message_id, fault, "encoding a result"), 0
             else:
@@ -430,6 +432,10 @@ class EdgeProtocol(JsonRPCProtocol):
             if self._answered is not None and not self._answered.done():
                 self._answered.set_result(None)
             self._link.request_ended()
+
+    def _send_long(self, message_id: MessageId, result: Pieces) -> int:
+        begin = b'{"jsonrpc":"2.0","id":%b,"result":' % encode(message_id)
+        return self._link.send_pieces([begin, *result.pieces, b"}"])
 
     def _trace_answer(self, running: Running, error: BaseException | None) -> None:
         took = (time.perf_counter() - running.received) * 1000

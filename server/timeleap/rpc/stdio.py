@@ -20,8 +20,8 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,12 @@ log = logging.getLogger(__name__)
 
 READ = 256 * 1024
 """Bytes read at a time: what comes together is worked on together."""
+
+SHORT = 16 * 1024
+"""Bytes below which a piece is not written by itself."""
+
+PIPE = 1024 * 1024
+"""Bytes that a pipe is to hold: what it takes at once costs no thread."""
 
 CHUNK = 64 * 1024
 """Bytes written at a time by the thread: so a slow reader can be told from one that is gone."""
@@ -206,6 +212,10 @@ def _unblocking(fd: int, resources: ExitStack) -> TryWrite:
 
 
 def _pipe_writer(fd: int, resources: ExitStack) -> TryWrite:
+    if sys.platform == "linux":
+        with suppress(OSError):  # the system may give no more
+            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < PIPE:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
     try:
         # What is opened anew has its own flags: this does not block, though the descriptor does for all who share it.
         own = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK)
@@ -298,6 +308,18 @@ class DescriptorWriter(asyncio.Transport):
         if self._waiting > HIGH_WATER and not self._paused:
             self._paused = True
             self._listener.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Queue pieces of something long: each is written by itself, so that it is read while the next one is written.
+        What is short goes along with the next: what wakes the client twice costs it more."""
+        short = b""
+        for data in list_of_data:
+            short += data
+            if len(short) >= SHORT:
+                self.write(short)
+                short = b""
+        if short:
+            self.write(short)
 
     async def drain(self) -> None:
         """Wait until everything is written, or nobody reads it any more."""

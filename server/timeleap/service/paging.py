@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from timeleap.errors import HeadConflictError, InvalidInputError
-from timeleap.rpc.codec import encode
+from timeleap.rpc.codec import Pieces, encode
 from timeleap.sessions.logs import begin_of, end_of, fitting
 from timeleap.storage.engine import LogLines, LogReader, RecordFlag, RecordKind, Row
 from timeleap.storage.record import SENDER, TL_MARK, as_sent, read_tl
@@ -38,6 +38,7 @@ _USUAL_MARKS: Final = re.compile(
     rb',"_tl":\{(?=")(?:"r":(?P<r>%b))?,?(?:"f":(?P<f>%b))?,?(?:"b":(?P<b>%b),"i":[0-9]+,"n":[0-9]+)?\}\}'
     % ((_TEXT,) * 3)
 )
+_PIECE: Final = 128 * 1024  # bytes of a reply made at once: they stay in the processor's cache until they are written
 _META: Final = (("requestId", "r"), ("batchId", "b"), ("fromSessionId", SENDER))
 """Members of `meta`, and the marks they come from."""
 
@@ -134,7 +135,7 @@ class HistoryPage(NamedTuple):
         size: Bytes of the messages.
     """
 
-    entries: msgspec.Raw = msgspec.Raw(b"[]")
+    entries: Pieces = Pieces([b"[]"])
     messages: int = 0
     size: int = 0
 
@@ -153,18 +154,21 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: boo
     first = span.stop - wanted if span.newest_first else span.start
     lines = _lines(reader, first, first + wanted, max_bytes, last=span.newest_first)
     messages = lines.kinds.translate(_IS_MESSAGE)
-    bodies = [line.removesuffix(b"\n") for line in compress(lines.lines, messages)]
+    text, places = memoryview(lines.data), zip(lines.begins, lines.ends, strict=True)
+    bodies = [text[begin:end] for begin, end in compress(places, messages)]  # not copied before they are put together
     marked = bytes(compress(lines.flags.translate(_IS_MARKED), messages))
     indexes = range(lines.messages, lines.messages + len(bodies))
     if span.newest_first:
         bodies, marked, indexes = bodies[::-1], marked[::-1], indexes[::-1]
-    sizes = list(accumulate(map(len, bodies)))
-    count = max(1, bisect_right(range(len(sizes)), max_bytes, key=lambda at: sizes[at] + at + 1))
+    count = len(bodies)
+    if len(text) + count > max_bytes:
+        sizes = list(accumulate(map(len, bodies)))
+        count = max(1, bisect_right(range(count), max_bytes, key=lambda at: sizes[at] + at + 1))
     left = replace(span, stop=span.stop - count) if span.newest_first else replace(span, start=span.start + count)
     return _spliced(indexes[:count], bodies[:count], marked[:count], meta=meta), left
 
 
-def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[msgspec.Raw, Span]:
+def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[Pieces, Span]:
     """The messages and opaque records of the next lines of `span`, each in its place; and what is left of it.
 
     Of at most `limit` lines and about `max_bytes`: where lines of ours stand between, there are fewer entries, or none.
@@ -173,15 +177,15 @@ def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> 
         InvalidInputError: The log has no such lines: the cursor is not one we gave.
     """
     if span.start >= span.stop:
-        return msgspec.Raw(b"[]"), span
+        return Pieces([b"[]"]), span
     if not 0 <= span.start < span.stop <= reader.state.lines:
         raise unknown_cursor()
     start = max(span.start, span.stop - limit) if span.newest_first else span.start
     lines = _fitted(reader, start, min(start + limit, span.stop), max_bytes, last=span.newest_first)
     entries = [_entry(row) for row in lines.rows() if row.kind in (RecordKind.MESSAGE, RecordKind.FOREIGN)]
-    after = lines.first + len(lines.lines)
+    after = lines.first + len(lines.kinds)
     left = replace(span, stop=lines.first) if span.newest_first else replace(span, start=after)
-    return msgspec.Raw(b"[%b]" % b",".join(entries[::-1] if span.newest_first else entries)), left
+    return Pieces([b"[%b]" % b",".join(entries[::-1] if span.newest_first else entries)]), left
 
 
 def _entry(row: Row) -> bytes:
@@ -206,17 +210,23 @@ def _fitted(reader: LogReader, start: int, stop: int, max_bytes: int, *, last: b
     return reader.lines(start, stop)
 
 
-def _spliced(indexes: range, bodies: list[bytes], marked: bytes, *, meta: bool) -> HistoryPage:
+def _spliced(indexes: range, texts: list[memoryview], marked: bytes, *, meta: bool) -> HistoryPage:
     """Some messages, each with its index and, where it is `marked`, with what its marks say."""
+    bodies: list[bytes | memoryview] = [*texts]
     at = marked.find(1)
     while at >= 0:
-        bodies[at] = _unmarked(bodies[at], meta=meta)
+        bodies[at] = _unmarked(bytes(bodies[at]), meta=meta)
         at = marked.find(1, at + 1)
-    pieces = [b"}]"] * (2 * len(bodies) + 1)
-    pieces[:-1:2] = [b'},{"index":%d,"message":' % index for index in indexes]
-    pieces[1::2] = bodies
-    pieces[0] = b"[" + pieces[0][2:]
-    return HistoryPage(msgspec.Raw(b"".join(pieces)), len(bodies), sum(map(len, bodies)))
+    count, size = len(bodies), sum(map(len, bodies))
+    at_once = max(1, count * _PIECE // size)
+    values: list[object] = [None] * (2 * count)
+    values[::2], values[1::2] = indexes, bodies
+    pieces = [b"["]
+    for start in range(0, count, at_once):
+        part = tuple(values[2 * start : 2 * (start + at_once)])
+        form = b'{"index":%d,"message":%b},' * (len(part) // 2)
+        pieces.append((form if start + at_once < count else form[:-1] + b"]") % part)
+    return HistoryPage(Pieces(pieces), count, size)
 
 
 def _unmarked(body: bytes, *, meta: bool) -> bytes:

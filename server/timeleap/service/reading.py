@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from timeleap.rpc.codec import Pieces, encode
 from timeleap.service import paging
 from timeleap.service.paging import HistoryPage, Span
 from timeleap.sessions import shapes
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.past import AtParams, DiffParams, DiffPoint
 
 T = TypeVar("T")
+Result = TypeVar("Result", "Json", "Pieces")
 
 
 class _Role(Struct):
@@ -62,12 +64,12 @@ _ROLE: Final = msgspec.json.Decoder(_Role)
 
 
 def at_its_turn(
-    answer: Callable[[Session, Any, Call], Json],
-) -> Callable[[Service, Any, Call], Coroutine[Any, Any, Json]]:
+    answer: Callable[[Session, Any, Call], Result],
+) -> Callable[[Service, Any, Call], Coroutine[Any, Any, Result]]:
     """A handler that answers when all earlier requests on the open session have taken effect."""
 
     @functools.wraps(answer)
-    async def handler(service: Service, params: Any, call: Call) -> Json:
+    async def handler(service: Service, params: Any, call: Call) -> Result:
         session = service.session(call, params)
         return await session.at_turn(lambda: answer(session, params, call))
 
@@ -80,7 +82,7 @@ def _reader(session: Session, timeline_id: str | None) -> LogReader:
 
 
 @at_its_turn
-def get_history(session: Session, params: GetHistoryParams, call: Call) -> Json:
+def get_history(session: Session, params: GetHistoryParams, call: Call) -> Pieces:
     """A page of messages, cut out of the log as bytes."""
     if params.cursor is not None:
         span = paging.position_of(params.cursor, call.method, Span, session)
@@ -97,7 +99,9 @@ def get_history(session: Session, params: GetHistoryParams, call: Call) -> Json:
     else:
         found, left = paging.page(reader, span, limit, max_bytes)
         entries = found.entries
-    return {"messages": entries, **shapes.set_members(nextCursor=left.cursor(call.method))}
+    following = left.cursor(call.method)
+    end = b"}" if following is None else b',"nextCursor":%b}' % encode(following)
+    return Pieces([b'{"messages":', *entries.pieces, end])
 
 
 def _asked_for(reader: LogReader, params: GetHistoryParams) -> tuple[int, int]:

@@ -92,7 +92,7 @@ def blocks(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] 
         except CorruptedError:
             if lost is None:
                 raise
-            sound = [LogLines(end, [])]
+            sound = [LogLines(end)]
             for line in range(start, end):
                 try:
                     sound.append(reader.lines(line, line + 1))

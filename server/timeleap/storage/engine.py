@@ -120,19 +120,19 @@ class LogLines(NamedTuple):
     """Lines of a log with their text, in columns: what is asked of a thousand is asked of all at once."""
 
     first: int  # the number of the first
-    lines: list[bytes]  # the text of each, with its line feed if it has one
+    data: bytes = b""  # the text of all; as it is in the file, but for lines that no strict parser would take
+    begins: Sequence[int] = ()  # where each is in that, without its line feed
+    ends: Sequence[int] = ()
     messages: int = 0  # how many messages there are before them
     kinds: bytes = b""  # a `RecordKind` for each
     flags: bytes = b""  # the `RecordFlag`s up to LENIENT for each
-    data: bytes = b""  # all of them as they are in the file
 
     def rows(self, kind: RecordKind | None = None) -> Iterator[Row]:
         """One by one; those of a kind alone."""
-        index = self.messages
-        for at, number in enumerate(self.kinds):
+        index, places = self.messages, zip(self.kinds, self.flags, self.begins, self.ends, strict=True)
+        for line, (number, flags, begin, end) in enumerate(places, self.first):
             if kind is None or number == kind:
-                body = self.lines[at].removesuffix(b"\n")
-                yield Row(self.first + at, RecordKind(number), self.flags[at], index, body)
+                yield Row(line, RecordKind(number), flags, index, self.data[begin:end])
             index += number == RecordKind.MESSAGE
 
 
@@ -326,7 +326,7 @@ class LogReader(ABC):
 
     def read(self, start: int, stop: int) -> list[bytes]:
         """The bytes of the same, without line feeds."""
-        return [line.removesuffix(b"\n") for line in self.lines(start, stop).lines]
+        return [row.body for row in self.rows(start, stop)]
 
     @abstractmethod
     def line_of_message(self, index: int) -> int:

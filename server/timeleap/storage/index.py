@@ -105,8 +105,7 @@ def check_entries(raw: bytes, line: int) -> None:
 @lru_cache(4096)
 def _checksum_of_sound(entries: int) -> int:
     body = bytes(ENTRY_SIZE - CRC.size)
-    checksum: int = crc32((body + CRC.pack(crc32(body))) * entries)
-    return checksum
+    return crc32((body + CRC.pack(crc32(body))) * entries)
 
 
 @cache
@@ -123,6 +122,7 @@ class EntryStore:
 
     Attributes:
         memory: What was found in the entries (`found`).
+        sound: By number of a block of lines that is as written: its last entry's chain, and the checksum of all.
     """
 
     def __init__(self, base: durable.OpenFile | None = None, count: int = 0, *, writable: bool = False) -> None:
@@ -134,8 +134,9 @@ class EntryStore:
         self._near = 0  # where the last search ended
         self._window = 0, b""  # the bytes of the entries from a line on, of a writer's file: nobody else changes that
         self._window_before = 0, b""  # the same, used before: neighbours may stand on both sides of a border
-        self._strict = bytearray()  # a 1 for each line that proved to be strict JSON, though its entry does not say so
+        self._strict = bytearray()  # a 1 for each line that proved to be strict JSON; its entry does not say so
         self.memory: Memory = {}
+        self.sound: dict[int, tuple[bytes, int]] = {}
         self._edits = 0  # so often entries were removed, or made again
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
@@ -176,9 +177,11 @@ class EntryStore:
         """The first line of `[low, high]` after which a count is `wanted`; it is at the last one.
 
         Lookups come in sequence (a list of checkpoints, the message after each): so the search starts where the last
-        one ended, and leaps from there in growing steps until the line is between two of them.
+        one ended (if that is far, where the line would be were all evenly spread), and leaps from there in growing steps.
         """
         near, leap = min(max(self._near, low), high), _NEIGHBOURHOOD
+        if abs(self.count_after(near, count) - wanted) > _WINDOW:
+            near = low + (high - low) * wanted // max(wanted, self.count_after(high, count))
         if self.count_after(near, count) >= wanted:
             high = near
             while low < high:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -56,6 +57,7 @@ _MADE_HERE: Final = bytes(flags << 8 & int(RecordFlag.MADE_HERE) > 0 for flags i
 _OWN_FLAGS: Final = bytes(flags & ~int(RecordFlag.IRREGULAR) for flags in range(256))
 _DOUBTFUL: Final = bytes(flags & 160 != 32 for flags in range(256))  # LENIENT, or not VALIDATED
 _WORDS: Final = ENTRY_SIZE // 4
+_BLOCK: Final = 128  # lines
 _EMPTY: Final = LogState()
 _new = object.__new__
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
@@ -148,7 +150,7 @@ class StoredLog(LogReader):
     def lines(self, start: int, stop: int) -> LogLines:
         start, stop = max(0, start), min(stop, self.state.lines)
         if start >= stop or self.file is None:
-            return LogLines(start, [])
+            return LogLines(start)
         raw = self.store.raw(start, stop)
         check_entries(raw, start)
         first, last = unpack_entry(raw, start), unpack_entry(raw, stop - 1, len(raw) - ENTRY_SIZE)
@@ -156,45 +158,72 @@ class StoredLog(LogReader):
         data = self.file.pread(base, end - base)
         if len(data) != end - base:
             raise self._not_what_was_written(stop - 1, base + len(data))
-        written = BytesIO(data).readlines()
-        # Few steps of the interpreter for each line: a page of a thousand messages is made here.
-        words = memoryview(raw).cast("I")  # where the machine is not little-endian nothing matches: the other way
-        if words[3::_WORDS].tolist() != [*map(crc32, written)]:
-            written = self._cut_out(data, raw, start, base)
         kinds, flags = raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE].translate(_OWN_FLAGS)
-        self._make_strict(written, kinds, flags, start)
+        # Few steps of the interpreter for each line: a page of a thousand messages is made here.
+        lengths = memoryview(raw).cast("I")[2::_WORDS].tolist()
+        begins = [*accumulate(lengths, initial=0)]
+        ends = [*accumulate(lengths, initial=-1)][1:]  # before the line feeds
+        if RecordKind.DAMAGED in kinds or not self._is_written(data, raw, start, begins):
+            begins, ends = self._places(data, raw, start, base)
+        elif not data.endswith(b"\n"):
+            ends[-1] = len(data)
         before = first.state.messages - (first.kind == RecordKind.MESSAGE)
-        return LogLines(start, written, before, kinds, flags, data)
+        return self._made_strict(LogLines(start, data, begins[: len(ends)], ends, before, kinds, flags))
 
-    def _cut_out(self, data: bytes, raw: bytes, line: int, base: int) -> list[bytes]:
-        """The lines whose entries are `raw`, where these say they are in `data`, that begins at the byte `base`.
+    def _is_written(self, data: bytes, raw: bytes, start: int, begins: list[int]) -> bool:
+        """True if each line from `start` on, with the entries `raw`, is what its checksum says; in one step for a block
+        that was compared line by line before. `begins` has the end of the last one, too."""
+        view, words, sound = memoryview(data), memoryview(raw).cast("I"), self.store.sound
+        at, count = 0, len(begins) - 1
+        while at < count:  # where the machine is not little-endian nothing matches
+            number, skipped = divmod(start + at, _BLOCK)
+            stop = min(count, at + _BLOCK - skipped)
+            # The fingerprint of the log up to the block's end: with other entries it is another one.
+            chain = raw[stop * ENTRY_SIZE - 12 : stop * ENTRY_SIZE - 4] if stop - at == _BLOCK else b""
+            block = view[begins[at] : begins[stop]]
+            checksum = crc32(block) if chain else 0
+            if not chain or sound.get(number) != (chain, checksum):
+                lines = BytesIO(block).readlines()
+                if words[at * _WORDS + 3 : stop * _WORDS : _WORDS].tolist() != [*map(crc32, lines)]:
+                    return False
+                if chain:
+                    sound[number] = chain, checksum
+            at = stop
+        return True
 
-        Lines with a line feed within them, which are damaged, and those that are not what was written, come here.
-        """
-        found = []
+    def _places(self, data: bytes, raw: bytes, line: int, base: int) -> tuple[list[int], list[int]]:
+        """Where the lines whose entries are `raw` begin and end in `data`, that begins at the byte `base`: if some are
+        damaged, and may have a line feed within them, or are not what was written."""
+        begins, ends = [], []
         for number, (offset, length, crc, *_) in enumerate(ENTRY.iter_unpack(raw), line):
-            found.append(data[offset - base : offset - base + length])
-            if crc32(found[-1]) != crc:
+            text = data[offset - base : offset - base + length]
+            if crc32(text) != crc:
                 raise self._not_what_was_written(number, offset)
-        return found
+            begins.append(offset - base)
+            ends.append(offset - base + len(text.removesuffix(b"\n")))
+        return begins, ends
 
-    def _make_strict(self, lines: list[bytes], kinds: bytes, flags: bytes, start: int) -> None:
-        """Make lines that strict parsers would refuse such that they can be spliced into a reply. What was never parsed
-        is, once."""
-        doubtful = flags.translate(_DOUBTFUL)
+    def _made_strict(self, lines: LogLines) -> LogLines:
+        """Lines, with those that strict parsers would refuse such that they can be spliced into a reply. What was never
+        parsed is, once."""
+        start, doubtful = lines.first, lines.flags.translate(_DOUBTFUL)
+        if 1 in doubtful:
+            doubtful = _only(doubtful, self.store.found_strict(start, start + len(doubtful)), False)
         if 1 not in doubtful:
-            return
-        doubtful = _only(doubtful, self.store.found_strict(start, start + len(lines)), False)
+            return lines
+        texts = [row.body for row in lines.rows()]
         at = doubtful.find(1)
         while at >= 0:
-            record = classify(lines[at])
-            if record.kind == RecordKind.DAMAGED and kinds[at] != RecordKind.DAMAGED:
+            record = classify(texts[at])
+            if record.kind == RecordKind.DAMAGED and lines.kinds[at] != RecordKind.DAMAGED:
                 raise self._not_what_was_written(start + at, self.store.entry(start + at).offset)
             if record.flags & RecordFlag.LENIENT:
-                lines[at] = strict_json(lines[at])
+                texts[at] = strict_json(texts[at])
                 doubtful = doubtful[:at] + b"\0" + doubtful[at + 1 :]
             at = doubtful.find(1, at + 1)
         self.store.note_strict(start, doubtful)
+        ends = [*accumulate(map(len, texts))]
+        return lines._replace(data=b"".join(texts), begins=[0, *ends[:-1]], ends=ends)
 
     def _not_what_was_written(self, line: int, offset: int) -> CorruptedError:
         message = f"line {line} of {self.path.name} is not what was written"

@@ -13,7 +13,7 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import Clock, idle, until
 
-from timeleap.rpc.stdio import DescriptorWriter
+from timeleap.rpc.stdio import PIPE, DescriptorWriter
 
 
 class Listener(asyncio.BaseProtocol):
@@ -78,11 +78,11 @@ async def test_a_large_write_to_an_empty_pipe_needs_no_thread() -> None:
         return
     reader, fd = os.pipe()
     writer = DescriptorWriter(fd, Listener())
-    writer.write(b"x" * 65536)
+    writer.writelines([b"x", b"x" * (PIPE - 2), b"x"])
     assert writer._thread is None
     writer.write(b"y")
     assert writer._thread is not None
-    assert await collect(reader, 65537) == b"x" * 65536 + b"y"
+    assert await collect(reader, PIPE + 1) == b"x" * PIPE + b"y"
     await writer.drain()
     writer.close()
     os.close(reader)

@@ -12,12 +12,13 @@ from tests.support.memory_engine import MemoryEngine
 from tests.unit.storage.logs import always, keep, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.storage import load, reader
-from timeleap.storage.engine import Damage, RecordFlag
+from timeleap.storage import load, reader, scan
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import Damage, LogState, RecordFlag
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, fresh_store, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
-from timeleap.storage.reader import MemoryNotes
+from timeleap.storage.reader import MemoryNotes, StoredLog
 from timeleap.storage.record import after_record, batch_member, message_record, usage_record
 
 
@@ -88,6 +89,40 @@ async def test_a_batch_that_lacks_members_is_damage(middle: bytes, expected: lis
     assert [one.line for one in found] == expected
     ended = MemoryEngine(line("before") + middle)
     assert [one.line for one in ended.verify() if "batch" in one.message] == expected
+
+
+async def test_each_look_at_lines_compares_them_with_what_was_written(tmp_path: Path) -> None:
+    engine = await JsonlEngine.open(tmp_path / "context.jsonl")
+    told = [f"{number:03}" for number in range(300)]
+    await say(engine, *told)
+    assert texts(engine) == texts(engine) == told
+    written = engine.path.read_bytes()
+    for text in (b"001", b"130", b"299"):
+        engine.path.write_bytes(written.replace(b'"%b"' % text, b'"x01"'))
+        with pytest.raises(CorruptedError, match=f"line {int(text)} "):
+            engine.rows(0, 300)
+        engine.path.write_bytes(written)
+    assert texts(engine) == told
+    await engine.aclose()
+
+
+async def test_lines_that_are_gone_are_not_taken_for_those_in_their_place(tmp_path: Path) -> None:
+    file, store = OpenFile(tmp_path / "log", writable=True, create=True), EntryStore()
+    gone = b"".join(line(f"{number:04}") for number in range(256))
+    present = gone.replace(b'"0', b'"1')
+
+    def log_of(content: bytes) -> StoredLog:
+        file.pwrite(content, 0)
+        store.truncate(0)
+        return StoredLog(file.path, file, store, scan.thoroughly(file, LogState(), len(content), store).state)
+
+    assert b"\n".join([*log_of(gone).read(0, 256), b""]) == gone
+    log = log_of(present)
+    file.pwrite(gone, 0)
+    with pytest.raises(CorruptedError):
+        log.read(0, 256)
+    file.pwrite(present, 0)
+    assert b"\n".join([*log.read(0, 256), b""]) == present
 
 
 async def test_a_log_that_shrinks_while_it_is_read_is_corrupted(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.providers.transcript import Format
+    from timeleap.rpc.codec import Pieces
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
@@ -35,7 +36,7 @@ def format_of(name: str) -> Format:
     return {"openai": openai.FORMAT, "anthropic": anthropic.FORMAT}[name]
 
 
-async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
+async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json | Pieces:
     """A page of messages; or all of them in a provider's format: a part of them would mislead the model."""
     if params.format is None:
         return await reading.get_history(service, params, call)
