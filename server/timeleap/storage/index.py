@@ -122,7 +122,6 @@ class EntryStore:
 
     Attributes:
         memory: What was found in the entries (`found`).
-        sound: By number of a block of lines that is as written: its last entry's chain, and the checksum of all.
     """
 
     def __init__(self, base: durable.OpenFile | None = None, count: int = 0, *, writable: bool = False) -> None:
@@ -136,7 +135,7 @@ class EntryStore:
         self._window_before = 0, b""  # the same, used before: neighbours may stand on both sides of a border
         self._strict = bytearray()  # a 1 for each line that proved to be strict JSON; its entry does not say so
         self.memory: Memory = {}
-        self.sound: dict[int, tuple[bytes, int]] = {}
+        self.sound: dict[int, tuple[bytes, int]] = {}  # of blocks of lines as written: the last one's chain, a checksum
         self._edits = 0  # so often entries were removed, or made again
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
@@ -170,8 +169,7 @@ class EntryStore:
         raw = self.raw(line, line + 1)
         if crc32(raw[:-4]) != CRC.unpack_from(raw, len(raw) - 4)[0]:
             raise IndexDamagedError(f"entry of line {line}")
-        number: int = CRC.unpack_from(raw, count)[0]
-        return number
+        return int(CRC.unpack_from(raw, count)[0])
 
     def first_line(self, wanted: int, count: int, low: int, high: int) -> int:
         """The first line of `[low, high]` after which a count is `wanted`; it is at the last one.

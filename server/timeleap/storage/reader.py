@@ -46,7 +46,7 @@ from timeleap.storage.index import (
     entry_of,
     unpack_entry,
 )
-from timeleap.storage.record import classify, decode_json, read_tl, strict_json
+from timeleap.storage.record import classify, read_tl, strict_json
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -302,7 +302,7 @@ class StoredLog(LogReader):
         if b"\n" not in line and classify(line).kind != RecordKind.DAMAGED:
             reason = "not what was written, though it is a record; reload to accept it as it is"
             return _damage(entry, "checksumMismatch", reason)
-        return _damage(entry, "damagedRecord", _why_damaged(line))
+        return _damage(entry, "damagedRecord", scan.why_damaged(line))
 
     def last_change(self) -> float | None:
         """When its file was written to for the last time: perhaps after what is shown of it."""
@@ -367,7 +367,7 @@ class StoredLog(LogReader):
         elif not entry.flags & RecordFlag.VALIDATED:
             record = classify(line)
             if record.kind == RecordKind.DAMAGED:
-                found.append(_damage(entry, "damagedRecord", _why_damaged(line)))
+                found.append(_damage(entry, "damagedRecord", scan.why_damaged(line)))
             elif record.flags & RecordFlag.UNREADABLE:
                 found.append(_damage(entry, "notReadableByOriginal", _NOT_READABLE))
         return found
@@ -492,25 +492,6 @@ def _damage(entry: Entry, kind: DamageKind, reason: str) -> Damage:
 
 def _incomplete(entry: Entry) -> Damage:
     return _damage(entry, "damagedRecord", "members of its batch are missing")
-
-
-def _why_damaged(line: bytes) -> str:
-    if (zeros := line.count(0)) > 0:
-        return f"not JSON: {zeros} bytes of zeros"
-    if b"\n" in line.rstrip(b"\n"):
-        return "not JSON: a line feed came into it"
-    try:
-        record = decode_json(line)
-    except UnicodeDecodeError as error:
-        return f"not UTF-8: byte {error.start}"
-    except ValueError as error:
-        return f"not JSON: {error}"[:200]
-    if not isinstance(record, dict):
-        return "not an object"
-    role = record.get("role")
-    if not isinstance(role, str) or not role:
-        return "no role"
-    return f"a {role} record without a usable value"
 
 
 def _only(flags: bytes, which: bytes, wanted: bool) -> bytes:

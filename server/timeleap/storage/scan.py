@@ -17,7 +17,18 @@ from msgspec.structs import replace
 from timeleap.storage.durable import Readable, crc32
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference
-from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, may_go_on, ordinary
+from timeleap.storage.record import (
+    CHAIN_P,
+    CHAIN_Q,
+    ID_LIMIT,
+    MASK,
+    TL_MARK,
+    advance,
+    classify,
+    decode_json,
+    may_go_on,
+    ordinary,
+)
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
@@ -94,6 +105,26 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
 def _is_torn(record: NewRecord, line: bytes) -> bool:
     """True if a crash may have ended the log within this line."""
     return record.kind == RecordKind.DAMAGED and line[-1] != _LF and may_go_on(line)
+
+
+def why_damaged(line: bytes) -> str:
+    """Why a line is no record, in words."""
+    if (zeros := line.count(0)) > 0:
+        return f"not JSON: {zeros} bytes of zeros"
+    if b"\n" in line.rstrip(b"\n"):
+        return "not JSON: a line feed came into it"
+    try:
+        record = decode_json(line)
+    except UnicodeDecodeError as error:
+        return f"not UTF-8: byte {error.start}"
+    except ValueError as error:
+        return f"not JSON: {error}"[:200]
+    if not isinstance(record, dict):
+        return "not an object"
+    role = record.get("role")
+    if not isinstance(role, str) or not role:
+        return "no role"
+    return f"a {role} record without a usable value"
 
 
 def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> BufferedReader:
