@@ -36,17 +36,23 @@ def tree(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"), str(module))
 
 
+@cache
+def nodes(module: Path) -> tuple[ast.AST, ...]:
+    """All nodes of that tree."""
+    return tuple(ast.walk(tree(module)))
+
+
 def calls(module: Path) -> Iterator[tuple[ast.Call, bool]]:
     """Every call in a module, and whether it is awaited on the spot."""
-    awaited = {id(node.value) for node in ast.walk(tree(module)) if isinstance(node, ast.Await)}
-    for node in ast.walk(tree(module)):
+    awaited = {id(node.value) for node in nodes(module) if isinstance(node, ast.Await)}
+    for node in nodes(module):
         if isinstance(node, ast.Call):
             yield node, id(node) in awaited
 
 
 def imports(module: Path) -> Iterator[str]:
     """The dotted names of the modules that a module imports, wherever in it."""
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

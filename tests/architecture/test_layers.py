@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import CLIENT, PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, tree, where
+from tests.architecture.sources import CLIENT, PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, nodes, where
 
 STORAGE = SERVER / "storage"
 DURABLE, LOCK = STORAGE / "durable.py", STORAGE / "lock.py"
@@ -41,7 +41,7 @@ def taken(module: Path) -> set[str]:
     """The names a module imports out of the operating system's modules, which would hide where they come from."""
     return {
         alias.name
-        for node in ast.walk(tree(module))
+        for node in nodes(module)
         if isinstance(node, ast.ImportFrom) and node.module in {"os", "fcntl", "msvcrt", "shutil", "aiofiles.os"}
         for alias in node.names
     }
@@ -72,7 +72,7 @@ def test_nobody_gets_at_descriptors_but_durable_and_the_lock() -> None:
     users = {
         module
         for module in modules(SERVER)
-        for node in ast.walk(tree(module))
+        for node in nodes(module)
         if (isinstance(node, ast.Attribute) and dotted(node) in {f"durable.{name}" for name in of_descriptors})
         or (
             isinstance(node, ast.ImportFrom)

@@ -76,7 +76,7 @@ def outcome_in(ci: str, folder: Path) -> str:
             ".",
         ],
         cwd=folder,
-        env=os.environ | {"CI": ci, "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"CI": ci, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

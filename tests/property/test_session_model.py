@@ -741,7 +741,13 @@ MACHINES: dict[str, type[EngineMachine]] = {
 }
 
 
-@pytest.mark.parametrize("name", MACHINES)
+OFTEN = {"jsonl", "postgresql", "store"}
+"""Those of each `make test`; the others differ from them in a setting, or are for tests only."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.long) for name in MACHINES]
+)
 def test_a_session_is_what_its_model_says(name: str) -> None:
     run_state_machine_as_test(MACHINES[name], settings=QUICK)
 

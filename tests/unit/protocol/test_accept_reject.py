@@ -5,6 +5,7 @@ The cases are made from the published JSON Schema, the verdicts come from the mo
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -39,9 +40,19 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     return shapes()[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
 
+@cache
+def shown_params() -> dict[str, list[dict[str, Any]]]:
+    """By method: the params of the goldens that are no refusals."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for golden in goldens():
+        if "error" not in golden.body:
+            found[golden.method].append(golden.body["params"])
+    return found
+
+
 def base_params(method: str, field: str) -> dict[str, Any]:
     """Params from a golden that has the field, or into which it can be put; general params left out."""
-    found = [golden.body["params"] for golden in goldens() if golden.method == method and "error" not in golden.body]
+    found = shown_params()[method]
     model = METHODS[method].params_model
     with_field = [params for params in found if field in params]
     if with_field:
@@ -266,7 +277,7 @@ def test_fields_that_exclude_each_other(row: Any):
 
 def sample(field: str, method: str) -> Iterator[Any]:
     """A value of the field from a golden, or one of its schema."""
-    found = [golden.body["params"] for golden in goldens() if golden.method == method and "error" not in golden.body]
+    found = shown_params()[method]
     yield from (params[field] for params in found if field in params)
     yield from good_values(shapes()[METHODS[method].params_model.__name__]["properties"][field])
 
