@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from tests.support import ready
 from tests.support.approvals import Windows
 from tests.support.framing import FRAMINGS, Framing
 from tests.support.scene import Scene, Two, scene_at
@@ -19,6 +20,7 @@ __all__ = [
     "engine",
     "framing",
     "home",
+    "ready_servers",
     "scene",
     "server",
     "servers",
@@ -50,11 +52,11 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 def with_store(home: Path, engine: Engine) -> Path:
-    """A home whose sessions are there, or in a new database."""
+    """A home whose sessions are there, or in a database of its own."""
     if engine == "postgresql":
         from tests.support.postgresql import shared_cluster
 
-        DATABASES[home] = shared_cluster().new_database()
+        DATABASES[home] = shared_cluster().store
     return home
 
 
@@ -89,9 +91,21 @@ def session(server: Server) -> Session:
 
 
 @pytest.fixture
-def home(engine: Engine, tmp_path: Path) -> Path:
+def home(engine: Engine, tmp_path: Path) -> Iterator[Path]:
     """A store of the test's own, not created yet."""
-    return with_store(tmp_path / "home", engine)
+    home = with_store(tmp_path / "home", engine)
+    yield home
+    if (url := DATABASES.made(home)) is not None:
+        from tests.support.postgresql import shared_cluster
+
+        shared_cluster().give_back(url)
+
+
+@pytest.fixture
+def ready_servers() -> Iterator[None]:
+    """Clients' servers are forked off a process that is ready; the process that a client started is not the server then."""
+    with ready.clients_servers():
+        yield
 
 
 @pytest.fixture

@@ -40,6 +40,9 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def url() -> str:
-    """A new, empty database."""
-    return shared_cluster().new_database()
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database with nothing in it, but perhaps the empty tables of a store."""
+    cluster = shared_cluster()
+    url = cluster.store() if request.node.get_closest_marker("no_tables") is None else cluster.new_database()
+    yield url
+    cluster.give_back(url)

@@ -27,8 +27,38 @@ from tests.support import forked, schema
 from tests.support.forked import Running
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
 
-DATABASES: dict[Path, str] = {}
-"""By home: the database in which servers on it have their sessions, where that is not the home itself."""
+
+class Databases:
+    """By home: the database in which servers on it have their sessions, where that is not the home itself.
+
+    One is made when it is first asked for: many a test has a home and starts no server there.
+    """
+
+    def __init__(self) -> None:
+        self._makers: dict[Path, Callable[[], str]] = {}
+        self._made: dict[Path, str] = {}
+
+    def __setitem__(self, home: Path, make: Callable[[], str]) -> None:
+        self._makers[home] = make
+
+    def __contains__(self, home: Path) -> bool:
+        return home in self._makers
+
+    def __getitem__(self, home: Path) -> str:
+        if home not in self._made:
+            self._made[home] = self._makers[home]()
+        return self._made[home]
+
+    def get(self, home: Path) -> str | None:
+        """The URL; None where the sessions are in the home itself."""
+        return None if home not in self._makers else self[home]
+
+    def made(self, home: Path) -> str | None:
+        """The URL, if anybody has asked for it."""
+        return self._made.get(home)
+
+
+DATABASES = Databases()
 
 PATIENCE = 120.0
 """Seconds after which a missing answer is a failure (generous: the machine may be busy)."""

@@ -21,6 +21,7 @@ from tests.support.cli import PATIENCE, Cli, Typed
 from timeleap.client import SyncSession, SyncTimeleap
 from timeleap_protocol.approval import ApprovalDecision
 
+pytestmark = pytest.mark.usefixtures("ready_servers")
 Ask = Callable[..., "Future[ApprovalDecision]"]
 
 

@@ -13,6 +13,8 @@ from tests.support.server import DATABASES
 
 from timeleap.client import AsyncTimeleap, ClientClosedError, NothingToUndoError, SyncTimeleap, TimeleapRpcError
 
+pytestmark = pytest.mark.usefixtures("ready_servers")
+
 
 def kill(client):
     """kill -9 of its server, whichever it is at the moment."""

@@ -17,6 +17,7 @@ from tests.support.server import DATABASES, runtime_directory
 
 from timeleap.client import AsyncTimeleap, Restarts, SyncTimeleap, TimeleapRpcError
 
+ready = pytest.mark.usefixtures("ready_servers")
 PATIENCE = 30
 EAGER = Restarts(limit=20, delay=0.01, longest=0.1, stable=0.0, repeats=20)
 
@@ -40,6 +41,7 @@ async def pending(session):
     return found
 
 
+@ready
 async def test_a_handler_decides_what_waits_already_and_what_comes(two):
     agent, window = two
     async with agent.session("s") as asker, window.session("s") as decider:
@@ -63,6 +65,7 @@ async def test_a_handler_decides_what_waits_already_and_what_comes(two):
         assert len(seen) == 2
 
 
+@ready
 async def test_a_handler_that_thinks_is_cancelled_when_somebody_else_decides(two):
     agent, window = two
     async with agent.session("s") as asker, window.session("s") as decider:
@@ -89,6 +92,7 @@ async def test_a_handler_that_thinks_is_cancelled_when_somebody_else_decides(two
         assert late.value.kind == "approvalNotPending"
 
 
+@ready
 async def test_giving_up_waiting_takes_the_question_back(two):
     agent, window = two
     async with agent.session("s") as asker, window.session("s") as decider:
@@ -102,6 +106,7 @@ async def test_giving_up_waiting_takes_the_question_back(two):
                 assert (await anext(ends)).params["decision"] == "cancelled"
 
 
+@ready
 async def test_nobody_is_there(two):
     agent, window = two
     async with agent.session("s") as asker, window.session("s") as decider:
@@ -127,6 +132,7 @@ async def test_a_server_that_is_killed_while_it_waits_is_asked_again(two):
         assert (await waiting).decision == "approve"
 
 
+@ready
 async def test_a_short_time_limit_of_the_client_does_not_cut_it_short(arguments):
     async with AsyncTimeleap(**arguments) as client:
         session = client.session("s")
@@ -137,6 +143,7 @@ async def test_a_short_time_limit_of_the_client_does_not_cut_it_short(arguments)
         assert late.value.kind == "approvalTimeout"
 
 
+@ready
 def test_the_blocking_client_asks_and_decides(arguments):
     with ExitStack() as stack:
         asker, decider = (

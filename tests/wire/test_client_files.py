@@ -9,6 +9,8 @@ from tests.support.holding import file_time_passes
 
 from timeleap.client import AsyncTimeleap, SyncTimeleap, TimeleapRpcError
 
+pytestmark = pytest.mark.usefixtures("ready_servers")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

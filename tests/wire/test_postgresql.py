@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.support.machines import Serve
-from tests.support.postgresql import Cluster, private_cluster, shared_cluster
+from tests.support.postgresql import Cluster, private_cluster, shared_cluster, stored_rows
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, assistant, user
 
@@ -591,6 +591,31 @@ def test_no_password_is_shown_with_the_settings(
     assert url in (tmp_path / "config.toml").read_text()
 
 
+def test_the_database_of_a_test_that_has_ended_is_as_a_new_one_or_is_not_used_again(serve: Serve) -> None:
+    cluster = shared_cluster()
+    url = cluster.store()
+    server = serve(url)
+    session = Session.open(server, "s")
+    session.append(user("kept"), requestId="r")
+    session.call("context/clear")
+    session.call("session/setYolo", yolo=True)
+    Session.open(server, "t").call("session/delete", requestId="d")
+    assert b"kept" in stored_rows(url)
+    server.kill()
+    cluster.give_back(url)
+    assert cluster.store() == url
+    columns = 9
+    assert len(stored_rows(url).split(b"\n")) == columns + 1, "the row of the store itself, and the version"
+    server = serve(url)
+    assert [server.call(f"session/{name}")["sessions"] for name in ("list", "listTrash")] == [[], []]
+    assert "duplicate" not in Session.open(server, "s").append(user("another"), requestId="r")
+    server.kill()
+    cluster.execute("CREATE FUNCTION more() RETURNS void LANGUAGE sql AS ''", url.rpartition("/")[2])
+    cluster.give_back(url)
+    assert cluster.store() != url
+
+
+@pytest.mark.no_tables
 def test_init_and_check(url: str) -> None:
     assert run("store", "check", url, code=1)["error"]["data"]["reason"] == "rights"
     assert run("store", "init", url)["before"] == 0

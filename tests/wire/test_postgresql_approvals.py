@@ -338,6 +338,7 @@ def test_a_redacted_text_goes_from_what_waits(machine: Machine, url: str) -> Non
 # Other schemas, other servers
 
 
+@pytest.mark.no_tables
 def test_who_may_use_a_store_of_the_second_schema_may_use_its_approvals(machine: Machine, url: str) -> None:
     user, reader = f'User "{url[-8:]}"', f"reader{url[-8:]}"
     with psycopg.connect(url, autocommit=True) as connection:

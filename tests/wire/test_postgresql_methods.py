@@ -307,6 +307,7 @@ def test_what_is_purged_is_in_no_table(serve: Serve, url: str) -> None:
     assert a.call("session/storage")["totalBytes"] == 0
 
 
+@pytest.mark.no_tables
 def test_a_store_of_the_first_schema_is_brought_up_to_date(serve: Serve, url: str) -> None:
     from timeleap.storage.postgresql.database import MIGRATIONS
 
