@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 CHARS_PER_TOKEN = 4
-_CLOSING_TAG = re.compile(r"<(?=\s*/\s*system\b)", re.IGNORECASE)
+_CLOSING_TAG = r"(?i)<(?=\s*/\s*system\b)"
 
 
 def estimate_tokens_with_calls(records: Iterable[Mapping[str, Any]]) -> int:
@@ -91,7 +91,7 @@ def without_halves(text: str) -> str:
 
 def harmless(text: str) -> str:
     """A text with every closing system tag written so that it closes nothing."""
-    return _CLOSING_TAG.sub("&lt;", text)
+    return re.sub(_CLOSING_TAG, "&lt;", text)
 
 
 # Text on one line, without marks of Markdown

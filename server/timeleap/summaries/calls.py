@@ -44,7 +44,7 @@ _RANK: Final = {name: rank for rank, name in enumerate(_TELLING)}
 _NO_FILES: Final = ("", ".", "..", "/", "./")
 _SHELL: Final = re.compile(r"(?:.*/)?(?:ba|z|da|k)?sh|(?:.*[/\\])?(?:cmd|powershell|pwsh)(?:\.exe)?")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-_BROKEN: Final = re.compile(rf'"({"|".join(_TELLING)})"\s*:\s*"((?:[^"\\]|\\.)*)')
+_BROKEN: Final = rf'"({"|".join(_TELLING)})"\s*:\s*"((?:[^"\\]|\\.)*)'  # seldom needed, so compiled then
 _SHOWS_FILES: Final = re.compile(
     r"(?:.*[_\-.])?(?:read|view|open|cat|grep|rg|search|find|glob|ls|list|fetch|get|show)(?:[_\-.A-Z].*|file|files)?",
     re.IGNORECASE,
@@ -138,7 +138,7 @@ def _values(arguments: object) -> Mapping[str, Any]:
             pass
         else:
             return decoded if isinstance(decoded, dict) else {"": decoded}
-    found = {key: _unescaped(text) for key, text in _BROKEN.findall(arguments[:_SEARCHED])}
+    found = {key: _unescaped(text) for key, text in re.findall(_BROKEN, arguments[:_SEARCHED])}
     return found or {"": arguments[:_SEARCHED]}
 
 
@@ -172,18 +172,18 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
 
 # A summary (`SpanSummary` of the contract) in the words of a row; the VS Code extension says it in the same ones
 
-_SHELLS: Final = re.compile(
-    r"(?:local_)?(?:bash|sh|zsh|shell|powershell|terminal|run|exec|execute|command|cmd)"
-    r"(?:_(?:shell|terminal|bash|command|cmd|shell_command))?",
-    re.IGNORECASE,
+# Patterns of the command line, which a server has no need to compile.
+_SHELLS: Final = (
+    r"(?i:(?:local_)?(?:bash|sh|zsh|shell|powershell|terminal|run|exec|execute|command|cmd)"
+    r"(?:_(?:shell|terminal|bash|command|cmd|shell_command))?)"
 )
 """Tools whose name says nothing beside the command that they are given."""
-_PREAMBLE: Final = re.compile(
+_PREAMBLE: Final = (
     r"(?:(?:cd|pushd)\s+(?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;)\s*|set\s+-\w+(?:\s+pipefail)?\s*(?:&&|;)\s*"
     r"|(?:[A-Z_][A-Z0-9_]*=\S+\s+)+)+"
 )
 """What a command does only to get to its place, or to watch its end."""
-_PATH: Final = re.compile(r"\S*[\\/]([^\\/\s]+)")
+_PATH: Final = r"\S*[\\/]([^\\/\s]+)"
 
 
 def happened(summary: Mapping[str, Any] | None, most: int = 60) -> str:
@@ -199,9 +199,9 @@ def happened(summary: Mapping[str, Any] | None, most: int = 60) -> str:
 def _named(call: Mapping[str, Any], most: int) -> str:
     """`pytest tests` for a shell's command, `edit bill.py` for a file, else the name with what it was given."""
     name, given = str(call["name"]), str(call.get("argument", ""))
-    if given and _SHELLS.fullmatch(name):
-        return cut(_PREAMBLE.sub("", given, count=1) or given, most)
-    path = _PATH.fullmatch(given)
+    if given and re.fullmatch(_SHELLS, name):
+        return cut(re.sub(_PREAMBLE, "", given, count=1) or given, most)
+    path = re.fullmatch(_PATH, given)
     return cut(f"{name} {path[1] if path else given}".rstrip(), most)
 
 
