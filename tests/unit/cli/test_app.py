@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,12 @@ COMMANDS = [
 ]
 
 
+whole = cache(application)
+"""With all commands, made once: it keeps nothing of a call."""
+
+
 def run(*args: str, **more):
-    return CliRunner().invoke(application(), list(args), env={"COLUMNS": "120", "TERM": "dumb"}, **more)
+    return CliRunner().invoke(whole(), list(args), env={"COLUMNS": "120", "TERM": "dumb"}, **more)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

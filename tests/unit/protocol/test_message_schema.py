@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
 from tests.unit.protocol.goldens import Golden, goldens
 
 from timeleap_protocol.errors import ErrorKind
@@ -15,10 +17,24 @@ from timeleap_protocol.generate.schema import bundle
 from timeleap_protocol.methods import METHODS, Method
 
 
+def any_of(validator: Any, branches: list[Any], instance: Any, _: Any) -> Iterator[ValidationError]:
+    """What the library does, but for its message: it gathers all that is wrong with each of more than a hundred."""
+    if not any(validator.evolve(schema=branch).is_valid(instance) for branch in branches):
+        yield ValidationError(f"{instance!r} is none of them")
+
+
+Validator = extend(Draft202012Validator, {"anyOf": any_of})
+
+
 @cache
-def root() -> Draft202012Validator:
-    Draft202012Validator.check_schema(bundle())
-    return Draft202012Validator(bundle())
+def whole() -> dict[str, Any]:
+    return bundle()
+
+
+@cache
+def root() -> Any:
+    Validator.check_schema(whole())
+    return Validator(whole())
 
 
 def messages_of(golden: Golden) -> list[dict[str, Any]]:
@@ -92,8 +108,11 @@ def test_of_some_methods_there_are_their_messages_and_what_these_need():
 @pytest.mark.parametrize("row", METHODS.values(), ids=lambda row: row.name)
 def test_a_part_of_every_method_stands_by_itself(row: Method):
     part = bundle([row])
-    Draft202012Validator.check_schema(part)
-    validator = Draft202012Validator(part)
+    same = {
+        name for name, shape in part["$defs"].items() if shape == root().schema["$defs"].get(name)
+    }  # looked at there
+    Validator.check_schema({**part, "$defs": {name: part["$defs"][name] for name in part["$defs"].keys() - same}})
+    validator = Validator(part)
     for golden in goldens():
         if golden.method == row.name:
             for message in messages_of(golden):
