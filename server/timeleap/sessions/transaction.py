@@ -388,13 +388,13 @@ class SessionTransactions:
 
     def _prepared(self, transaction: Transaction, planned: RewritePlan, step: FilesStep | None) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""
-        carried = self.requests.leaving(planned.replacement.keep_lines)
         before = after = self.stacks()
 
         def prepare(prepared: Prepared) -> None:
             nonlocal after
             assert prepared.log is not None
             replacement, token, files = planned.replacement, None, None
+            carried = self.requests.leaving(replacement.keep_lines)  # the whole index may be looked through for them
             if step is not None:
                 step.begin()
                 token, files = step.token, step.before

@@ -398,12 +398,12 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
         _unmark_cut_batch(draft, cut_through(draft.log))
         return
     draft.begin_as(log.file, state.length)
+    draft.begin_sync()
     _take_entries(draft, log, keep_lines)
     keep = cut_through(draft.log)
     _check(draft.file, log, keep, keep_lines)
     _unmark_cut_batch(draft, keep)
     draft.shared = log.store.state(keep).length
-    draft.begin_sync()
     if not draft.working_copy:
         _check(draft.file, log, 0, keep)
 
