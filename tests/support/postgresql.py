@@ -5,9 +5,14 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-from collections.abc import Iterator
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psycopg
 import pytest
@@ -219,8 +224,28 @@ def private_cluster() -> Iterator[Cluster]:
     installed."""
     if programs() is None:
         pytest.skip(f"PostgreSQL is not installed: {INSTALL}")
-    with servers.private_cluster(Cluster) as cluster:
+    with mock.patch.object(servers, "_run", _run), servers.private_cluster(Cluster) as cluster:
         yield cluster
+
+
+def _run(program: str, *arguments: str, run: Callable[..., str] = servers._run) -> str:
+    """Run one of PostgreSQL's programs; `initdb`, which takes half a second of the processor, once for all clusters."""
+    if program != "initdb":
+        return run(program, *arguments)
+    directory, options = Path(arguments[arguments.index("-D") + 1]), tuple(arguments[2:])
+    made = _initialized(options, run)
+    subprocess.run(["cp", "-a", str(made), str(directory)], check=True)
+    return ""
+
+
+@functools.cache
+def _initialized(options: tuple[str, ...], run: Callable[..., str]) -> Path:
+    folder = tempfile.mkdtemp(prefix="tlpg-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if (owner := servers._owner()) is not None:
+        shutil.chown(folder, owner)
+    run("initdb", "-D", str(Path(folder, "data")), *options)
+    return Path(folder, "data")
 
 
 @contextmanager

@@ -13,13 +13,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from tests.support.machines import Serve
+from tests.support.machines import Serve, machines
 from tests.support.postgresql import Cluster, private_cluster, replicated_cluster, shared_cluster
+from tests.support.server import Server
 from tests.support.session import Session, assistant, user
 
 from timeleap.storage.postgresql import database
@@ -109,28 +111,45 @@ class Fault:
             self._name,
         )
 
+    @contextmanager
+    def during(self, statement: str) -> Iterator[None]:
+        """Meanwhile this does."""
+        self.happens(statement)
+        try:
+            yield
+        finally:
+            self.happens("")
+
 
 def test_every_method_that_changes_a_session_is_tried() -> None:
     changing = {name for name, row in ANSWERED.items() if row.mutates and not row.needs_directory}
     assert changing <= {*CHANGES, *OF_THE_STORE, *TRIED_ELSEWHERE}
 
 
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server, Fault]]:
+    """Two servers on a database in which something may happen; each test has a session of its own there."""
+    url = shared_cluster().new_database()
+    with machines(tmp_path_factory.mktemp("faulty")) as start:
+        impatient, other = start(f"{url}?options=-c%20statement_timeout%3D500"), start(url)
+        other.call("session/list")  # which makes the tables
+        yield impatient, other, Fault(shared_cluster(), url.rpartition("/")[2])
+
+
 @pytest.mark.parametrize("method", [name for name in CHANGES if not ANSWERED[name].needs_directory])
-def test_a_fault_in_the_middle_of_a_change(serve: Serve, url: str, method: str) -> None:
+def test_a_fault_in_the_middle_of_a_change(faulty: tuple[Server, Server, Fault], method: str) -> None:
     params, before = CHANGES[method]
-    a = Session.open(serve(f"{url}?options=-c%20statement_timeout%3D500"), "s")
-    b = Session.open(serve(url), "s")
-    fault = Fault(shared_cluster(), url.rpartition("/")[2])
+    *servers, fault = faulty
+    a, b = (Session.open(server, method.replace("/", "-")) for server in servers)
     for name, given in [*BEFORE, *before]:
         a.call(name, **given)
     records, state = a.records(), a.get_state()
     for kind, (statement, reason, retryable) in FAULTS.items():
-        fault.happens(statement)
-        error = a.refuse(method, **params, requestId="r")
+        with fault.during(statement):
+            error = a.refuse(method, **params, requestId="r")
         assert error["code"] == 4005, (kind, error)
         assert (error["data"]["reason"], error["data"]["retryable"]) == (reason, retryable), (kind, error)
         assert "outcome" not in error["data"]
-        fault.happens("")
         assert a.records() == b.records() == records, kind
         assert b.get_state() == {**state, "access": "owner"}, kind
     result = a.call(method, **params, requestId="r")
