@@ -186,8 +186,7 @@ class Method:
         the session is called here: another process may know the same directory under another id.
         """
         ignored = IGNORED if self.session_id_counts else IGNORED_IN_SESSION
-        fields = {name: value for name, value in params.to_wire(ignored).items() if value is not None}
-        return hashlib.blake2b(_in_ascii([self.name, fields]), digest_size=8).hexdigest()
+        return hashlib.blake2b(_in_ascii([self.name, params.not_null(ignored)]), digest_size=8).hexdigest()
 
     @property
     def returns_state(self) -> bool:

@@ -45,12 +45,20 @@ class LenientStruct(Struct, kw_only=True, rename="camel"):
         """
         return convert(value, cls)
 
-    def to_wire(self, ignored: frozenset[str] = frozenset()) -> JsonObject:
-        """The JSON value: wire names, absent fields left out; `ignored`: others to leave out, by their names in Python."""
+    def to_wire(self) -> JsonObject:
+        """The JSON value: wire names, absent fields left out."""
         return {
             wire: value.to_wire() if isinstance(value, LenientStruct) else value
-            for name, wire, optional in _without(type(self), ignored)
+            for name, wire, optional in _fields(type(self))
             if (value := getattr(self, name)) is not None or not optional
+        }
+
+    def not_null(self, ignored: frozenset[str]) -> JsonObject:
+        """The same without the fields that are None, and those that are `ignored`, by their names in Python."""
+        return {
+            wire: value.to_wire() if isinstance(value, LenientStruct) else value
+            for name, wire, _ in _without(type(self), ignored)
+            if (value := getattr(self, name)) is not None
         }
 
     def given(self, ignored: frozenset[str] = frozenset()) -> JsonObject:

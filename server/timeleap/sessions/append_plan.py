@@ -72,6 +72,8 @@ class AppendPlan(Struct, frozen=True):
     message: Mapping[str, Any] | None = None
 
 
+NOTHING: Final = AppendPlan(())
+
 WorkOut = Callable[[LogState, Marks], AppendPlan]
 """Makes the plan of an append of the state it follows and the marks of its request."""
 

@@ -93,30 +93,30 @@ class Transaction(Struct, eq=False):
             HeadConflictError: The head is not the expected one.
         """
         self.before = head
-        if self.request.request_id is not None:
-            self._table.refuse_known(self, self.request.request_id)
-        refuse_other_head(self.request.expected_head, head)
+        request = self.request
+        if request.request_id is not None:
+            self._table.refuse_known(self, request.request_id)
+        refuse_other_head(request.expected_head, head)
 
     def plan(
         self, work_out: Callable[[LogState, Marks], AppendPlan], state: LogState, head_at: Callable[[LogState], str]
     ) -> AppendPlan:
         """Admit it, and begin it with what `work_out` makes of the state and its marks; raises as these two."""
-        request = self.request
-        if request.request_id is not None or request.expected_head is not None:
-            self.admit(head_at(state) if request.expected_head is not None else "")
-        if request.request_id is None:
+        request_id, expected_head = self.request.request_id, self.request.expected_head
+        if request_id is not None or expected_head is not None:
+            self.admit("" if expected_head is None else head_at(state))
+        if request_id is None:
             return work_out(state, NO_MARKS)
-        marks = {"r": request.request_id, "h": request.fingerprint, "m": short(request.method)}
-        planned = work_out(state, {**marks, **self._table.next_marks()})
+        planned = work_out(state, self._table.next_marks(request_id, self.request))
         self.begin()
         return planned
 
     def begin(self) -> None:
         """It has passed all checks and is on its way to the disk: it has a number from now on."""
-        if self.request.request_id is not None:
-            table, name = self._table, self.request.request_id
+        if (request_id := self.request.request_id) is not None:
+            table = self._table
             self._number = table.last = min(table.last + 1, HIGHEST)
-            table.under_way[name] = self
+            table.under_way[request_id] = self
             self.begun = True
 
     def ended(self) -> asyncio.Future[None]:
@@ -154,9 +154,9 @@ class Transaction(Struct, eq=False):
         """It is not on its way any more; its waiters look again."""
         if self.begun:
             self.begun = False
-            under_way, name = self._table.under_way, self.request.request_id or ""
-            if under_way.get(name) is self:
-                del under_way[name]
+            under_way, request_id = self._table.under_way, self.request.request_id or ""
+            if under_way.get(request_id) is self:
+                del under_way[request_id]
             if self._done is not None:
                 self._done.set_result(None)
                 self._done = None
@@ -242,9 +242,11 @@ class RequestTable:
             # Answered at once: the record the answer is made of may move before the caller gets to it.
             raise RepeatedError(self._result(known))
 
-    def next_marks(self) -> dict[str, str | int]:
-        """Members of `_tl` of the next request: its number, whose it is, and the era of the log."""
-        return {"s": min(self.last + 1, HIGHEST), "o": self._meta.origin, "g": _era(self._engine.head)}
+    def next_marks(self, request_id: str, request: Mutation) -> dict[str, str | int]:
+        """Members of `_tl` of the next request: what it is, its number, whose it is, and the era of the log."""
+        number, era = min(self.last + 1, HIGHEST), _era(self._engine.head)
+        marks = {"r": request_id, "h": request.fingerprint, "m": short(request.method)}
+        return {**marks, "s": number, "o": self._meta.origin, "g": era}
 
     def effects(self, request_ids: Iterable[str]) -> list[Effect]:
         """The changes that some requests have made already, oldest first."""

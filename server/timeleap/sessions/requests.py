@@ -137,9 +137,10 @@ class Remembered:
 
     def add(self, known: StoredResponse) -> None:
         """Remember a request as the newest; the oldest beyond the bounds are forgotten."""
-        window = window_of(known.request_id)
+        request_id = known.request_id
+        window = window_of(request_id)
         table = self._tables.get(window, {})
-        if (before := table.get(known.request_id)) is not None:
+        if (before := table.get(request_id)) is not None:
             self._drop(before)
         if len(table) >= (REMEMBERED if window is None else MADE_BY_ONE):
             self._drop(next(iter(table.values())))
@@ -148,7 +149,7 @@ class Remembered:
                 made = (requests for name, requests in self._tables.items() if name is not None)
                 self._drop(min((next(iter(requests.values())) for requests in made), key=lambda known: known.number))
             self._made += 1
-        self._tables.setdefault(window, {})[known.request_id] = known
+        self._tables.setdefault(window, table)[request_id] = known
         self._size += known.size
         if self._size > self._room:
             self._shorten()

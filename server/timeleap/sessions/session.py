@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError
 from timeleap.sessions import append_plan, approvals, past, removing, rewrite_plan, shapes
-from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, WorkOut
+from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.file_snapshots import FileSnapshots
 from timeleap.sessions.meta import Meta
@@ -514,7 +514,7 @@ class _RequestedAppend(DirectAppend, eq=False):
     guard: Mutation
     then: Answer
     transaction: Transaction | None
-    planned: AppendPlan | None = None
+    planned: AppendPlan = NOTHING
 
     def plan(self, state: LogState) -> Sequence[NewRecord]:
         """Called again, on another state, if a write together with others has failed."""
@@ -528,10 +528,9 @@ class _RequestedAppend(DirectAppend, eq=False):
         return planned.records
 
     def set_result(self, done: Appended) -> None:
-        self.ended, planned = True, self.planned
-        assert planned is not None
+        self.ended = True
         try:
-            result = self.transactions.finish_append(self.transaction, done, planned, self.guard.cause)
+            result = self.transactions.finish_append(self.transaction, done, self.planned, self.guard.cause)
         except Exception as fault:
             self.then(None, fault)
         else:

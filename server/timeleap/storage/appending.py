@@ -395,20 +395,20 @@ class WriteQueue(ABC):
     def _plan(self, steps: list[AnyAppend], group: WriteGroup) -> tuple[list[AnyAppend], dict[AnyAppend, Exception]]:
         """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added,
         and why others were not: nobody is to hear of that before what it refers to is written."""
-        planned: list[AnyAppend] = []
         refused: dict[AnyAppend, Exception] = {}
-        for at, step in enumerate(steps):
-            if group.after.length - group.before.length >= GROUP_BYTES:
+        full = group.before.length + GROUP_BYTES
+        for step in steps:
+            if group.after.length >= full:
+                at = len(group.spans) + len(refused)
                 self._waiting.extendleft(reversed(steps[at:]))
+                steps = steps[:at]
                 break
             step.taken = True
             try:
                 group.add(step.plan(group.after), mark=step.mark)
             except Exception as error:
                 refused[step] = error
-            else:
-                planned.append(step)
-        return planned, refused
+        return [step for step in steps if step not in refused] if refused else steps, refused
 
 
 # Writing a group. Blocking; run in the log's own thread

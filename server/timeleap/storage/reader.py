@@ -469,12 +469,10 @@ class BatchCheck:
 
 @lru_cache(64)
 def head_start(epoch: int, generation: int) -> str:
-    """The part of a head that changes with a rewrite (`StoredLog.head`)."""
     return f"{_base36(epoch)}.{generation}."
 
 
 def head_end(state: LogState) -> str:
-    """The part of a head that changes with every record."""
     return f"{state.length}-{state.chain & 0xFFFFFFFF:08x}"
 
 

@@ -197,8 +197,8 @@ def _tl_tail(line: bytes) -> bytes | None:
 def tl_flags(tl: Mapping[str, Any]) -> RecordFlag:
     flags = _HAS_TL
     if "r" in tl:
-        made_here = isinstance(tl["r"], str) and tl["r"].startswith(MADE_HERE)
-        flags = _HAS_MADE if made_here else _HAS_REQUEST
+        request_id = tl["r"]
+        flags = _HAS_MADE if isinstance(request_id, str) and request_id.startswith(MADE_HERE) else _HAS_REQUEST
     if "b" not in tl:
         return flags
     position, size = tl.get("i"), tl.get("n")
