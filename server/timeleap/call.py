@@ -121,7 +121,7 @@ async def marked_when_stale(work: Coroutine[Any, Any, Any]) -> Any:
         result = await _within(context, work)
     finally:
         mark.ended = True
-    return {**result, "stale": True} if mark.found else result
+    return result | {"stale": True} if mark.found else result
 
 
 @coroutine

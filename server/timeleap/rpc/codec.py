@@ -276,6 +276,10 @@ class Pieces:
     def __init__(self, pieces: list[bytes]) -> None:
         self.pieces = pieces
 
+    def __or__(self, members: dict[str, Any]) -> Pieces:
+        """This JSON object with more members, as dicts have it; none of them may be there already."""
+        return Pieces([*self.pieces[:-1], self.pieces[-1][:-1], b"," + encode_usual(members)[1:]])
+
     def to_wire(self) -> msgspec.Raw:
         return msgspec.Raw(b"".join(self.pieces))
 
@@ -295,11 +299,7 @@ encode_usual: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_json).e
 
 
 def encode(message: Any) -> bytes:
-    """`message` as JSON on one line; `msgspec.Raw` values are spliced in as they are.
-
-    Raises:
-        TypeError: It holds something that has no JSON form.
-    """
+    """`message` as JSON on one line, `msgspec.Raw` spliced in as it is. Raises TypeError for what has no JSON form."""
     try:
         return encode_usual(message)
     except UnicodeEncodeError:
