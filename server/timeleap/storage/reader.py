@@ -62,9 +62,9 @@ _EMPTY: Final = LogState()
 _new = object.__new__
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
-_REMEMBERED: Final = 4096  # lines with request ids
+_REMEMBERED: Final = 4096  # lines with request ids, and blocks that were found sound: half a million lines
 _COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
-_MOST_DIGITS: Final = 18  # of a timeline's number
+_DIGITS: Final = 18  # of a timeline's number
 _NOT_READABLE: Final = "the original program cannot read this record"
 
 
@@ -173,11 +173,10 @@ class StoredLog(LogReader):
     def _is_written(self, data: bytes, raw: bytes, start: int, begins: list[int]) -> bool:
         """True if each line from `start` on, with the entries `raw`, is what its checksum says; in one step for a block
         that was compared line by line before. `begins` has the end of the last one, too."""
-        view, words, sound = memoryview(data), memoryview(raw).cast("I"), self.store.sound
-        at, count = 0, len(begins) - 1
-        while at < count:  # where the machine is not little-endian nothing matches
+        view, words, sound, at = memoryview(data), memoryview(raw).cast("I"), self.store.sound, 0
+        while at < len(begins) - 1:  # where the machine is not little-endian nothing matches
             number, skipped = divmod(start + at, _BLOCK)
-            stop = min(count, at + _BLOCK - skipped)
+            stop = min(len(begins) - 1, at + _BLOCK - skipped)
             # The fingerprint of the log up to the block's end: with other entries it is another one.
             chain = raw[stop * ENTRY_SIZE - 12 : stop * ENTRY_SIZE - 4] if stop - at == _BLOCK else b""
             block = view[begins[at] : begins[stop]]
@@ -187,6 +186,8 @@ class StoredLog(LogReader):
                 if words[at * _WORDS + 3 : stop * _WORDS : _WORDS].tolist() != [*map(crc32, lines)]:
                     return False
                 if chain:
+                    if len(sound) >= _REMEMBERED:
+                        sound.clear()
                     sound[number] = chain, checksum
             at = stop
         return True
@@ -523,8 +524,7 @@ def timeline_names(log: Path) -> list[TimelineName]:
         for begin, end, foreign in ((f"{log.stem}_", log.suffix, False), (f"{log.name}.", "", True)):
             # No pattern: at the first open of a process, that is to be quick, it would have to be compiled.
             number = file[len(begin) : len(file) - len(end)]
-            written = 0 < len(number) <= _MOST_DIGITS and number.isascii() and number.isdigit()
-            if written and file == f"{begin}{number}{end}":
+            if file == f"{begin}{number}{end}" and number.isascii() and number.isdigit() and len(number) <= _DIGITS:
                 found.append(TimelineName(log.parent / file, int(number), foreign))
     return sorted(found, key=lambda name: (not name.foreign, name.number), reverse=True)
 

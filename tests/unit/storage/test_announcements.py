@@ -31,7 +31,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
 
 def test_it_ends_as_soon_as_it_is_closed(database: Database) -> None:
     listening = Announcements(database, lambda session, version: None)
-    assert listening.wait_until_ready(PATIENCE)
+    assert listening.ready.wait(PATIENCE)
     listening.close()
     assert not listening._thread.is_alive()
 

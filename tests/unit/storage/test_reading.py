@@ -106,6 +106,17 @@ async def test_each_look_at_lines_compares_them_with_what_was_written(tmp_path: 
     await engine.aclose()
 
 
+async def test_of_blocks_found_sound_so_many_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timeleap.storage.reader._REMEMBERED", 2)
+    engine = await JsonlEngine.open(tmp_path / "context.jsonl")
+    told = [f"{number:03}" for number in range(5 * 128)]
+    await say(engine, *told)
+    for _ in range(2):
+        assert texts(engine) == told
+        assert 0 < len(engine._shown.log.store.sound) <= 2
+    await engine.aclose()
+
+
 async def test_lines_that_are_gone_are_not_taken_for_those_in_their_place(tmp_path: Path) -> None:
     file, store = OpenFile(tmp_path / "log", writable=True, create=True), EntryStore()
     gone = b"".join(line(f"{number:04}") for number in range(256))

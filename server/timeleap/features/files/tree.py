@@ -384,11 +384,6 @@ class FileTree:
             going = [each for each in every if each.session_uid == self._session_uid and each.snapshot_id in wanted]
             stored.remove(self._repository, going)
 
-    def remove_all(self) -> None:
-        """Remove all snapshots of the session; a restore that was interrupted is taken back first. Raises as `remove`."""
-        self.recover(lambda _: False)
-        self.remove(snapshot.snapshot_id for snapshot in self.snapshots())
-
     def usage(self) -> Usage:
         return Usage(len(self.snapshots()), self._repository.size())
 

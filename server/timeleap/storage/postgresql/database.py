@@ -487,15 +487,11 @@ class Announcements:
         self._heard = heard
         self._own = f'"by": "{database.sender}"}}'.encode()  # the end of what we announce ourselves
         self._closed = threading.Event()
-        self._ready = threading.Event()
+        self.ready = threading.Event()  # set once nothing is missed any more
         self._end, self._ended = socket.socketpair()
         """The thread waits for the second one, too, which can be read once the first is closed."""
         self._thread = threading.Thread(target=self._run, name="timeleap notifications", daemon=True)
         self._thread.start()
-
-    def wait_until_ready(self, seconds: float) -> bool:
-        """True once nothing is missed any more."""
-        return self._ready.wait(seconds)
 
     def close(self) -> None:
         """End the thread."""
@@ -519,7 +515,7 @@ class Announcements:
                     # Shared, as the connection before this one may have it still.
                     sender = int.from_bytes(bytes.fromhex(self._database.sender), "big", signed=True)
                     connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", [WAITING_LOCK, sender])
-                    self._ready.set()
+                    self.ready.set()
                     self._heard(None, None)
                     pause, heard = 0.1, time.monotonic()
                     while not self._closed.is_set() and not self._database.is_outdated(connection):
