@@ -84,6 +84,7 @@ def outcome_in(ci: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_in_ci_nothing_is_skipped(tmp_path: Path) -> None:
     output = outcome_in("true", tmp_path)
     assert "2 failed, 1 passed, 2 errors" in output

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.unit.features.files.conftest import go_back
@@ -22,6 +23,8 @@ from timeleap.errors import CorruptedError
 from timeleap.features.files import bundle
 from timeleap.features.files.records import Control, FilesConfig
 from timeleap.features.files.tree import FileTree
+
+pytestmark = pytest.mark.long  # each example is an undo of a tree of files
 
 NAMES = st.sampled_from([b"a", b"b", b"A", b"c d", b"\xff", b"e\nf", "ü".encode(), b"*", b"-x", b"git~1"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(b"/".join)

@@ -203,51 +203,25 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
 }
 """By module: its cases, or goldens, of a directory alone, such as files that another program writes, or who owns a session."""
 
-LONG_IN_A_DATABASE: Final = frozenset(
+QUICK_IN_A_DATABASE: Final = frozenset(
     (
-        "test_a_repeat_after_kill_9_is_answered_and_not_repeated",
-        "test_at_the_limit_of_timelines_undo_to_and_fro_loses_no_step",
-        "test_of_more_than_fifty_timelines_the_oldest_go_where_nothing_else_is_set",
-        "test_the_newest_timelines_stay_and_pruning_is_reported",
-        "test_to_and_fro_sets_nothing_aside_twice_and_prunes_nothing",
+        "test_append_items",
+        "test_append_message",
+        "test_at",
+        "test_checkpoints",
+        "test_dmail",
+        "test_expected_head",
+        "test_revert",
     )
 )
-"""Cases of many rewrites, each of which is a transaction of several statements there; or of many servers."""
-LONG_MODULES_IN_A_DATABASE: Final = frozenset(
-    (
-        "test_approval_bounds",
-        "test_approval_ends",
-        "test_approval_requests",
-        "test_client",
-        "test_client_approvals",
-        "test_damage",
-        "test_compact_summarizers",
-        "test_echo",
-        "test_examples",
-        "test_hostile",
-        "test_initialize",
-        "test_lifecycle",
-        "test_limits",
-        "test_log",
-        "test_null_params",
-        "test_no_descriptors",
-        "test_purge",
-        "test_small_files",
-        "test_store",
-        "test_redacted_requests",
-    )
-)
-"""Those whose cases start several servers each (`make test` has `test_postgresql_approvals` for those of approvals), or
-are about what comes in more than about where it goes."""
+"""The modules whose cases `make test` runs in a database, too; those of the others are `long`. What a database does by
+itself is in `test_postgresql*`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the modules of `EVERY_ENGINE` with each engine."""
     if _module(metafunc.module) in EVERY_ENGINE and "engine" in metafunc.fixturenames:
-        is_long = {metafunc.function.__name__, _module(metafunc.module)} & (
-            LONG_IN_A_DATABASE | LONG_MODULES_IN_A_DATABASE
-        )
-        marks = [pytest.mark.long] if is_long else []
+        marks = [] if _module(metafunc.module) in QUICK_IN_A_DATABASE else [pytest.mark.long]
         engines = ["jsonl", pytest.param("postgresql", marks=marks)]
         metafunc.parametrize("engine", engines, indirect=True, scope="module")
 

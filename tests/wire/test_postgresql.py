@@ -211,6 +211,7 @@ def test_a_revert_stores_nothing_that_is_stored_already(serve: Serve, url: str) 
     assert len(session.timelines()) >= 1
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process has written is told on Linux only")
 def test_to_take_over_what_another_process_took_back_costs_the_same_at_any_length(serve: Serve, url: str) -> None:
     here, there = serve(url), serve(url)
@@ -321,6 +322,7 @@ def test_the_methods_that_the_store_does_not_do_are_announced(tmp_path: Path, ur
 # What goes wrong
 
 
+@pytest.mark.long
 def test_while_the_database_is_away_requests_say_so_and_then_go_on(serve: Serve) -> None:
     with private_cluster() as cluster:
         url = cluster.new_database()
@@ -546,6 +548,7 @@ def test_a_removal_for_good_whose_answer_is_lost_is_done_once(serve: Serve, url:
         proxy.close()
 
 
+@pytest.mark.long
 def test_a_commit_of_which_nobody_knows_is_said_to_be_unknown(serve: Serve) -> None:
     with private_cluster() as cluster:
         url = cluster.new_database()

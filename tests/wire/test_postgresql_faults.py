@@ -279,6 +279,7 @@ def test_a_wrong_password_is_said_and_not_shown(serve: Serve) -> None:
         Session.open(serve(cluster.url(name, "guarded", "right")), "s").say("one")
 
 
+@pytest.mark.long
 def test_a_standby_alone_takes_no_changes(serve: Serve) -> None:
     with replicated_cluster() as (primary, standby):
         name = primary.new_database().rpartition("/")[2]

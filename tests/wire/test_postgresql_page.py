@@ -21,6 +21,8 @@ from tests.support.postgresql import INSTALL, Cluster, free_port, programs
 from tests.support.server import Refused
 from tests.support.session import Session
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "postgresql.md").read_text(encoding="utf-8")
 PROGRAMS = ("initdb", "pg_ctl", "psql", "pg_basebackup", "pg_dump", "pg_restore", "createdb", "mkdir", "touch")

@@ -21,6 +21,8 @@ from timeleap.errors import InvalidInputError
 from timeleap.storage.postgresql.database import Database
 from timeleap_protocol.methods import ANSWERED
 
+pytestmark = pytest.mark.long
+
 READ = "?timeleap_read=standby"
 EXPORTED = "exported.md"
 READS: dict[str, dict[str, Any]] = {
