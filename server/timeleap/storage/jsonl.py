@@ -390,7 +390,7 @@ class LockedLog(WriteQueue):
         if self.modified or self.refusal is not None:
             self.check_unmodified()
         if group.after is group.before:
-            return [Appended(state := group.after, state, self._shown.head_at(state)) for _ in group.spans]
+            return [Appended(state := self._shown.log.state, state, self._shown.head_at(state)) for _ in group.spans]
         return self._committed(self._write(group))
 
     def _write(self, group: WriteGroup) -> Written:

@@ -184,6 +184,15 @@ async def test_a_restored_log_without_line_feed_is_not_glued_to(log: Path) -> No
     await engine.aclose()
 
 
+async def test_an_append_of_nothing_leaves_a_log_without_line_feed_as_it_is(log: Path) -> None:
+    log.write_bytes(line("a")[:-1])
+    engine = await JsonlEngine.open(log)
+    done = await engine.append(lambda _: [])
+    assert (done.before, done.after, done.head) == (engine.state, engine.state, engine.head)
+    assert log.read_bytes() == line("a")[:-1]
+    await engine.aclose()
+
+
 async def test_the_end_that_got_its_line_feed_from_another_is_seen(log: Path) -> None:
     log.write_bytes(line("a")[:-1])
     follower = await JsonlEngine.open(log, access="read")
