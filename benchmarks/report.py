@@ -114,7 +114,7 @@ def _profile(result: Result) -> list[str]:
     """Why a row misses its must: its limit, in words, and where the time goes, as it was measured."""
     row, lines = result.row, [f"### Row {result.key}: {result.row.question}\n"]
     if result.limit is not None:
-        reaches = result.limit >= row.must if row.sense == "at least" else result.limit <= row.must
+        reaches = row.met_by(result.limit)
         verdict = "which reaches the must, so what ours does more is below" if reaches else "short of the must itself"
         measured = plots.measured(result, result.limit)
         lines.append(
@@ -137,9 +137,8 @@ def _guarded(result: Result) -> str:
     """How far the least process gets that keeps the guarantees."""
     if result.guarded is None:
         return ""
-    row = result.row
-    reaches = result.guarded >= row.must if row.sense == "at least" else result.guarded <= row.must
-    return f"with the guarantees {plots.measured(result, result.guarded)}, {'enough' if reaches else 'short of it'}; "
+    verdict = "enough" if result.row.met_by(result.guarded) else "short of it"
+    return f"with the guarantees {plots.measured(result, result.guarded)}, {verdict}; "
 
 
 def _cells(result: Result) -> list[str]:

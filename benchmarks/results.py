@@ -83,7 +83,7 @@ class Result:
     @property
     def holds(self) -> bool:
         """Whether the must is not missed by more than the noise."""
-        return self.high >= self.row.must if self.row.sense == "at least" else self.low <= self.row.must
+        return self.row.met_by(self.high if self.row.sense == "at least" else self.low)
 
     @property
     def reached(self) -> float:

@@ -43,6 +43,10 @@ class Row:
         """The row's number, without its part."""
         return int(self.key.partition("-")[0])
 
+    def met_by(self, value: float) -> bool:
+        """Whether a value, in the row's unit, is as good as the must."""
+        return value >= self.must if self.sense == "at least" else value <= self.must
+
 
 KIMI: Final = "kimi-cli in process, not synced"
 SHADOW: Final = "`git add -A` and commit in a shadow repository"

@@ -265,10 +265,8 @@ class EdgeProtocol(JsonRPCProtocol):
         return ClientNotification(method, params) if known is None else Request(known, method, params, VERSION)
 
     def handle_message(self, message: Any) -> None:
-        """Take a message that `structure_message` let pass."""
-        if isinstance(message, Request):
-            self.take_request(message)
-        elif isinstance(message, Reply):
+        """Take an answer or a notification that `structure_message` let pass; for a request see `take_request`."""
+        if isinstance(message, Reply):
             self._take_answer(message)
         else:
             try:

@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from timeleap.storage import durable
 from timeleap.storage.durable import list_directory, make_directory, remove_file, storage_errors, sync_directory
 
 LOG_NAME: Final = "context.jsonl"
@@ -147,11 +148,9 @@ def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
 
 
 def may_hold_leftovers(directory: Path) -> bool:
-    """True if the name of a file in a session's directory may be that of a leftover, at the cost of a look at the names.
-    Raises StorageFailureError."""
+    """True if a file there may be a leftover, by a look at the names alone. Raises StorageFailureError."""
     with storage_errors("look at the session's files", directory):
-        names = {LOG_NAME, *list_directory(directory)}
-    return any(name.endswith(".tmp") or (name.endswith(".idx") and name[1:-4] not in names) for name in names)
+        return durable.any_left_over({LOG_NAME, *list_directory(directory)})
 
 
 def remove_leftovers(directory: Path) -> list[Leftover]:

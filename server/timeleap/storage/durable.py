@@ -21,7 +21,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -276,10 +276,8 @@ class OpenFile:
         One system call unless the operating system takes less than all of it; then the rest is offered again, because
         only that tells why.
         """
-        if (fd := self._fd) >= 0:
-            if (written := os.write(fd, data)) < len(data):
-                return _append_all(fd, memoryview(data).cast("B")[written:])
-            return os.lseek(fd, 0, os.SEEK_CUR)
+        if self._fd >= 0:
+            return _append_all(self._fd, data)
         with _Access(self) as fd:
             return _append_all(fd, data)
 
@@ -438,6 +436,11 @@ def list_directory(path: Path) -> list[str]:
         return os.listdir(path)
     except FileNotFoundError:
         return []
+
+
+def any_left_over(names: Set[str]) -> bool:
+    """True if one of the names in a directory may be that of a temporary file, or of the index of a file that is gone."""
+    return any(name.endswith(".tmp") or (name.endswith(".idx") and name[1:-4] not in names) for name in names)
 
 
 def sync_data(fd: int) -> None:

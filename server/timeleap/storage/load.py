@@ -124,7 +124,7 @@ def leftovers(log: Path) -> list[Path]:
     """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that
     lines are missing."""
     names = set(durable.list_directory(log.parent))
-    if not any(name.endswith(".tmp") or (name.endswith(".idx") and name[1:-4] not in names) for name in names):
+    if not durable.any_left_over(names):
         return []  # as nearly always: the patterns would take longer than the rest
     stem, suffix, whole = re.escape(log.stem), re.escape(log.suffix), re.escape(log.name)
     temporary = re.compile(rf"\.{stem}(_[0-9]+)?{suffix}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp")

@@ -136,8 +136,12 @@ def written(path: Path, *records: Json) -> Path:
 
 
 async def opened(tmp_path: Path, *records: Json) -> tuple[SessionStore, Session]:
+    return await opened_as_it_stands(tmp_path, written(tmp_path, *records))
+
+
+async def opened_as_it_stands(tmp_path: Path, folder: Path) -> tuple[SessionStore, Session]:
     store = SessionStore(tmp_path / "home")
-    return store, (await store.open(path=written(tmp_path, *records), access="write")).session
+    return store, (await store.open(path=folder, access="write")).session
 
 
 class Reads:
@@ -262,8 +266,7 @@ async def test_what_only_the_original_reads_is_told_as_the_log_shows_it(tmp_path
         b'{"role": "_checkpoint", "id": 1}\n{"role": "user", "content": "half \\ud800 a pair", "weight": NaN}\n',
     ]
     (folder / "context.jsonl").write_bytes(b"".join(lines))
-    store = SessionStore(tmp_path / "home")
-    session = (await store.open(path=folder, access="write")).session
+    store, session = await opened_as_it_stands(tmp_path, folder)
     found = session.checkpoints(session.engine, 0, 10)
     assert [each.summary and each.summary["text"] for each in found] == ["a prompt", "half \ufffd a pair"]
     assert [each.summary for each in found] == from_scratch(session.engine)
@@ -279,8 +282,7 @@ async def test_damaged_lines_are_left_out_and_the_rest_is_told(tmp_path: Path) -
     lines = (folder / "context.jsonl").read_bytes().splitlines(keepends=True)
     lines[2:2] = [b"{broken\n", b'{"role":"user","content":"\x00"}\n', b'{"role":"user","content":"a\\ud800b"}\n']
     (folder / "context.jsonl").write_bytes(b"".join(lines))
-    store = SessionStore(tmp_path / "home")
-    session = (await store.open(path=folder, access="write")).session
+    store, session = await opened_as_it_stands(tmp_path, folder)
     found = session.checkpoints(session.engine, 0, 10)
     assert [one.summary and one.summary["kind"] for one in found] == ["prompt", "prompt"]
     assert [one.summary for one in found] == from_scratch(session.engine)
