@@ -22,7 +22,7 @@ from msgspec.structs import asdict, replace
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.rpc.codec import Pieces, encode
-from timeleap.sessions.logs import begin_of, end_of, fitting
+from timeleap.sessions.logs import begin_of, end_of, era_of, fitting
 from timeleap.storage.engine import LogLines, LogReader, RecordFlag, RecordKind, Row
 from timeleap.storage.record import SENDER, TL_MARK, as_sent, read_tl
 
@@ -99,11 +99,6 @@ class Span(Struct, frozen=True):
         return encode_cursor(listing, **asdict(self)) if self.start < self.stop else None
 
 
-def era_of(head: str) -> str:
-    """The part of a head that changes with a rewrite, but not with an append."""
-    return head.rpartition(".")[0]
-
-
 def check_era(era: str, head: str) -> None:
     """Refuse a cursor from before a rewrite: HeadConflictError, with the present head."""
     if era != era_of(head):
@@ -152,7 +147,8 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: boo
         raise unknown_cursor()
     wanted = min(limit, span.stop - span.start)
     first = span.stop - wanted if span.newest_first else span.start
-    lines = _lines(reader, first, first + wanted, max_bytes, last=span.newest_first)
+    start, stop = reader.line_of_message(first), reader.line_of_message(first + wanted - 1) + 1
+    lines = _fitted(reader, start, stop, max_bytes, last=span.newest_first)
     messages = lines.kinds.translate(_IS_MESSAGE)
     text, places = memoryview(lines.data), zip(lines.begins, lines.ends, strict=True)
     bodies = [text[begin:end] for begin, end in compress(places, messages)]  # not copied before they are put together
@@ -193,11 +189,6 @@ def _entry(row: Row) -> bytes:
     body = _unmarked(row.body, meta=is_message) if row.flags & RecordFlag.HAS_TL else row.body
     form = b'{"index":%d,"message":%b}' if is_message else b'{"line":%d,"record":%b}'
     return form % (row.messages_before if is_message else row.line, body)
-
-
-def _lines(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bool) -> LogLines:
-    """Lines with the messages `[first, after)`: the first or last of them, a little more than `max_bytes` at most."""
-    return _fitted(reader, reader.line_of_message(first), reader.line_of_message(after - 1) + 1, max_bytes, last=last)
 
 
 def _fitted(reader: LogReader, start: int, stop: int, max_bytes: int, *, last: bool) -> LogLines:

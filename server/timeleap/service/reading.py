@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from timeleap.rpc.codec import Pieces, encode
@@ -20,11 +20,11 @@ from timeleap.sessions.logs import (
     Logs,
     OpenLogs,
     PointInTime,
-    State,
     Stretch,
     at_message,
     at_time,
     common_messages,
+    era_of,
     fitting,
     line_of_message,
     state_after_lines,
@@ -90,7 +90,7 @@ def get_history(session: Session, params: GetHistoryParams, call: Call) -> Piece
     else:
         reader = _reader(session, params.timeline_id)
         start, stop = _asked_for(reader, params)
-        era = paging.era_of(session.head)
+        era = era_of(session.head)
         opaque = bool(params.include)
         span = Span(session.session_id, start, stop, params.order == "desc", params.timeline_id, era, opaque)
     limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
@@ -159,7 +159,7 @@ def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
         reader = _reader(session, params.timeline_id)
         start = min(params.from_ or 0, reader.state.lines)
         stop = reader.state.lines if params.to is None else max(start, min(params.to, reader.state.lines))
-        era = paging.era_of(session.head)
+        era = era_of(session.head)
         left = RecordsLeft(session.session_id, start, stop, params.roles, params.timeline_id, era)
     if not 0 <= left.start <= left.stop <= reader.state.lines:
         raise paging.unknown_cursor()
@@ -196,7 +196,7 @@ def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call
         reader = _reader(session, left.timeline_id)
     else:
         reader = _reader(session, params.timeline_id)
-        total, era = reader.state.checkpoints, paging.era_of(session.head)
+        total, era = reader.state.checkpoints, era_of(session.head)
         left = CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
     count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
     start = left.total - left.done - 1 if left.newest_first else left.done
@@ -270,7 +270,7 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
         if (left.session_id, left.sides) != (session.session_id, sides):
             raise paging.unknown_cursor()
         paging.check_era(left.era, head)
-    begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
+    begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, era_of(head))
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     work = _compare(logs, left, begin, limit, max_bytes)
     page, rest = await service.slices.run(work, call.byte_progress("comparing"))
@@ -303,7 +303,7 @@ def _compare(
         "removedCount": before.message_count - left.common,
         "addedCount": after.message_count - left.common,
         "tokens": {"from": before.token_count, "to": after.token_count},
-        "state": {"from": _state(before), "to": _state(after)},
+        "state": {"from": to_builtins(before), "to": to_builtins(after)},
     }
     return page, rest
 
@@ -338,18 +338,9 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
         **shapes.set_members(timelineId=found.timeline_id),
         "checkpoint": found.checkpoint and found.checkpoint.wire(),
         "nextCheckpoint": found.following and found.following.wire(),
-        "state": _state(found.state),
+        "state": to_builtins(found.state),
     }
 
 
 def _point(point: DiffPoint) -> LogPoint:
     return LogPoint(point.checkpoint_uid, point.timeline_id)
-
-
-def _state(state: State) -> Json:
-    return {
-        "messageCount": state.message_count,
-        "checkpointCount": state.checkpoint_count,
-        "tokenCount": state.token_count,
-        "systemPrompt": state.system_prompt,
-    }

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from timeleap import clock
 from timeleap.sessions import files, session_files
 from timeleap.sessions.files import is_date
-from timeleap.sessions.shapes import Cause
+from timeleap.sessions.shapes import Cause, set_members
 from timeleap.storage.durable import OpenFile, atomic_write, status, storage_errors
 
 MAX_BYTES = 16 << 20
@@ -89,11 +89,8 @@ class Audit:
         there = status(self.path)
         if there is None or there.size <= MAX_BYTES:
             return
-        file = OpenFile(self.path)
-        try:
+        with closing(OpenFile(self.path)) as file:
             newest = file.pread(there.size - KEPT_BYTES, KEPT_BYTES).partition(b"\n")[2]
-        finally:
-            file.close()
         asked = [files.encode_line(document) for document in left_open(self.questions()).values()]
         atomic_write(self.path, b"".join(line for line in asked if line not in newest) + newest)
 
@@ -107,11 +104,10 @@ class Audit:
 
 def entry(cause: Cause, field: str, before: Any, after: Any, **members: Any) -> dict[str, Any]:
     """An entry of the present moment; members that are None are left out."""
-    named: dict[str, Any] = {"requestId": cause.request_id, **members}
     return {
         "time": clock.now_iso(),
         "who": cause.client,
-        **{name: value for name, value in named.items() if value is not None},
+        **set_members(requestId=cause.request_id, **members),
         "field": field,
         "from": before,
         "to": after,

@@ -285,11 +285,12 @@ class FileSnapshots:
     async def _live(self) -> set[int]:
         """The numbers of the snapshots that checkpoints of the log refer to."""
         engine, found = self._session.engine, set[int]()
-        for start in range(0, engine.state.checkpoints, 100):
-            for checkpoint in past.list_checkpoints(engine, start, 100, newest_first=False):
-                if checkpoint.snapshot is not None:
-                    found.add(int(checkpoint.snapshot[1:].partition("-")[0]))
-            await asyncio.sleep(0)
+        for ordinal in range(engine.state.checkpoints):
+            checkpoint = past.read_checkpoint(engine, engine.line_of_checkpoint(ordinal))
+            if checkpoint.snapshot is not None:
+                found.add(int(checkpoint.snapshot[1:].partition("-")[0]))
+            if ordinal % 100 == 99:
+                await asyncio.sleep(0)
         return found
 
     async def wait_for_background(self) -> None:

@@ -15,7 +15,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -131,14 +131,11 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
         OSError: It cannot be read, or is no ordinary file.
         ValueError: It is larger.
     """
-    file = OpenFile(path)
-    try:
+    with closing(OpenFile(path)) as file:
         size = file.status().size
         if size > limit:
             raise ValueError(f"larger than {limit} bytes")
         return file.pread(0, size)
-    finally:
-        file.close()
 
 
 def encode_document(members: dict[str, Any]) -> bytes:
@@ -227,8 +224,7 @@ def append_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
     if not is_regular(path) and status(path) is not None:
         move_aside(path)
     created = not path.exists()
-    file = OpenFile(path, writable=True, appending=True, create=True)
-    try:
+    with closing(OpenFile(path, writable=True, appending=True, create=True)) as file:
         before = file.status().size
         data = b"".join(encode_line(document) for document in documents)
         # A line that a crash tore must not swallow the next one.
@@ -240,8 +236,6 @@ def append_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
         except OSError:
             file.truncate(before)
             raise
-    finally:
-        file.close()
     if created:
         sync_directory(path.parent)
 
@@ -268,17 +262,12 @@ def read_last_lines(path: Path, size: int, containing: bytes) -> list[dict[str, 
     """The documents of the lines that contain some bytes (no other line is parsed) and lie whole in the last `size`
     bytes of a file; none where it is missing or unusable."""
     try:
-        file = OpenFile(path)
+        with closing(OpenFile(path)) as file:
+            total = file.status().size
+            start = max(0, total - size)
+            data = file.pread(start, total - start)
     except OSError:
         return []
-    try:
-        total = file.status().size
-        start = max(0, total - size)
-        data = file.pread(start, total - start)
-    except OSError:
-        return []
-    finally:
-        file.close()
     whole_lines = data.split(b"\n")[1 if start else 0 :]
     return _documents((line for line in whole_lines if containing in line), lambda _: True, Problems())
 

@@ -123,6 +123,11 @@ def state_after_lines(reader: LogReader, lines: int) -> LogState:
     return reader.entries(lines - 1, lines)[0].state if lines else LogState()
 
 
+def era_of(head: str) -> str:
+    """The part of a head that changes with a rewrite, but not with an append."""
+    return head.rpartition(".")[0]
+
+
 def line_of_message(reader: LogReader, index: int, stop: int) -> int:
     """The line of a message, or `stop` if the log ends before it."""
     return min(stop, reader.line_of_message(index)) if index < reader.state.messages else stop
@@ -149,8 +154,8 @@ class LogPoint(Struct, frozen=True):
     timeline_id: str | None = None
 
 
-class State(Struct, frozen=True):
-    """Counts and system prompt of a context at a point."""
+class State(Struct, frozen=True, rename="camel"):
+    """Counts and system prompt of a context at a point; in wire form by `msgspec.to_builtins`."""
 
     message_count: int
     checkpoint_count: int
@@ -239,7 +244,7 @@ def at_time(logs: Logs, time: str, timeline_id: str | None) -> PointInTime:
     """
     wanted = parse_time(time, "time")
     if timeline_id is None:
-        ends = ((_noted(timeline.facts.created_at), timeline.timeline_id) for timeline in logs.timelines())
+        ends = ((noted_time(timeline.facts.created_at), timeline.timeline_id) for timeline in logs.timelines())
         later = [(set_aside, name) for set_aside, name in ends if set_aside is not None and set_aside > wanted]
         timeline_id = min(later, key=lambda end: end[0])[1] if later else None
     log = logs.live() if timeline_id is None else logs.timeline(timeline_id)
@@ -292,10 +297,10 @@ def _passed(log: LogReader, wanted: datetime) -> int:
 
 
 def _time_of(log: LogReader, ordinal: int) -> datetime | None:
-    return _noted(read_checkpoint(log, log.line_of_checkpoint(ordinal), messages=0).created_at)
+    return noted_time(read_checkpoint(log, log.line_of_checkpoint(ordinal), messages=0).created_at)
 
 
-def _noted(text: str | None) -> datetime | None:
+def noted_time(text: str | None) -> datetime | None:
     """A time that was noted in a file; None where none was, or it cannot be one."""
     try:
         found = datetime.fromisoformat(text or "")

@@ -90,21 +90,9 @@ def read_checkpoint(reader: LogReader, line: int, messages: int | None = None) -
     return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview, files)
 
 
-def list_checkpoints(
-    reader: LogReader, start: int, count: int, newest_first: bool, messages: int | None = None
-) -> list[Checkpoint]:
-    """Up to `count` checkpoints from the one with the 0-based ordinal `start` on, upwards or downwards; `messages` as
-    in `read_checkpoint`."""
-    total = reader.state.checkpoints
-    if newest_first:
-        ordinals = range(min(start, total - 1), max(-1, start - count), -1)
-    else:
-        ordinals = range(max(0, start), min(total, start + count))
-    return [read_checkpoint(reader, reader.line_of_checkpoint(ordinal), messages) for ordinal in ordinals]
-
-
 def told_checkpoints(reader: LogReader, start: int, count: int, newest_first: bool) -> list[Checkpoint]:
-    """The same, each with what happened after it."""
+    """Up to `count` checkpoints from the one with the 0-based ordinal `start` on, upwards or downwards, each with what
+    happened after it."""
     last = min(start, reader.state.checkpoints - 1)
     first = max(0, last - count + 1) if newest_first else max(0, start)
     spans = read_spans(reader, first, last - first + 1 if newest_first else count)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from timeleap.errors import TimelineNotFoundError
 from timeleap.sessions import past
+from timeleap.sessions.logs import noted_time
 from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.session_state import changes
 from timeleap.sessions.shapes import CONTEXT, WARNING, Cause, Event, Mutation, Retention
@@ -78,21 +79,14 @@ def plan_prune(
     if selection.limits is not None:
         wanted |= {timeline.timeline_id for timeline in past.excess(timelines, selection.limits, ())}
     if selection.older_than is not None:
-        wanted |= {timeline.timeline_id for timeline in timelines[1:] if _older(timeline, selection.older_than)}
+        times = ((timeline.timeline_id, noted_time(timeline.facts.created_at)) for timeline in timelines[1:])
+        wanted |= {name for name, created in times if created is not None and created < selection.older_than}
     selected = [timeline for timeline in timelines if timeline.timeline_id in wanted]
     return PrunePlan(
         going=tuple(timeline for timeline in selected if timeline.timeline_id not in kept),
         kept=tuple((timeline.timeline_id, "fork") for timeline in selected if timeline.timeline_id in kept),
         quarantine=tuple(quarantine),
     )
-
-
-def _older(timeline: Timeline, time: datetime) -> bool:
-    try:
-        created = datetime.fromisoformat(timeline.facts.created_at)
-    except ValueError:
-        return False  # nobody noted when
-    return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
 
 
 class Scrub(Protocol):

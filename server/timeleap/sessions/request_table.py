@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
+from timeleap.sessions.logs import era_of, state_after_lines
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.requests import (
@@ -141,7 +142,7 @@ class Transaction(Struct, eq=False):
         """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
         if self.request.request_id is not None:
-            self._response = self._known(line=line, era=_era(head))
+            self._response = self._known(line=line, era=era_of(head))
             self.finish()
 
     def finish(self) -> None:
@@ -244,7 +245,7 @@ class RequestTable:
 
     def next_marks(self, request_id: str, request: Mutation) -> dict[str, str | int]:
         """Members of `_tl` of the next request: what it is, its number, whose it is, and the era of the log."""
-        number, era = min(self.last + 1, HIGHEST), _era(self._engine.head)
+        number, era = min(self.last + 1, HIGHEST), era_of(self._engine.head)
         marks = {"r": request_id, "h": request.fingerprint, "m": short(request.method)}
         return {**marks, "s": number, "o": self._meta.origin, "g": era}
 
@@ -346,7 +347,7 @@ class RequestTable:
             return {**head, "tokenCount": entry.value}
         if entry.kind is RecordKind.SYSTEM_PROMPT:
             return head
-        before = self._before(line)
+        before = state_after_lines(engine, line)
         if known.method == "sendDMail":
             return {**head, "pendingDMail": None, "index": before.messages}
         return self._shapes.appended(Appended(before, after, head["head"]))
@@ -369,14 +370,10 @@ class RequestTable:
         newest = NewSpans(happened if made else [], happened[-1]) if spans else None
         uid = uid_at(engine, spans[-1].entry.line) if spans else None
         told, span = changed_span(made, newest, uid, asked_for=known.method == "checkpoint")
-        return shapes.appended_events(Appended(self._before(first), end, head), told, said, Cause(), span)
+        return shapes.appended_events(Appended(state_after_lines(engine, first), end, head), told, said, Cause(), span)
 
     def _head_before(self, known: StoredResponse) -> str:
-        return self._head_of(known, self._before(known.line)) if known.era else ""
-
-    def _before(self, line: int) -> LogState:
-        """The state before a line; its pending characters may not be counted."""
-        return self._engine.entries(line - 1, line)[0].state if line else LogState()
+        return self._head_of(known, state_after_lines(self._engine, known.line)) if known.era else ""
 
     def _head_of(self, known: StoredResponse, state: LogState) -> str:
         """The head that the log had at a state when a record was written."""
@@ -470,11 +467,6 @@ class RequestTable:
                 line = entry.line + 1
             if line >= self._engine.state.lines:
                 return self._engine.state.lines - 1
-
-
-def _era(head: str) -> str:
-    """Epoch and generation of a log: what its head is made of beside the last record."""
-    return head.rpartition(".")[0]
 
 
 def _stored(events: Sequence[Event], result: Mapping[str, Any]) -> list[Told] | None:

@@ -28,26 +28,20 @@ class StateValues(Struct, frozen=True):
 
     Attributes:
         approval: What the file says, whether it counts or not; actions sorted.
-        archived_at: Seconds since 1970.
         subagents: None where the file has no such field (newer releases of the original drop it).
-        problem: Problem of the file, in words; the usable rest of it counts all the same.
-        newer: The file's version, if it is newer than this release knows.
-        file: The file that was read: that of an older release of the original where there is no other.
+        document: What was read: of an older release's file of the original where there is no other.
     """
 
     approval: Approval = Approval()
     title: str | None = None
     archived: bool = False
-    archived_at: float | None = None
     subagents: tuple[Subagent, ...] | None = None
-    problem: str | None = None
-    newer: int | None = None
-    file: str = STATE_NAME
+    document: Document = Document({}, present=False, file=STATE_NAME)
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
         """Warnings about the file, for the user."""
-        return Document({}, self.problem, newer=self.newer, file=self.file).warnings("stateDamaged")
+        return self.document.warnings("stateDamaged")
 
 
 def _approval(value: Any, where: str, problems: Problems) -> Any:
@@ -99,11 +93,8 @@ def values_of(document: Document) -> StateValues:
         ),
         title=document.members.get("custom_title"),
         archived=document.members.get("archived", False),
-        archived_at=document.members.get("archived_at"),
         subagents=None if subagents is None else parse_subagents(subagents, "system_prompt"),
-        problem=document.problem,
-        newer=document.newer,
-        file=document.file,
+        document=document,
     )
 
 

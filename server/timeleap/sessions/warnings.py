@@ -44,7 +44,7 @@ def file_problems(directory: Path) -> list[FileProblem]:
     state = StateFile(directory).read()
     found = [
         (session_files.META_NAME, "metaDamaged", Meta(directory, "readOnly").problem),
-        (state.file, "stateDamaged", state.problem),
+        (state.document.file, "stateDamaged", state.document.problem),
     ]
     problems = [FileProblem(file, kind, text, _size(directory / file)) for file, kind, text in found if text]
     return [*problems, *line_problems(directory)]

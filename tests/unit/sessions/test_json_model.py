@@ -209,7 +209,7 @@ def test_what_a_newer_version_says_goes_back_as_it_is(tmp_path: Path) -> None:
     state = {"version": 2, "custom_title": {"en": "T"}, "archived": True, "approval": {"yolo": "ask"}, "more": [1]}
     (tmp_path / "state.json").write_text(json.dumps(state))
     values = StateFile(tmp_path).read()
-    assert (values.problem, values.newer, values.archived, values.title, values.approval.yolo) == (
+    assert (values.document.problem, values.document.newer, values.archived, values.title, values.approval.yolo) == (
         None,
         2,
         True,
@@ -243,9 +243,9 @@ def test_any_value_of_any_field_of_the_state_is_survived(tmp_path: Path, name: s
     assert not values.approval.yolo
     file.write({"archived": False})
     again = file.read()
-    assert again.problem is None
+    assert again.document.problem is None
     assert json.loads((tmp_path / "state.json").read_text())["plan_slug"] == "p"
-    assert bool(list(tmp_path.glob("state.damaged-*.json"))) == (values.problem is not None)
+    assert bool(list(tmp_path.glob("state.damaged-*.json"))) == (values.document.problem is not None)
 
 
 def test_a_crash_while_a_damaged_file_is_replaced_loses_nothing(

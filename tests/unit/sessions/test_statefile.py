@@ -45,7 +45,7 @@ def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
 
 def test_the_originals_file_is_read(tmp_path: Path) -> None:
     found = put(tmp_path, ORIGINAL).read()
-    assert found == StateValues(Approval(actions=("a", "b")), "T", True, 3, None, None)
+    assert found == StateValues(Approval(actions=("a", "b")), "T", True, None, found.document)
 
 
 def test_a_write_changes_what_it_names_and_nothing_else(tmp_path: Path) -> None:
@@ -62,13 +62,13 @@ def test_a_write_changes_what_it_names_and_nothing_else(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_kept_under_another_name(tmp_path: Path, damaged: str) -> None:
     file = put(tmp_path, damaged)
-    assert file.read().problem is not None
+    assert file.read().document.problem is not None
     assert (tmp_path / "state.json").read_text() == damaged
     aside = file.write({"custom_title": "new"})
     assert aside is not None
     assert aside.read_text() == damaged
     assert on_disk(tmp_path)["custom_title"] == "new"
-    assert file.read().problem is None
+    assert file.read().document.problem is None
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_a_damaged_file_is_kept_under_another_name(tmp_path: Path, damaged: str)
 def test_a_field_of_a_wrong_type_costs_that_field_alone(tmp_path: Path, wrong: dict[str, Any]) -> None:
     file = put(tmp_path, {"todos": [1], "custom_title": "T", **wrong})
     found = file.read()
-    assert found.problem is not None
-    assert next(iter(wrong)) in found.problem
+    assert found.document.problem is not None
+    assert next(iter(wrong)) in found.document.problem
     assert not found.approval.yolo
     assert found.approval.actions == ()
     assert found.title == (None if "custom_title" in wrong else "T")
     aside = file.write({"archived": True})
     assert aside is not None
     assert on_disk(tmp_path)["todos"] == [1]
-    assert file.read().problem is None
+    assert file.read().document.problem is None
 
 
 def test_half_a_surrogate_pair_elsewhere_survives_a_write(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_is_no_file_is_neither_read_nor_followed(tmp_path: Path) -> None:
         lay(path)
         file = StateFile(tmp_path)
         found = file.read()
-        assert (found.title, found.problem is None) == (None, False)
+        assert (found.title, found.document.problem is None) == (None, False)
         file.write({"archived": True})
         assert on_disk(tmp_path) == {"version": 1, "archived": True}
         path.unlink()
@@ -133,13 +133,13 @@ def test_what_is_no_file_is_neither_read_nor_followed(tmp_path: Path) -> None:
 def test_a_file_of_absurd_size_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "state.json").open("wb") as file:
         file.truncate(1 << 30)
-    assert "larger" in str(StateFile(tmp_path).read().problem)
+    assert "larger" in str(StateFile(tmp_path).read().document.problem)
 
 
 def test_a_directory_in_its_place_is_an_error_of_the_write_only(tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
     file = StateFile(tmp_path)
-    assert file.read().problem is not None
+    assert file.read().document.problem is not None
     file.write({"archived": True})
     assert on_disk(tmp_path)["archived"] is True
 

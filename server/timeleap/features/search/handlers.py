@@ -16,7 +16,7 @@ from timeleap.features.search.search import Hit, SearchPage, SearchPosition, Sea
 from timeleap.service import paging
 from timeleap.sessions import shapes
 from timeleap.sessions.listing import Glance
-from timeleap.sessions.logs import OpenLogs
+from timeleap.sessions.logs import OpenLogs, era_of
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.log_files import StoredLogs
 from timeleap_protocol.limits import DEFAULT_PAGE
@@ -54,7 +54,7 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
     """Messages of one session."""
     session = service.session(call, params)
     query, asked = _query(params), _asked(params)
-    era, logs = await session.at_turn(lambda: (paging.era_of(session.head), OpenLogs(session.engine)))
+    era, logs = await session.at_turn(lambda: (era_of(session.head), OpenLogs(session.engine)))
     begin = None
     if params.cursor is not None:
         left = paging.decode_cursor(params.cursor, call.method, SearchCursor)
