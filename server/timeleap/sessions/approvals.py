@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.meta import Meta, seal_members
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.statefile import StateFile, approval_members
@@ -236,7 +236,7 @@ class Approvals:
     def _show(self, seal: Seal | None) -> None:
         """Write a seal beside the one in force."""
         seals = [candidate for candidate in (self._verdict.seal, seal) if candidate is not None]
-        self._meta.write({"seals": [seal_members(seal) for seal in seals] or None})
+        self._meta.write({"seals": to_builtins(seals) or None})
 
     def _bury(self, key: bytes) -> None:
         """Seal what is in force twice: the first takes the revision of the seal to be buried, the second passes it."""

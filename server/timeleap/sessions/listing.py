@@ -6,11 +6,11 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
+from msgspec.json import decode
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
@@ -26,6 +26,10 @@ from timeleap.storage.log_files import state_of
 
 T = TypeVar("T")
 MAX_LIMIT = 1000
+_CURSORS: Final[Mapping[str, Any]] = {
+    "session": tuple[Literal["session"], int, str],
+    "trash": tuple[Literal["trash"], str, str],
+}
 
 
 class Glance(Struct, frozen=True):
@@ -83,7 +87,9 @@ def list_sessions(
     """
     seen = filter(request.selects, glances(home, elsewhere))
     page, following = _page("session", seen, lambda session: session.position, request.cursor, request.limit)
-    return SessionPage(tuple(read_info(session, counts=counts) for session in page), following)
+    return SessionPage(
+        tuple(read_info(session, state=counts and counts(session.session_id)) for session in page), following
+    )
 
 
 def list_trash(
@@ -95,15 +101,10 @@ def list_trash(
     found = []
     for session_id, deleted_at, path in page:
         try:
-            known = None if counts is None else partial(_counted, counts(path.name))
-            found.append(read_info(glance(session_id, path), deleted_at, known))
+            found.append(read_info(glance(session_id, path), deleted_at, counts and counts(path.name)))
         except OSError:
             continue
     return SessionPage(tuple(found), following)
-
-
-def _counted(state: LogState, _: str) -> LogState:
-    return state
 
 
 def _page(
@@ -166,19 +167,18 @@ def last_change_ns(path: Path) -> int:
     return max(found) if found else os.lstat(path).st_mtime_ns
 
 
-def read_info(
-    seen: Glance, deleted_at: str | None = None, counts: Callable[[str], LogState] | None = None
-) -> SessionInfo:
-    """All that a list shows of a session; what is damaged is said, never raised."""
+def read_info(seen: Glance, deleted_at: str | None = None, state: LogState | None = None) -> SessionInfo:
+    """All that a list shows of a session, `state` that of a log that does not lie here; what is damaged is said, never
+    raised."""
     meta = Meta(seen.path, "readOnly")
     log = seen.path / LOG_NAME
     damaged: str | None = None
-    state = LogState()
+    owner = owner_of(log) if deleted_at is None and state is None else None
     try:
         # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
-        state = state_of(log) if counts is None else counts(seen.session_id)
+        state = state or state_of(log)
     except OSError as error:
-        damaged = str(error)
+        damaged, state = str(error), LogState()
     return SessionInfo(
         session_id=seen.session_id,
         title=seen.title,
@@ -191,7 +191,7 @@ def read_info(
         token_count=state.token_count,
         token_count_with_pending=state.token_count_with_pending if state.pending_chars >= 0 else None,
         parent=meta.parent,
-        owner=owner_of(log) if deleted_at is None and counts is None else None,
+        owner=owner,
         damaged=damaged,
         deleted_at=deleted_at,
         source=seen.source,
@@ -232,13 +232,8 @@ def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:
         return None
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        match listing, json.loads(raw):
-            case ("session", ["session", int(change), str(last)]):
-                return change, last
-            case ("trash", ["trash", str(deleted), str(last)]):
-                return deleted, last
-            case _:
-                pass
-    except (ValueError, RecursionError):
+        after: tuple[int | str, ...] = decode(raw, type=_CURSORS[listing])[1:]
+        return after
+    except (ValueError, MsgspecError, RecursionError):
         pass
     raise InvalidInputError.of("cursor", "unknown cursor: use the nextCursor of this listing")

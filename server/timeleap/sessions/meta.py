@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, get_args
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from timeleap import clock
@@ -152,10 +153,6 @@ def decode(document: Mapping[str, Any]) -> Document:
     return files.decode(document, MODEL, VERSION, unversioned=0, migrations=MIGRATIONS)
 
 
-def _source(member: Mapping[str, str]) -> Source:
-    return Source(member["kind"], member["key"], member.get("path"))
-
-
 def _parent(member: Mapping[str, str]) -> Parent:
     return Parent(member["sessionId"], member.get("checkpointUid"))
 
@@ -167,10 +164,6 @@ def _pending_dmail(member: Mapping[str, Any]) -> PendingDMail:
 
 def _subagents(member: list[Any]) -> tuple[Subagent, ...]:
     return parse_subagents(member, "systemPrompt")
-
-
-def _seals(member: list[Mapping[str, Any]]) -> tuple[Seal, ...]:
-    return tuple(Seal(seal["revision"], seal["mac"], seal.get("changedAt"), seal.get("changedBy")) for seal in member)
 
 
 class _Attribute(Generic[T]):
@@ -196,7 +189,7 @@ class Meta:
     uid = _Attribute("uid", "")
     created_at = _Attribute[str | None]("createdAt", None)
     workspace = _Attribute[str | None]("workspace", None)
-    source = _Attribute[Source | None]("source", None, _source)
+    source = _Attribute[Source | None]("source", None, lambda member: convert(member, Source))
     mirrored = _Attribute("source", False, lambda member: "path" in member)  # another program writes it, by its file
     compacted_by_agent = _Attribute("source", False, lambda member: member.get("kind") == "claude-code")
     parent = _Attribute[Parent | None]("parent", None, _parent)
@@ -206,7 +199,7 @@ class Meta:
     pending_dmail = _Attribute[PendingDMail | None]("pendingDMail", None, _pending_dmail)  # its checkpoint may be gone
     pins = _Attribute[tuple[str, ...]]("pins", (), tuple)
     # Older first: the one in force, and while a change is being made the next one.
-    seals = _Attribute[tuple[Seal, ...]]("seals", (), _seals)
+    seals = _Attribute[tuple[Seal, ...]]("seals", (), lambda member: convert(member, tuple[Seal, ...]))
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
@@ -381,8 +374,3 @@ class Meta:
         """How many of the log's first lines have nothing that counts if they do not say whose they are: all of them,
         but for a session of an earlier release."""
         return sys.maxsize if self.get("requestsMarked") is True else self.inherited_lines
-
-
-def seal_members(seal: Seal) -> dict[str, Any]:
-    """A seal as the file keeps it."""
-    return set_members(revision=seal.revision, mac=seal.mac, changedAt=seal.changed_at, changedBy=seal.changed_by)

@@ -285,7 +285,8 @@ class Openings:
             there = status(transactions.path)
             if there is None:
                 return status(self._home.sessions) is not None
-            return there.identity != entry.key and any(_is_at(path, entry.key) for _, _, path in self._home.trashed())
+            trashed = (status(path) for _, _, path in self._home.trashed())
+            return there.identity != entry.key and any(found and found.identity == entry.key for found in trashed)
         except (OSError, StorageFailureError):
             return False  # who knows
 
@@ -326,11 +327,6 @@ async def _check_in_background(session: Session, engine: LogEngine) -> None:
         session.emit(Event(damaged.kind, session.head, {"kind": damaged.kind, "message": text}, WARNING))
     for problem in await asyncio.to_thread(lambda: list(line_problems(session.path, LARGE, least=SMALL))):
         session.transactions.warn(problem.kind, problem.message)
-
-
-def _is_at(path: Path, key: Identity) -> bool:
-    there = status(path)
-    return there is not None and there.identity == key
 
 
 def _identity(path: Path) -> Identity:

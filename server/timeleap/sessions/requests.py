@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, StorageFailureError
@@ -298,16 +298,14 @@ def number_of(members: Mapping[str, Any]) -> int:
 
 
 def _told(many: Any) -> list[Told] | None:
-    if not isinstance(many, list):
+    try:
+        found = convert(many, list[tuple[str, str, dict[str, Any], list[Any]]])
+    except ValidationError:
         return None
-    found: list[Told] = []
-    for notification in many:
-        match notification:
-            case [str(method), str(kind), dict(members), list(same)]:
-                found.append((method, kind, members, [name for name in same if isinstance(name, str)]))
-            case _:
-                return None
-    return found
+    return [
+        (method, kind, members, [name for name in same if isinstance(name, str)])
+        for method, kind, members, same in found
+    ]
 
 
 def is_request_line(document: Mapping[str, Any]) -> bool:

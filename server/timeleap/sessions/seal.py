@@ -56,7 +56,7 @@ def mac_of(key: bytes, identity: tuple[str, str], approval: Approval, revision: 
     return hmac.new(key, json.dumps(covered, separators=(",", ":")).encode("ascii"), "sha256").hexdigest()
 
 
-class Seal(Struct, frozen=True):
+class Seal(Struct, frozen=True, rename="camel", omit_defaults=True):
     """One seal, as `timeleap.json` keeps it."""
 
     revision: int

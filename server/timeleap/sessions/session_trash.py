@@ -2,7 +2,7 @@
 
 To purge, a directory is moved out of the trash in one step; from then on nothing brings it back. Then what the store noted of the
 session is taken out of `requests.jsonl`, then the directory is removed. What a crash leaves lies in `staging` under a
-name that says so, and is finished by the next purge and by the next start of a server: `finish`.
+name that says so, and is finished by the next purge and by the next start of a server: `_finish`.
 
 What remains: that request ids of deletions were used, without the ids themselves, else a repeat would delete a
 namesake.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -148,9 +148,7 @@ class Trash:
 
     async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
         """A dry run of `purge`. Raises SessionNotFoundError: There is nothing of that id in the trash."""
-        if self._shared is not None:
-            return PurgeOutcome(tuple(await asyncio.to_thread(in_shared_trash, self._home, self._shared, request)))
-        return await plan(self._home, request)
+        return PurgeOutcome(tuple(await asyncio.to_thread(self._selected, request)))
 
     async def purge(self, request: PurgeRequest, guard: Mutation = NOBODY) -> PurgeOutcome:
         """Remove sessions for good, and finish what a crash cut short.
@@ -161,12 +159,11 @@ class Trash:
             StorageFailureError: Some of it may be done; it is finished by asking again.
         """
         home, ledger = self._home, self._ledger
-        if self._shared is not None:
-            return await asyncio.to_thread(purge_shared, home, ledger, self._shared, request, guard)
-
         noted = await asyncio.to_thread(ledger.purge, guard)
         if noted is not None and "purged" in noted:
             return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
+        if self._shared is not None:
+            return await asyncio.to_thread(self._purge_shared, self._shared, request, guard, noted)
         late: list[Trashed] = []
         with suppress(StorageFailureError):  # raised below, when what is asked for is done
             late = await asyncio.to_thread(self._finish)
@@ -194,11 +191,52 @@ class Trash:
             raise request.not_found()  # another process was quicker
         if kept and request.session_id is not None:
             raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
+        await asyncio.to_thread(self._note_answer, request, guard, gone)
+        return PurgeOutcome(gone, tuple(kept))
+
+    def _purge_shared(
+        self, shared: SharedStore, request: PurgeRequest, guard: Mutation, noted: Mapping[str, Any] | None
+    ) -> PurgeOutcome:
+        """Remove sessions of a shared store from the trash, in one step, also if they are in use; `noted` where the
+        request was cut short. Blocking."""
+        home, ledger = self._home, self._ledger
+        if noted is None:
+            found = self._selected(request)
+            ledger.note(guard, {"purging": _noted(request, found)})
+        else:  # what was deleted since then is not meant
+            found = list(_answered(request, noted.get("purging")))
+        made_by = {session: Meta(home.trash / session.name, "readOnly").get("createdBy") for session in found}
+        gone = shared.remove({session.name for session in found})
+        left = {*home.names(), *(session_id for session_id, _, path in home.trashed() if path.name not in gone)}
+        ledger.forget_purged(
+            gone,
+            {session.session_id for session in found if session.name in gone} - left,
+            {(session.session_id, str(made["r"])) for session, made in made_by.items() if made is not None},
+        )
+        if noted is None:
+            found = [session for session in found if session.name in gone]
+        self._note_answer(request, guard, found)
+        return PurgeOutcome(tuple(found))
+
+    def _selected(self, request: PurgeRequest) -> list[Trashed]:
+        """The sessions a request would remove, newest first; with sizes. Blocking. Raises SessionNotFoundError: There
+        is nothing of that id in the trash."""
+        if (shared := self._shared) is not None:
+            shared.fetch_all()
+        found = in_trash(self._home, request)
+        if not found and request.session_id is not None:
+            raise request.not_found()
+        if shared is None:
+            return found
+        sizes = shared.sizes()
+        return [replace(session, bytes=sum(size for _, size in sizes.get(session.name, ()))) for session in found]
+
+    def _note_answer(self, request: PurgeRequest, guard: Mutation, gone: Sequence[Trashed]) -> None:
+        """Note what a request is answered with; without the names in the trash, if it names the session."""
         answer = gone[:MAX_ANSWERED]
         if request.session_id is not None:
-            answer = tuple(replace(session, name="") for session in answer)
-        await asyncio.to_thread(ledger.note_purged, guard, {"purged": _noted(request, answer)})
-        return PurgeOutcome(gone, tuple(kept))
+            answer = [replace(session, name="") for session in answer]
+        self._ledger.note_purged(guard, {"purged": _noted(request, answer)})
 
     async def finish_purges(self) -> None:
         """Finish what a crash cut short of a purge, or of a deletion."""
@@ -209,7 +247,44 @@ class Trash:
         await asyncio.to_thread(self._finish)
 
     def _finish(self) -> list[Trashed]:
-        return finish(self._home, self._ledger, self._keys, self._find_snapshots)
+        """Remove what was moved out of the trash, by this process or by one that a crash ended, and the snapshots of
+        its files; says what. Blocking.
+
+        Raises:
+            StorageFailureError: Some of it is still there; the next one finishes it.
+        """
+        home = self._home
+        found = home.condemned()
+        if not found:
+            return []
+        present = {*home.names(), *(session_id for session_id, _, _ in home.trashed())}
+        self._ledger.forget_purged(
+            {session.name for _, session in found},
+            {session.session_id for _, session in found} - present,
+            {(session.session_id, made_by) for name, session in found if (made_by := home.made_by(name)) is not None},
+        )
+        with suppress(StorageFailureError):  # what is noted there counts no more in any case
+            self._keys.change(Register.forget, {session.name for _, session in found})
+        failpoint("purge.noted")
+        failed: StorageFailureError | None = None
+        gone, snapshots = list[Trashed](), self._find_snapshots()
+        for name, session in found:
+            try:
+                # While the directory is there: it says which snapshots are the session's.
+                remain = snapshots is not None and not snapshots.forget(home, home.condemned_path(name))
+                failpoint("purge.files_forgotten")
+                home.remove_condemned(name)
+            except StorageFailureError as error:
+                failed = error  # the others are to go all the same
+            except TimeleapError as error:
+                text = f"the snapshots of {session.session_id} are still there: {error}; purge again"
+                failed = StorageFailureError(text)
+            else:
+                gone.append(replace(session, files_remain=remain))
+            failpoint("purge.removed")
+        if failed is not None:
+            raise failed
+        return gone
 
     async def _condemn(self, trashed: Trashed) -> Literal["condemned", "inUse", "gone"]:
         """Take a session out of the trash, unless another process is using it, or has taken it out itself."""
@@ -218,7 +293,9 @@ class Trash:
             try:
                 with suppress(StorageFailureError):  # where no lock can be made, nobody has one
                     await lock.acquire("hold", wait=0)
-                return "condemned" if await asyncio.to_thread(condemn, self._home, trashed) else "gone"
+                moved = await asyncio.to_thread(self._home.condemn, trashed.name)
+                failpoint("purge.moved")
+                return "condemned" if moved else "gone"
             except SessionLockedError:
                 return "inUse"
             finally:
@@ -253,14 +330,6 @@ class Trash:
         self._ledger.note(guard, {"trash": name, "done": True})
 
 
-async def plan(home: Home, request: PurgeRequest) -> PurgeOutcome:
-    """A dry run of `Trash.purge`. Raises SessionNotFoundError: There is nothing of that id in the trash."""
-    found = await asyncio.to_thread(in_trash, home, request)
-    if not found and request.session_id is not None:
-        raise request.not_found()
-    return PurgeOutcome(tuple(found))
-
-
 def in_trash(home: Home, request: PurgeRequest) -> list[Trashed]:
     """The sessions a request would remove, newest first; with sizes. Blocking.
 
@@ -281,91 +350,6 @@ def _size(path: Path) -> int:
         return sum(file.bytes for file in list_files(path))
     except StorageFailureError:
         return 0  # what cannot be looked into is to go, too
-
-
-def condemn(home: Home, trashed: Trashed) -> bool:
-    """Move a session out of the trash; False where it is not there any more. Hold its lock. Blocking."""
-    moved = home.condemn(trashed.name)
-    failpoint("purge.moved")
-    return moved
-
-
-def finish(home: Home, ledger: Ledger, keys: KeyRing, find_snapshots: FindSnapshots) -> list[Trashed]:
-    """Remove what was moved out of the trash, by this process or by one that a crash ended, and the snapshots of its
-    files; says what. Blocking.
-
-    Raises:
-        StorageFailureError: Some of it is still there; the next one finishes it.
-    """
-    found = home.condemned()
-    if not found:
-        return []
-    present = {*home.names(), *(session_id for session_id, _, _ in home.trashed())}
-    ledger.forget_purged(
-        {session.name for _, session in found},
-        {session.session_id for _, session in found} - present,
-        {(session.session_id, made_by) for name, session in found if (made_by := home.made_by(name)) is not None},
-    )
-    with suppress(StorageFailureError):  # what is noted there counts no more in any case
-        keys.change(Register.forget, {session.name for _, session in found})
-    failpoint("purge.noted")
-    failed: StorageFailureError | None = None
-    gone, snapshots = list[Trashed](), find_snapshots()
-    for name, session in found:
-        try:
-            # While the directory is there: it says which snapshots are the session's.
-            remain = snapshots is not None and not snapshots.forget(home, home.condemned_path(name))
-            failpoint("purge.files_forgotten")
-            home.remove_condemned(name)
-        except StorageFailureError as error:
-            failed = error  # the others are to go all the same
-        except TimeleapError as error:
-            failed = StorageFailureError(f"the snapshots of {session.session_id} are still there: {error}; purge again")
-        else:
-            gone.append(replace(session, files_remain=remain))
-        failpoint("purge.removed")
-    if failed is not None:
-        raise failed
-    return gone
-
-
-def in_shared_trash(home: Home, shared: SharedStore, request: PurgeRequest) -> list[Trashed]:
-    """The sessions a request would remove of a shared store, newest first; with sizes. Blocking. Raises
-    SessionNotFoundError: There is nothing of that id in the trash."""
-    shared.fetch_all()
-    found, sizes = in_trash(home, request), shared.sizes()
-    if not found and request.session_id is not None:
-        raise request.not_found()
-    return [replace(session, bytes=sum(size for _, size in sizes.get(session.name, ()))) for session in found]
-
-
-def purge_shared(
-    home: Home, ledger: Ledger, shared: SharedStore, request: PurgeRequest, guard: Mutation
-) -> PurgeOutcome:
-    """Remove sessions of a shared store from the trash, in one step, also if they are in use. Blocking."""
-    noted = ledger.purge(guard)
-    if noted is not None and "purged" in noted:
-        return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
-    if noted is None:
-        found = in_shared_trash(home, shared, request)
-        ledger.note(guard, {"purging": _noted(request, found)})
-    else:  # it was cut short: what was deleted since then is not meant
-        found = list(_answered(request, noted.get("purging")))
-    made_by = {session: Meta(home.trash / session.name, "readOnly").get("createdBy") for session in found}
-    gone = shared.remove({session.name for session in found})
-    left = {*home.names(), *(session_id for session_id, _, path in home.trashed() if path.name not in gone)}
-    ledger.forget_purged(
-        gone,
-        {session.session_id for session in found if session.name in gone} - left,
-        {(session.session_id, str(made["r"])) for session, made in made_by.items() if made is not None},
-    )
-    if noted is None:
-        found = [session for session in found if session.name in gone]
-    answer = found[:MAX_ANSWERED]
-    if request.session_id is not None:
-        answer = [replace(session, name="") for session in answer]
-    ledger.note_purged(guard, {"purged": _noted(request, answer)})
-    return PurgeOutcome(tuple(found))
 
 
 def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:

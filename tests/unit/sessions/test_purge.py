@@ -9,7 +9,7 @@ from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import SessionNotFoundError, StorageFailureError
 from timeleap.sessions import session_trash
-from timeleap.sessions.home import Trashed
+from timeleap.sessions.home import Home, Trashed
 from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import Ledger
@@ -97,7 +97,7 @@ async def killed(world: World, request: PurgeRequest, guard: Mutation, failpoint
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_trash, "failpoint", kill)
         if failpoint == "noted":
-            patch.setattr(session_trash, "condemn", lambda *_: kill("noted"))
+            patch.setattr(Home, "condemn", lambda *_: kill("noted"))
         with pytest.raises(Killed):
             await world.store.trash.purge(request, guard)
     await world.restart()

@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from timeleap import clock
@@ -20,7 +21,7 @@ from timeleap.features.approvals.shared_requests import SharedApprovalRequests
 from timeleap.features.approvals.store_key import KEY, SEAL, Shared, StoreKey, digest_of
 from timeleap.sessions.approvals import ApprovalChange, Approvals, Verdict
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.meta import Meta, seal_members
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.statefile import StateFile, approval_members
@@ -72,7 +73,7 @@ class SharedSeals(Approvals):
             revision = max(known) + 1
             mac = mac_of(key, (uid, self._identity), change.after, revision)
             seal = Seal(revision, mac, at, cause.client)
-            self._own_meta.write({"seals": [seal_members(seal)]})
+            self._own_meta.write({"seals": [to_builtins(seal)]})
             self._rows.put(SEAL, mac.encode("ascii"))
             if KEY not in rows:
                 self._rows.put(KEY, digest_of(key))
