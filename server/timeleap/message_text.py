@@ -7,7 +7,7 @@ reports the true count with its next answer; the estimate has to carry until the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 CHARS_PER_TOKEN = 4
@@ -217,12 +217,11 @@ def prompt_in(message: Mapping[str, Any]) -> str:
 # nearest call before the result, because some models use the same id again and again.
 
 
-def called(message: Mapping[str, Any]) -> set[str]:
-    """The ids of the tool calls a message makes."""
+def called(message: Mapping[str, Any]) -> Set[str]:
+    """The ids of the tool calls a message makes, in their order."""
     calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return set()
-    return {call["id"] for call in calls if isinstance(call, Mapping) and isinstance(call.get("id"), str)}
+    made = (call for call in calls if isinstance(call, Mapping)) if isinstance(calls, list) else ()
+    return dict.fromkeys(call["id"] for call in made if isinstance(call.get("id"), str)).keys()
 
 
 def answered(message: Mapping[str, Any]) -> set[str]:

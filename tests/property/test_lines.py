@@ -123,7 +123,7 @@ def test_a_page_is_what_its_messages_are_one_by_one(
     found, store = scanned(content, quick=False)
     log = StoredLog(Path("context.jsonl"), MemoryFile(content), store, found.state)
     every = [row for row in log.rows(0, found.state.lines) if row.kind == RecordKind.MESSAGE]
-    span, pages = Span("s", 0, len(every), newest_first, None, "0"), []
+    span, pages = Span("s", None, "0", 0, len(every), newest_first), []
     while span.start < span.stop:
         got, span = page(log, span, limit, most, meta=meta)
         assert 1 <= got.messages <= limit

@@ -371,16 +371,13 @@ class _Door:
                 self._rest(error)
                 return
             if peer_is_us(connection):
-                self._admit(connection)
+                connection.setblocking(False)
+                admission = self._loop.create_task(self._hand_over(connection))
+                self._admissions.add(admission)
+                admission.add_done_callback(self._admissions.discard)
             else:
                 connection.close()
                 self._warn("closed a connection of another user's process")
-
-    def _admit(self, connection: socket.socket) -> None:
-        connection.setblocking(False)
-        admission = self._loop.create_task(self._hand_over(connection))
-        self._admissions.add(admission)
-        admission.add_done_callback(self._admissions.discard)
 
     async def _hand_over(self, connection: socket.socket) -> None:
         try:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
 
 T = TypeVar("T")
+P = TypeVar("P", bound="Position")
 
 _IS_MESSAGE: Final = bytes(kind == RecordKind.MESSAGE for kind in range(256))
 _IS_MARKED: Final = bytes(flags & 1 for flags in range(256))  # RecordFlag.HAS_TL
@@ -82,16 +83,21 @@ def cursor_after(done: int, total: int, listing: str) -> str | None:
     return encode_cursor(listing, done=done) if done < total else None
 
 
-class Span(Struct, frozen=True):
-    """Messages `[start, stop)` that are still to be shown, from which end, and of which log; with `opaque` these are
-    lines, whose messages and opaque records are shown."""
+class Position(Struct, frozen=True):
+    """A position in a log of a session: in a timeline, or in the live log of an era."""
 
     session_id: str
+    timeline_id: str | None
+    era: str
+
+
+class Span(Position, frozen=True):
+    """Messages `[start, stop)` that are still to be shown, and from which end; with `opaque` these are lines, whose
+    messages and opaque records are shown."""
+
     start: int
     stop: int
     newest_first: bool
-    timeline_id: str | None
-    era: str
     opaque: bool = False
 
     def cursor(self, listing: str) -> str | None:
@@ -105,7 +111,7 @@ def check_era(era: str, head: str) -> None:
         raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
 
 
-def position_of(cursor: str, listing: str, position: type[T], session: Session) -> T:
+def position_of(cursor: str, listing: str, position: type[P], session: Session) -> P:
     """The position that a cursor of `listing` stands for, in a log of the session.
 
     Raises:
@@ -113,11 +119,10 @@ def position_of(cursor: str, listing: str, position: type[T], session: Session) 
         HeadConflictError: The log was rewritten since.
     """
     found = decode_cursor(cursor, listing, position)
-    left: Any = found
-    if left.session_id != session.session_id:
+    if found.session_id != session.session_id:
         raise unknown_cursor()
-    if left.timeline_id is None:
-        check_era(left.era, session.head)
+    if found.timeline_id is None:
+        check_era(found.era, session.head)
     return found
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from timeleap.rpc.codec import Pieces, encode
 from timeleap.service import paging
-from timeleap.service.paging import HistoryPage, Span
+from timeleap.service.paging import HistoryPage, Position, Span
 from timeleap.sessions import shapes
 from timeleap.sessions.logs import (
     LogPoint,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.past import AtParams, DiffParams, DiffPoint
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Position)
 Result = TypeVar("Result", "Json", "Pieces")
 
 
@@ -76,23 +77,22 @@ def at_its_turn(
     return handler
 
 
-def _reader(session: Session, timeline_id: str | None) -> LogReader:
-    """The live log, or a timeline's. Raises TimelineNotFoundError."""
-    return session.engine if timeline_id is None else session.engine.timeline(timeline_id)
+def _continued(
+    session: Session, params: GetHistoryParams | GetRecordsParams | ListCheckpointsParams, call: Call, kind: type[P]
+) -> tuple[LogReader, P | None]:
+    """The log that is asked for, and the position in it of a cursor. Raises as `position_of`; TimelineNotFoundError."""
+    left = None if params.cursor is None else paging.position_of(params.cursor, call.method, kind, session)
+    timeline_id = params.timeline_id if left is None else left.timeline_id
+    return session.engine if timeline_id is None else session.engine.timeline(timeline_id), left
 
 
 @at_its_turn
 def get_history(session: Session, params: GetHistoryParams, call: Call) -> Pieces:
     """A page of messages, cut out of the log as bytes."""
-    if params.cursor is not None:
-        span = paging.position_of(params.cursor, call.method, Span, session)
-        reader = _reader(session, span.timeline_id)
-    else:
-        reader = _reader(session, params.timeline_id)
-        start, stop = _asked_for(reader, params)
-        era = era_of(session.head)
-        opaque = bool(params.include)
-        span = Span(session.session_id, start, stop, params.order == "desc", params.timeline_id, era, opaque)
+    reader, span = _continued(session, params, call, Span)
+    if span is None:
+        place, stretch = (session.session_id, params.timeline_id, era_of(session.head)), _asked_for(reader, params)
+        span = Span(*place, *stretch, params.order == "desc", bool(params.include))
     limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     if span.opaque:
         entries, left = paging.page_of_lines(reader, span, limit, max_bytes)
@@ -138,29 +138,23 @@ def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
     return first, after
 
 
-class RecordsLeft(Struct, frozen=True):
+class RecordsLeft(Position, frozen=True):
     """Lines `[start, stop)` of a log that are still to be shown; of those the records of some `roles`."""
 
-    session_id: str
     start: int
     stop: int
     roles: list[str] | None
-    timeline_id: str | None
-    era: str
 
 
 @at_its_turn
 def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
     """Lines of the log as they are: messages, control records and our own additions."""
-    if params.cursor is not None:
-        left = paging.position_of(params.cursor, call.method, RecordsLeft, session)
-        reader = _reader(session, left.timeline_id)
-    else:
-        reader = _reader(session, params.timeline_id)
+    reader, left = _continued(session, params, call, RecordsLeft)
+    if left is None:
         start = min(params.from_ or 0, reader.state.lines)
         stop = reader.state.lines if params.to is None else max(start, min(params.to, reader.state.lines))
-        era = era_of(session.head)
-        left = RecordsLeft(session.session_id, start, stop, params.roles, params.timeline_id, era)
+        place = session.session_id, params.timeline_id, era_of(session.head)
+        left = RecordsLeft(*place, start, stop, params.roles)
     if not 0 <= left.start <= left.stop <= reader.state.lines:
         raise paging.unknown_cursor()
     stop = min(left.start + (params.limit or DEFAULT_PAGE), left.stop)
@@ -177,27 +171,21 @@ def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
     return {"records": records, **shapes.set_members(next=stop if more else None, nextCursor=cursor)}
 
 
-class CheckpointsLeft(Struct, frozen=True):
+class CheckpointsLeft(Position, frozen=True):
     """Position at which a listing of checkpoints continues: `done` of the `total` at its start."""
 
-    session_id: str
     done: int
     total: int
     newest_first: bool
-    timeline_id: str | None
-    era: str
 
 
 @at_its_turn
 def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call) -> Json:
     """Checkpoints, newest first unless asked otherwise."""
-    if params.cursor is not None:
-        left = paging.position_of(params.cursor, call.method, CheckpointsLeft, session)
-        reader = _reader(session, left.timeline_id)
-    else:
-        reader = _reader(session, params.timeline_id)
-        total, era = reader.state.checkpoints, era_of(session.head)
-        left = CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
+    reader, left = _continued(session, params, call, CheckpointsLeft)
+    if left is None:
+        place = session.session_id, params.timeline_id, era_of(session.head)
+        left = CheckpointsLeft(*place, 0, reader.state.checkpoints, params.order != "asc")
     count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
     start = left.total - left.done - 1 if left.newest_first else left.done
     count = spans_of_page(reader, start, count, left.newest_first)
@@ -311,7 +299,7 @@ def _compare(
 def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[HistoryPage, int]:
     """The next messages of one side, and where the rest begins."""
     stop = side.state.message_count
-    span = paging.Span(left.session_id, start, stop, False, side.timeline_id, left.era)
+    span = paging.Span(left.session_id, side.timeline_id, left.era, start, stop, False)
     found, rest = paging.page(side.log, span, limit, max_bytes, meta=False)
     return found, rest.start
 

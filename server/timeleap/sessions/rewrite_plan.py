@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
-from timeleap.message_text import answered, orphan_results
+from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.past import (
     Direction,
@@ -65,7 +65,6 @@ from timeleap.storage.record import SENDER, copied, decode_json, message_record,
 RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
 
 COMPACTED_LABEL = "compacted"
-CHARACTERS_PER_TOKEN = 4
 _TO_COME = "to come"
 
 
@@ -313,10 +312,10 @@ def plan_compact(engine: LogEngine, plan: CompactionPlan) -> RewritePlan:
     preserved = _messages_from(engine, plan.preserved_from)
     kept_tokens = sum(record.value for record in preserved)
     if plan.summary_tokens is None:
-        after = (summary.value + kept_tokens) // CHARACTERS_PER_TOKEN
-        summary_tokens = summary.value // CHARACTERS_PER_TOKEN
+        after = (summary.value + kept_tokens) // CHARS_PER_TOKEN
+        summary_tokens = summary.value // CHARS_PER_TOKEN
     else:
-        after = plan.summary_tokens + kept_tokens // CHARACTERS_PER_TOKEN
+        after = plan.summary_tokens + kept_tokens // CHARS_PER_TOKEN
         summary_tokens = plan.summary_tokens
     checkpoint, made = new_checkpoint(LogState(), 0, COMPACTED_LABEL, preview_of(plan.message), {})
     records = [*prompt, checkpoint, summary, *preserved, usage_record(after)]
@@ -418,7 +417,7 @@ def open_exchange(log: LogReader, messages: int) -> Exchange | None:
         line = log.line_of_message(index)
         record = _record(log, line)
         if log.entries(line, line + 1)[0].role is Role.ASSISTANT:
-            missing = [call_id for call_id in _calls(record) if call_id not in results]
+            missing = [call_id for call_id in called(record) if call_id not in results]
             return Exchange(index, tuple(missing)) if missing else None
         results |= answered(record)
     return None
@@ -435,10 +434,3 @@ def healed(log: LogReader, exchange: Exchange) -> Exchange:
 def _record(log: LogReader, line: int) -> dict[str, Any]:
     found = decode_json(log.read(line, line + 1)[0])
     return found if isinstance(found, dict) else {}
-
-
-def _calls(record: dict[str, Any]) -> list[str]:
-    """The ids of the tool calls that a message makes, in their order."""
-    calls = record.get("tool_calls")
-    ids = (call.get("id") for call in calls if isinstance(call, dict)) if isinstance(calls, list) else ()
-    return list(dict.fromkeys(call_id for call_id in ids if isinstance(call_id, str)))

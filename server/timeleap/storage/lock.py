@@ -65,16 +65,13 @@ class FileLock:
         durable.pwrite(self._fd, memoryview(data.ljust(there.st_size)), 0)
 
     def read(self) -> bytes:
-        try:
+        with suppress(OSError):
             fd = durable.open_regular(self._path, os.O_RDONLY)
-        except OSError:
-            return b""
-        try:
-            return durable.pread(fd, _RECORD_LIMIT, 0).rstrip()
-        except OSError:
-            return b""
-        finally:
-            os.close(fd)
+            try:
+                return durable.pread(fd, _RECORD_LIMIT, 0).rstrip()
+            finally:
+                os.close(fd)
+        return b""
 
     def release(self) -> None:
         """Free the lock. Idempotent. The file stays: removing it would race with the next owner."""

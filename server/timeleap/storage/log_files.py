@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -32,7 +33,7 @@ class _Shared(Struct):
 
 
 _engines: dict[_Key, _Shared] = {}
-_turns: dict[_Key, asyncio.Future[None]] = {}
+_turns: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
 
 
 class Lease:
@@ -115,17 +116,9 @@ async def share(
     return Lease(key, shared, lock)
 
 
-@asynccontextmanager
-async def _turn(key: _Key) -> AsyncGenerator[None]:
+def _turn(key: _Key) -> asyncio.Lock:
     """Opening and closing of one log come one after the other: a new engine must not meet the lock of the old one."""
-    while (other := _turns.get(key)) is not None:
-        await asyncio.wait([other])
-    mine = _turns[key] = asyncio.get_running_loop().create_future()
-    try:
-        yield
-    finally:
-        del _turns[key]
-        mine.set_result(None)
+    return _turns.setdefault(key, asyncio.Lock())
 
 
 def _key(path: Path, access: Access) -> _Key:

@@ -13,7 +13,7 @@ from timeleap.service.paging import Span
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.booleans(), st.none() | st.text())
 def test_a_cursor_gives_back_its_position(start: int, stop: int, newest_first: bool, timeline_id: str | None):
-    span = Span("s", start, start + stop + 1, newest_first, timeline_id, "0.1")
+    span = Span("s", timeline_id, "0.1", start, start + stop + 1, newest_first)
     cursor = span.cursor("context/getHistory")
     assert cursor is not None
     assert paging.decode_cursor(cursor, "context/getHistory", Span) == span
