@@ -25,6 +25,7 @@ import stat
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -170,12 +171,10 @@ def sweep(directory: Path) -> None:
     except OSError:
         return
     for path in left:
-        try:
+        with suppress(OSError, UnsafeError):
             check_socket(path)
             if _is_refused(path):
                 path.unlink()
-        except (OSError, UnsafeError):
-            continue
 
 
 def _is_dead(pid: int) -> bool:

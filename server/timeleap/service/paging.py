@@ -10,9 +10,9 @@ from another listing, or made up, is refused as unknown instead of giving a wron
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -52,13 +52,11 @@ def encode_cursor(listing: str, **position: Any) -> str:
 
 def decode_cursor(cursor: str, listing: str, position: type[T]) -> T:
     """The position that `encode_cursor` put in, as a `position`. Raises `unknown_cursor`."""
-    try:
+    with suppress(ValueError, msgspec.DecodeError):
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         members = msgspec.json.decode(raw, type=dict[str, Any])
         if members.pop("of", None) == listing:
             return msgspec.convert(members, position)
-    except (binascii.Error, ValueError, msgspec.DecodeError, msgspec.ValidationError):
-        pass
     raise unknown_cursor()
 
 

@@ -172,7 +172,7 @@ class Approvals:
         register, uid = self._keys.register(), self._meta.uid
         highest = register.revision(uid)
         ahead = [seal for seal in self._meta.seals if seal.revision > highest]
-        try:
+        with suppress(StorageFailureError):  # what is in force is right all the same; the next opening tries again
             if self._verdict.seal in ahead:
                 self._keys.change(Register.raise_to, uid, highest + 1)
             elif ahead:
@@ -181,8 +181,6 @@ class Approvals:
                 if (before := register.moved_from(uid, self._place)) is not None:
                     self._keys.change(Register.rehome, before, self._place[0])
                 self._keys.change(Register.raise_to, uid, 0, self._place)
-        except StorageFailureError:
-            return  # what is in force is right all the same; the next opening tries again
 
     def _key_for(self, after: Approval) -> bytes | None:
         """The key to seal with; for switching off it may be missing."""

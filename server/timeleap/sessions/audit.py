@@ -30,12 +30,11 @@ _APPROVAL_ID = re.compile(r"a[0-9a-f]{16}")
 
 def is_entry(document: Mapping[str, Any]) -> bool:
     """True if a line of the file has the form of an entry."""
-    who, request_id = document.get("who"), document.get("requestId")
     return (
         is_date(document.get("time"))
         and isinstance(document.get("field"), str)
-        and (who is None or isinstance(who, str))
-        and (request_id is None or isinstance(request_id, str))
+        and isinstance(document.get("who"), str | None)
+        and isinstance(document.get("requestId"), str | None)
     )
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec.json import decode
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.sessions.home import Home, is_session
+from timeleap.sessions.home import Home, SharedStore, is_session
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
@@ -76,34 +77,31 @@ class ListRequest(Struct, frozen=True):
 
 
 def list_sessions(
-    home: Home, elsewhere: Mapping[str, Path], request: ListRequest, counts: Callable[[str], LogState] | None = None
+    home: Home, elsewhere: Mapping[str, Path], request: ListRequest, shared: SharedStore | None
 ) -> SessionPage:
-    """A page of the sessions of a store and of those `elsewhere` (id and directory), newest change first. Blocking.
-    `counts` gives those of a log that does not lie here.
+    """A page of the sessions of a store, which is `shared` where they do not lie here, and of those `elsewhere` (id and
+    directory), newest change first. Blocking.
 
     Raises:
         InvalidInputError: Unknown cursor, or a limit out of range.
         StorageFailureError: The store cannot be read.
     """
+    if shared is not None:
+        shared.fetch_all()
     seen = filter(request.selects, glances(home, elsewhere))
     page, following = _page("session", seen, lambda session: session.position, request.cursor, request.limit)
-    return SessionPage(
-        tuple(read_info(session, state=counts and counts(session.session_id)) for session in page), following
-    )
+    return SessionPage(tuple(read_info(session, session.session_id, shared) for session in page), following)
 
 
-def list_trash(
-    home: Home, *, cursor: str | None, limit: int, counts: Callable[[str], LogState] | None = None
-) -> SessionPage:
-    """A page of deleted sessions, last deleted first. Blocking. `counts` gives those of a log that does not lie here, by
-    the name in the trash. Raises as `list_sessions`."""
+def list_trash(home: Home, cursor: str | None, limit: int, shared: SharedStore | None) -> SessionPage:
+    """A page of deleted sessions, last deleted first. Blocking. `shared` and what it raises: as `list_sessions`."""
+    if shared is not None:
+        shared.fetch_all()
     page, following = _page("trash", home.trashed(), lambda entry: (entry[1], entry[2].name), cursor, limit)
     found = []
     for session_id, deleted_at, path in page:
-        try:
-            found.append(read_info(glance(session_id, path), deleted_at, counts and counts(path.name)))
-        except OSError:
-            continue
+        with suppress(OSError):
+            found.append(read_info(glance(session_id, path), path.name, shared, deleted_at))
     return SessionPage(tuple(found), following)
 
 
@@ -160,29 +158,25 @@ def last_change_ns(path: Path) -> int:
     """Nanoseconds since 1970 of the last change of a session's log or state; of its directory if it has neither."""
     found = []
     for name in (LOG_NAME, STATE_NAME, META_NAME):
-        try:
+        with suppress(OSError):
             found.append(os.lstat(path / name).st_mtime_ns)
-        except OSError:
-            continue
     return max(found) if found else os.lstat(path).st_mtime_ns
 
 
-def read_info(seen: Glance, deleted_at: str | None = None, state: LogState | None = None) -> SessionInfo:
-    """All that a list shows of a session, `state` that of a log that does not lie here; what is damaged is said, never
-    raised."""
+def read_info(seen: Glance, name: str, shared: SharedStore | None, deleted_at: str | None = None) -> SessionInfo:
+    """All that a list shows of a session, which a shared store knows by a name; what is damaged is said, never raised."""
     meta = Meta(seen.path, "readOnly")
     log = seen.path / LOG_NAME
     damaged: str | None = None
-    owner = owner_of(log) if deleted_at is None and state is None else None
     try:
         # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
-        state = state or state_of(log)
+        state = state_of(log) if shared is None else shared.counts(name)
     except OSError as error:
         damaged, state = str(error), LogState()
     return SessionInfo(
         session_id=seen.session_id,
         title=seen.title,
-        path=seen.path,
+        path=seen.path if shared is None else shared.location(name),
         workspace=seen.workspace,
         created_at=created_at(seen.path, meta),
         updated_at=clock.iso(seen.changed / 1e9),
@@ -191,7 +185,7 @@ def read_info(seen: Glance, deleted_at: str | None = None, state: LogState | Non
         token_count=state.token_count,
         token_count_with_pending=state.token_count_with_pending if state.pending_chars >= 0 else None,
         parent=meta.parent,
-        owner=owner,
+        owner=owner_of(log) if deleted_at is None and shared is None else None,
         damaged=damaged,
         deleted_at=deleted_at,
         source=seen.source,
@@ -230,10 +224,8 @@ def _encode(listing: str, *position: int | str) -> str:
 def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:
     if cursor is None:
         return None
-    try:
+    with suppress(ValueError, MsgspecError, RecursionError):
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         after: tuple[int | str, ...] = decode(raw, type=_CURSORS[listing])[1:]
         return after
-    except (ValueError, MsgspecError, RecursionError):
-        pass
     raise InvalidInputError.of("cursor", "unknown cursor: use the nextCursor of this listing")

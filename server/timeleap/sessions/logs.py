@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from math import floor
@@ -196,12 +197,11 @@ def stretch(logs: Logs, point: LogPoint) -> Stretch:
     if has_uid(live, uid):
         return Stretch(live, find_line(live, None, uid))
     for timeline in logs.timelines():
-        try:
+        # What cannot be read does not keep the others from being looked at.
+        with suppress(TimelineNotFoundError, CorruptedError, StorageFailureError):
             log = logs.timeline(timeline.timeline_id)
             if has_uid(log, uid):
                 return Stretch(log, find_line(log, None, uid), timeline.timeline_id, damaged_before(timeline.facts))
-        except (TimelineNotFoundError, CorruptedError, StorageFailureError):
-            continue  # what cannot be read does not keep the others from being looked at
     message = f"checkpoint {uid[:80]} is neither in the present log nor in a timeline"
     raise CheckpointNotFoundError(message, checkpointUid=uid[:200])
 
@@ -315,16 +315,13 @@ def noted_time(text: str | None) -> datetime | None:
 def shared_lines(reader: LogReader, other: LogReader, most: int) -> int:
     """How many lines, at most `most`, two logs begin with that are byte for byte the same. Reads only the indexes: the
     fingerprint of all bytes up to a line stands in its entry."""
-    low, high = 0, min(most, reader.state.lines, other.state.lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        one, two = state_after_lines(reader, middle), state_after_lines(other, middle)
+
+    def differ(lines: int) -> bool:
+        one, two = state_after_lines(reader, lines), state_after_lines(other, lines)
         # The messages, too: a line that one index condemns may count in the other log.
-        if (one.chain, one.length, one.messages) == (two.chain, two.length, two.messages):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+        return (one.chain, one.length, one.messages) != (two.chain, two.length, two.messages)
+
+    return bisect_left(range(1, min(most, reader.state.lines, other.state.lines) + 1), True, key=differ)
 
 
 def common_messages(stretch: Stretch, other: Stretch) -> Generator[tuple[int, int], None, int]:

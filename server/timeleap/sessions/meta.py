@@ -203,7 +203,9 @@ class Meta:
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
-    files = _Attribute[TreeSettings | None]("files", None, TreeSettings.of_member)  # None: never set
+    files = _Attribute[TreeSettings | None](
+        "files", None, lambda member: convert(member, TreeSettings)
+    )  # None: never set
     files_from = _Attribute[str | None](FILES_FROM, None)  # the uid of the session a fork has its first snapshots of
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})

@@ -30,7 +30,7 @@ from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.sessions.warnings import LARGE, SMALL, line_problems
 from timeleap.sessions.working_tree import TreeOf
-from timeleap.storage.durable import Identity, status
+from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import Durability, LogEngine, Progress
 from timeleap.storage.lock import Endpoint
 from timeleap.storage.log_files import Lease, share
@@ -130,11 +130,9 @@ class Openings:
             return SessionLocation(own, path, None)
         if self._home.is_inside(path):
             raise SessionNotFoundError(f"{path} is no session: what lies in the trash is to be undeleted first")
-        try:
+        with storage_errors(f"look for a session in {path}", path):
             if not path.is_dir() or not is_session(path):
                 raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
-        except OSError as error:
-            raise StorageFailureError.of(error, f"look for a session in {path}", path) from error
         key = _identity(path)
         open_as = next((name for name, entry in self._entries.items() if entry.key == key), None)
         if open_as is not None:

@@ -31,11 +31,11 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.errors import InvalidInputError
 from timeleap.sessions import files
 from timeleap.sessions.session_files import REQUESTS_NAME
 from timeleap.sessions.shapes import Mutation
-from timeleap.storage.durable import atomic_write, is_regular, status
+from timeleap.storage.durable import atomic_write, is_regular, status, storage_errors
 from timeleap.storage.record import MADE_HERE
 
 REMEMBERED = 1000
@@ -245,7 +245,7 @@ class RequestFile:
             StorageFailureError: They could not be noted.
         """
         numbers = [*self.numbers(), *((str(document.get("r")), number_of(document)) for document in documents)]
-        try:
+        with storage_errors("note requests", self.path):
             made = sum(name.startswith(MADE_HERE) for name, _ in numbers)
             there = status(self.path)
             large = there is not None and there.size > FILE_BYTES
@@ -258,8 +258,6 @@ class RequestFile:
                 numbers = [(known.request_id, known.number) for known in kept]
             else:
                 files.append_lines(self.path, documents)
-        except OSError as error:
-            raise StorageFailureError.of(error, "note requests", self.path) from error
         self._numbers = numbers
 
 

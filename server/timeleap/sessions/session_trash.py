@@ -111,12 +111,7 @@ class Trash:
 
     async def page(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
         """A page of deleted sessions, last deleted first."""
-        shared = self._shared
-        if shared is None:
-            return await asyncio.to_thread(listing.list_trash, self._home, cursor=cursor, limit=limit)
-        await asyncio.to_thread(shared.fetch_all)
-        page = await asyncio.to_thread(listing.list_trash, self._home, cursor=cursor, limit=limit, counts=shared.counts)
-        return replace(page, sessions=tuple(replace(s, path=shared.location(Path(s.path).name)) for s in page.sessions))
+        return await asyncio.to_thread(listing.list_trash, self._home, cursor, limit, self._shared)
 
     def take(self, session_id: str, path: Path, guard: Mutation) -> None:
         """Move a session here that is closed, and whose lock is held. Blocking."""

@@ -240,12 +240,8 @@ class SessionStore:
     async def list(self, request: ListRequest | None = None, others: Mapping[str, Path] | None = None) -> SessionPage:
         """A page of sessions, newest change first (see `listing.list_sessions`); `others` are directories outside of
         the store that are listed, too, by id."""
-        elsewhere, request, shared = self.elsewhere(others or {}), request or ListRequest(), self._shared
-        if shared is None:
-            return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request)
-        await asyncio.to_thread(shared.fetch_all)
-        page = await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request, shared.counts)
-        return replace(page, sessions=tuple(replace(s, path=shared.location(s.session_id)) for s in page.sessions))
+        elsewhere, request = self.elsewhere(others or {}), request or ListRequest()
+        return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request, self._shared)
 
     async def glances(self, others: Mapping[str, Path]) -> Sequence[Glance]:
         """All sessions, newest change first; `others` as of `list`. Their files are to be had from `files`."""

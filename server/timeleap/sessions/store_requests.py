@@ -18,13 +18,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.home import Home, SharedStore, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, members_of, short
 from timeleap.sessions.shapes import Mutation
-from timeleap.storage.durable import is_regular, list_directory, remove_file, status
+from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
 
 DELETE = "delete"
 PURGE = "purge"
@@ -176,7 +175,7 @@ class Ledger:
 
     @contextmanager
     def _locked(self, work: str) -> Iterator[None]:
-        try:
+        with storage_errors(work, self._home.path):
             if self._shared is not None:
                 with self._shared.own.changing():
                     self._file = RequestFile(self._directory)  # others may have written to it
@@ -184,10 +183,6 @@ class Ledger:
                 return
             with files.locked(self._home.path / ".requests.lock"):
                 yield
-        except StorageFailureError:
-            raise  # a database's, which says why
-        except OSError as error:
-            raise StorageFailureError.of(error, work, self._home.path) from error
 
 
 def _line(request_id: str, guard: Mutation, facts: Mapping[str, Any]) -> dict[str, Any]:

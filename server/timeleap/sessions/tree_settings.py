@@ -69,11 +69,6 @@ class TreeSettings(Struct, frozen=True, rename="camel", omit_defaults=True):
     max_file_bytes: int | None = None
     max_files: int | None = None
 
-    @classmethod
-    def of_member(cls, member: Json) -> TreeSettings:
-        """The settings that `timeleap.json` has."""
-        return convert(member, cls)
-
     def with_changes(self, changes: Mapping[str, Any]) -> TreeSettings:
         """The settings after `files` of `session/open`: what is absent there stays as it was."""
         return convert({**to_builtins(self), "mode": self.mode, **changes}, TreeSettings)

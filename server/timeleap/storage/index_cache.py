@@ -52,7 +52,7 @@ def find(log: Path, there: FileStatus) -> tuple[EntryStore, bool] | None:
 def keep(log: Path, there: FileStatus, store: EntryStore, *, parsed: bool) -> None:
     """Keep the entries of a log, whose file is `there`. What cannot be written is not kept."""
     path = _path(log)
-    try:
+    with suppress(OSError):
         # Of the same time and shorter is the index of a log that has grown within one tick of the clock.
         known = find(log, there)
         if known is not None and known[0].state(known[0].count).length == there.size:
@@ -62,8 +62,6 @@ def keep(log: Path, there: FileStatus, store: EntryStore, *, parsed: bool) -> No
             save(store, log, there.identity.inode, parsed=parsed, target=path)
             os.utime(path, ns=(there.modified_ns, there.modified_ns))
         _trim(path.parent)
-    except OSError:
-        return
 
 
 def _path(log: Path) -> Path:
