@@ -335,12 +335,10 @@ class Home:
 
     # Each of these moves a session durably and in one step; SessionExistsError where the id is taken.
 
-    def publish(self, built: Path, session_id: str) -> Path:
+    def publish(self, built: Path, session_id: str) -> None:
         """Give a built session its place."""
-        target = self.sessions / session_id
-        self._move(built, target, session_id)
+        self._move(built, self.sessions / session_id, session_id)
         failpoint("store.published")
-        return target
 
     def to_trash(self, session_id: str, name: str) -> None:
         """Move a session to the trash, where it is called `name`."""

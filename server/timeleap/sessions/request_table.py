@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
-from timeleap.sessions.logs import era_of, state_after_lines
+from timeleap.sessions.logs import begin_of, end_of, era_of, state_after_lines
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.requests import (
@@ -440,7 +440,7 @@ class RequestTable:
         for start in range(0, len(lines), AT_ONCE):
             few = lines[start : start + AT_ONCE]
             first, last = few[0], few[-1]
-            if last - first < 2 * AT_ONCE and self._bytes(first, last) < MAX_BYTES_AT_ONCE:
+            if last - first < 2 * AT_ONCE and end_of(engine, last) - begin_of(engine, first) < MAX_BYTES_AT_ONCE:
                 try:
                     bodies = engine.read(first, last + 1)
                 except CorruptedError:
@@ -451,11 +451,6 @@ class RequestTable:
             for line in few:
                 with suppress(CorruptedError):
                     yield line, engine.read(line, line + 1)[0]
-
-    def _bytes(self, first: int, last: int) -> int:
-        """The size of the lines from `first` to `last`."""
-        start, end = self._engine.entries(first, first + 1)[0], self._engine.entries(last, last + 1)[0]
-        return end.offset + end.length - start.offset
 
     def _end_of_batch(self, line: int) -> int:
         """The last line of the batch that begins at `line`."""

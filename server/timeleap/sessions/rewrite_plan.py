@@ -415,7 +415,8 @@ def open_exchange(log: LogReader, messages: int) -> Exchange | None:
     results: set[str] = set()
     for index in range(messages - 1, max(-1, messages - 1 - _FARTHEST), -1):
         line = log.line_of_message(index)
-        record = _record(log, line)
+        found = decode_json(log.read(line, line + 1)[0])
+        record: dict[str, Any] = found if isinstance(found, dict) else {}
         if log.entries(line, line + 1)[0].role is Role.ASSISTANT:
             missing = [call_id for call_id in called(record) if call_id not in results]
             return Exchange(index, tuple(missing)) if missing else None
@@ -429,8 +430,3 @@ def healed(log: LogReader, exchange: Exchange) -> Exchange:
     while (earlier := open_exchange(log, index)) is not None:
         index = earlier.index
     return replace(exchange, index=index, healed=True)
-
-
-def _record(log: LogReader, line: int) -> dict[str, Any]:
-    found = decode_json(log.read(line, line + 1)[0])
-    return found if isinstance(found, dict) else {}

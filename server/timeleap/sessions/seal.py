@@ -26,8 +26,8 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -363,11 +363,9 @@ class KeyRing:
             raise ValueError(f"a key has at least {KEY_BYTES} bytes")
         return text
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> AbstractContextManager[None]:
         make_directory(self._path.parent)
-        with files.locked(self._path.with_name(self._path.name + ".lock")):
-            yield
+        return files.locked(self._path.with_name(self._path.name + ".lock"))
 
     def _refuse_store(self) -> None:
         if self._store is not None and self._path.resolve().is_relative_to(self._store.resolve()):

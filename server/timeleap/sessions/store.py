@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from timeleap.call import staleness
 from timeleap.errors import (
-    HeadConflictError,
     InvalidInputError,
     SessionExistsError,
     SessionLockedError,
@@ -403,9 +402,7 @@ class SessionStore:
             HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
         if guard.expected_head is not None and await asyncio.to_thread(self.ledger.moved, guard) is None:
-            expected, now = guard.expected_head, await self._read(session_id, lambda session: session.head)
-            if now != expected:
-                raise HeadConflictError(f"the log has changed: its head is {now}, not {expected[:80]}", head=now)
+            await self._read(session_id, lambda session: session.expect_head(guard.expected_head))
         async with self._openings.turn(session_id):
             if await asyncio.to_thread(self.ledger.moved, guard) is not None:
                 return False

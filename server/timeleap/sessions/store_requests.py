@@ -175,14 +175,12 @@ class Ledger:
 
     @contextmanager
     def _locked(self, work: str) -> Iterator[None]:
-        with storage_errors(work, self._home.path):
-            if self._shared is not None:
-                with self._shared.own.changing():
-                    self._file = RequestFile(self._directory)  # others may have written to it
-                    yield
-                return
-            with files.locked(self._home.path / ".requests.lock"):
-                yield
+        shared = self._shared
+        lock = files.locked(self._home.path / ".requests.lock") if shared is None else shared.own.changing()
+        with storage_errors(work, self._home.path), lock:
+            if shared is not None:
+                self._file = RequestFile(self._directory)  # others may have written to it
+            yield
 
 
 def _line(request_id: str, guard: Mutation, facts: Mapping[str, Any]) -> dict[str, Any]:
