@@ -189,7 +189,8 @@ class Approvals:
             register, uid = self._keys.register(), self._meta.uid
             highest = register.revision(uid)
             if uid not in register.sessions:
-                highest = register.next_for_unknown()
+                # There may be seals of what was forgotten, the last one and one that a crash left unused.
+                highest = register.forgotten + 2 if register.forgotten else 0
             elif self._refusal(register) is not None:
                 # There may be copies of seals of this uid: of the last one, and of one that a crash left unused.
                 highest += 2

@@ -140,11 +140,6 @@ class Register:
         """The highest revision known of a session; 0 for none."""
         return self.sessions.get(uid, Standing()).revision
 
-    def next_for_unknown(self) -> int:
-        """The revision that a session begins with of which nothing is known: there may be seals of what was forgotten,
-        the last one and one that a crash left unused."""
-        return self.forgotten + 2 if self.forgotten else 0
-
     def put(self, uid: str, standing: Standing) -> None:
         """Note a session as the one that changed last."""
         self.sessions.pop(uid, None)
