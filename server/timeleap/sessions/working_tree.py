@@ -121,10 +121,6 @@ class WorkingTree(Protocol):
         """Keep the files as they are now; what cannot be taken in is skipped, and said."""
         ...
 
-    def newest(self) -> str | None:
-        """The newest snapshot; None where there is none."""
-        ...
-
     def state(self) -> Json:
         """How many snapshots there are, and what they take: members `snapshots` and `bytes` of `FilesState`."""
         ...
