@@ -28,7 +28,7 @@ from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode, encode_usual
 from timeleap.rpc.errors import RefusedError, refused_value
-from timeleap.rpc.protocol import CANCEL, Answer, ClientNotification, EdgeProtocol, Reply, Work
+from timeleap.rpc.protocol import CANCEL, VERSION, Answer, ClientNotification, EdgeProtocol, Reply, Work
 from timeleap.storage.durable import failpoint
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
@@ -211,13 +211,13 @@ class Connection(asyncio.Protocol):
         return self._rpc.refused_any
 
     def notify(self, method: str, params: Any) -> None:
-        """Queue a notification; it leaves before every reply that is queued after it."""
-        queued = len(self._outbox)
-        self._rpc.notify(method, params)
-        if self._congested and len(self._outbox) > queued:
-            self._backlog += len(self._outbox[-1])
-            if self._backlog > MAX_BACKLOG:
-                self._drop()
+        """Queue a notification, unless the client opted out of it; what is queued later leaves later."""
+        if method not in self._rpc.unwanted or method == CANCEL:
+            size = self.send({"jsonrpc": VERSION, "method": method, "params": params or {}})
+            if self._congested and not self.dropped:
+                self._backlog += size
+                if self._backlog > MAX_BACKLOG:
+                    self._drop()
 
     def watch_congestion(self, watcher: Callable[[bool], None]) -> Callable[[], None]:
         """Have `watcher` called whenever the client stops reading, or reads again; returns what ends that."""

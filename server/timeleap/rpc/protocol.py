@@ -309,7 +309,7 @@ class EdgeProtocol(JsonRPCProtocol):
         self._list(running)
         message_id, method, params = running.message.id, running.row.name, running.message.params
         token = params.get("workDoneToken") if running.row.progress else None
-        work_done = running.work_done = None if token is None else WorkDone(self.notify, token, method)
+        work_done = running.work_done = None if token is None else WorkDone(self._link.notify, token, method)
         call = Call(self._link, method, work_done.report if work_done else None, params)
 
         def ended(task: asyncio.Future[Any]) -> None:
@@ -440,7 +440,7 @@ class EdgeProtocol(JsonRPCProtocol):
         outcome = "answered" if error is None else "refused"
         trace = {"message": f"{running.row.name} ({running.message.id}) {outcome} after {took:.1f} ms"}
         more = {"verbose": f"{len(self.running)} more in flight"} if self.trace == "verbose" else {}
-        self.notify("$/logTrace", {**trace, **more})
+        self._link.notify("$/logTrace", {**trace, **more})
 
     def _learn_size(self, row: Method, sent: int) -> None:
         self._reply_sizes[row.name] = max((self._reply_sizes.get(row.name) or self._expected_reply(row)) >> 1, sent)
@@ -449,11 +449,6 @@ class EdgeProtocol(JsonRPCProtocol):
         # Of what waits for a person many may wait at once, and hold up nothing else.
         small = row.cancel == "unbegun" or row.waits
         return self._reply_sizes.get(row.name, 0 if small else FIRST_GUESS)
-
-    def notify(self, method: str, params: Any = None) -> None:
-        """Queue a notification, unless the client opted out of it; what is queued later leaves later."""
-        if method not in self.unwanted or method == CANCEL:
-            self._link.send({"jsonrpc": VERSION, "method": method, "params": params or {}})
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
         """Ask the client and wait for its answer, at most `timeout` seconds (None: until the caller cancels).
@@ -471,10 +466,10 @@ class EdgeProtocol(JsonRPCProtocol):
             async with asyncio.timeout(timeout):
                 return await answer
         except TimeoutError:
-            self.notify(CANCEL, {"id": number})
+            self._link.notify(CANCEL, {"id": number})
             raise ClientRequestError(f"no answer to {method} in {timeout:g} s", reason="timeout") from None
         except asyncio.CancelledError:
-            self.notify(CANCEL, {"id": number})
+            self._link.notify(CANCEL, {"id": number})
             raise
         finally:
             self._asked.pop(number, None)

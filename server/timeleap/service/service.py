@@ -168,22 +168,23 @@ class Subscribers:
 
     def _hear(self, event: Event) -> None:
         method, params = event.method, event.params(self._session_id)
-        if method is not CONTEXT and method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+        if method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
             for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
                 if client.wants_approvals and notified.adds(method, params):
                     client.notify(method, params)
             return
         for client in self._told:
             client.notify(method, params)
-        if self._budget.max_context_size is not None and method == CONTEXT:
+        if method != CONTEXT:
+            if event.kind == "deleted" and self._session.deleted:
+                self._deleted()
+        elif self._budget.max_context_size is not None:
             tokens = self._session.engine.state.token_count_with_pending
             before, self._over = self._over, self._budget.should_compact(tokens)
             if self._over and not before and not self._session.meta.compacted_by_agent:  # once for each crossing
                 about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
                 for client in self._told:
                     client.notify("context/compactionSuggested", about)
-        if event.kind == "deleted" and self._session.deleted:
-            self._deleted()
 
 
 class Service:

@@ -276,10 +276,14 @@ class OpenFile:
         One system call unless the operating system takes less than all of it; then the rest is offered again, because
         only that tells why.
         """
-        if self._fd >= 0:
-            return _append_all(self._fd, data)
+        written = 0
+        if (fd := self._fd) >= 0 and (written := os.write(fd, data)) == len(data):
+            return os.lseek(fd, 0, os.SEEK_CUR)
         with _Access(self) as fd:
-            return _append_all(fd, data)
+            rest = memoryview(data).cast("B")[written:]
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            return os.lseek(fd, 0, os.SEEK_CUR)
 
     def status(self) -> FileStatus:
         with _Access(self) as fd:
@@ -315,12 +319,6 @@ def _pwrite_all(fd: int, data: Buffer, offset: int) -> None:
     while view:
         done = pwrite(fd, view, offset)
         offset, view = offset + done, view[done:]
-
-
-def _append_all(fd: int, data: Buffer) -> int:
-    while (written := os.write(fd, data)) < len(data):
-        data = memoryview(data).cast("B")[written:]
-    return os.lseek(fd, 0, os.SEEK_CUR)
 
 
 def _close_apart(fd: int) -> None:

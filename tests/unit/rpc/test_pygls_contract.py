@@ -16,7 +16,6 @@ from timeleap.rpc import protocol
 OVERRIDDEN = {
     "structure_message": ["self", "data"],
     "handle_message": ["self", "message"],
-    "notify": ["self", "method", "params"],
 }
 
 
