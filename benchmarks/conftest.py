@@ -15,7 +15,7 @@ from benchmarks.measure import Measured
 from benchmarks.original import Original
 from benchmarks.parts import Part
 from benchmarks.rows import BY_KEY
-from benchmarks.server import LEAST, Server
+from benchmarks.server import EDGE, GREETING, LEAST, Server
 from rich.console import Console
 
 
@@ -33,6 +33,7 @@ class Judge(Protocol):
         note: str = "",
         least: Measured | None = None,
         guarded: Measured | None = None,
+        edge: Measured | None = None,
         parts: Sequence[Part] = (),
     ) -> None: ...
 
@@ -99,7 +100,8 @@ def judge(request: pytest.FixtureRequest) -> Judge:
     All rows of a test are kept before it fails. Of a row give either two cases of one `interleaved` run (`ours`, `peer`)
     or the `values` of the rounds in the row's unit (or as ratios). `per` is how many operations a case does: for the
     report, which tells the time of one. `least` is a case that does the least there is to do: what it reaches is the
-    row's limit; `guarded` the same that keeps the guarantees. `parts` are where our time goes. With `--ci` only rows for CI fail.
+    row's limit; `guarded` the same that keeps the guarantees, `edge` the same behind our protocol edge. `parts` are where our
+    time goes. With `--ci` only rows for CI fail.
     """
     missed = request.node.stash.setdefault(MISSED, [])
     only_ci = request.config.getoption("--ci")
@@ -114,15 +116,17 @@ def judge(request: pytest.FixtureRequest) -> Judge:
         note: str = "",
         least: Measured | None = None,
         guarded: Measured | None = None,
+        edge: Measured | None = None,
         parts: Sequence[Part] = (),
     ) -> None:
         assert key in keys(request.node), f"mark the test with rows({key!r})"
         row = BY_KEY[key]
         if ours is not None and peer is not None:
-            limit, kept = (
-                None if case is None else results.against(row, case, peer).value for case in (least, guarded)
-            )
-            result = results.against(row, ours, peer, per, note, limit, kept, parts)
+            reached = {
+                name: None if case is None else results.against(row, case, peer).value
+                for name, case in (("limit", least), ("guarded", guarded), ("edge", edge))
+            }
+            result = results.against(row, ours, peer, per, note=note, parts=parts, **reached)
         else:
             result = results.Result.of(row, values, note=note, parts=parts)
         results.keep(result)
@@ -156,6 +160,21 @@ def least(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
     def start(file: Path, *arguments: str) -> Server:
         running.append(Server(LEAST, str(file), *arguments))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.kill()
+
+
+@pytest.fixture
+def edge(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts processes with the protocol edge of ours over the least (`edge.py`), as `least` does."""
+    running: list[Server] = []
+
+    def start(file: Path, *arguments: str) -> Server:
+        running.append(Server(EDGE, str(file), *arguments))
+        running[-1].request("initialize", GREETING)
         return running[-1]
 
     yield start

@@ -68,16 +68,16 @@ class Guarded:
         self.length, self.lines, self.characters, self.chain = there.st_size, 0, 0, 0
         self.first = 0  # of the lines whose entries are not written yet
         self.entries: list[bytes] = []
-        self.known: dict[str, bytes] = {}
+        self.known: dict[str, dict[str, Any]] = {}
         self.head = f"tp0kpc.0.{self.length}-00000000"
 
-    def append(self, request: Request, line: bytes) -> tuple[bytes, bytes]:
-        """Take a line in; returns the bodies of the notification and of the reply."""
-        params, message = request.params, request.params.message
-        assert message is not None
-        if params.requestId in self.known:
-            return b"", self.known[params.requestId]
-        if params.expectedHead is not None and params.expectedHead != self.head:
+    def append(
+        self, message: dict[str, Any], line: bytes, request_id: str | None, expected_head: str | None
+    ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """Take a message in, whose line is given; returns what is told of it, None of a repeat, and its result."""
+        if request_id in self.known:
+            return None, self.known[request_id]
+        if expected_head is not None and expected_head != self.head:
             raise ValueError("another head")
         role, content = message.get("role"), message.get("content")
         if not isinstance(role, str) or role.startswith("_") or "_tl" in message:
@@ -96,11 +96,9 @@ class Guarded:
         told |= {"firstIndex": self.lines - 1, "count": 1}
         result: dict[str, Any] = {"head": head, "firstIndex": self.lines - 1, "messageCount": self.lines}
         result |= {"tokenCountWithPending": self.characters // 4, "shouldCompact": False}
-        notification = _encode({"jsonrpc": "2.0", "method": "context/didChange", "params": told})
-        reply = _encode({"jsonrpc": "2.0", "id": request.id, "result": result})
-        if params.requestId is not None:
-            self.known[params.requestId] = reply
-        return notification, reply
+        if request_id is not None:
+            self.known[request_id] = result
+        return told, result
 
     def write(self, lines: bytes, *, synced: bool) -> None:
         """Write what was taken in, if the log is as it was left; then its index entries."""
@@ -201,9 +199,11 @@ def serve(log: str, *, synced: bool, guarded: bool = False, store: str = "") -> 
             params = request.params
             if params.message is not None and end is not None:
                 line = encode(params.message)
-                notification, body = end.append(request, line + b"\n")
-                if notification:
+                told, result = end.append(params.message, line + b"\n", params.requestId, params.expectedHead)
+                body = encode({"jsonrpc": "2.0", "id": request.id, "result": result})
+                if told is not None:
                     written.append(line)
+                    notification = encode({"jsonrpc": "2.0", "method": "context/didChange", "params": told})
                     replies.append(HEADER + b"%d\r\n\r\n" % len(notification) + notification)
             elif params.message is not None:
                 written.append(encode(params.message))

@@ -21,6 +21,9 @@ try:
 except ImportError:
     from zlib import crc32 as crc32
 
+EDGE: Final = (
+    "event loop, frames of both kinds and of any size, params that fit, order of requests, ids in flight, cancellation"
+)
 WHY: Final = {
     "rpc": "frames of both kinds and of any size, order of requests, ids in flight, cancellation, clients that do not read",
     "service": "which session of which connection, who may write, who hears of it, a session that another process owns",
@@ -110,7 +113,7 @@ STEPS: Final = {
 
 def of_append(
     measured: Mapping[str, Measured],
-    cases: tuple[str, str, str],
+    cases: tuple[str, str, str, str],
     per: int,
     rooms: Mapping[str, tuple[float, float]],
     *,
@@ -120,12 +123,12 @@ def of_append(
 
     Args:
         measured: The run, with the cases of `AppendSteps`.
-        cases: The names of those of ours, of the least process, and of the least with the guarantees.
+        cases: The names of those of ours, of the least process, of the least with the guarantees, and of that behind our edge.
         per: How many appends a case does.
         rooms: Calls and instructions by room (`instructions.counted`).
         together: Those in flight together share write, look and index entry.
     """
-    ours, least, guarded = (measured[name].median / per for name in cases)
+    ours, least, guarded, edge = (measured[name].median / per for name in cases)
     step = {name: measured[name].median / per for name in STEPS}
     alone = ("decode the request", "encode the message")
     shared = ("write the line",)
@@ -137,19 +140,27 @@ def of_append(
     found += [Part(name, step[name], STEPS[name]) for name in checks]
     rest = max(0.0, guarded - least - sum(step[name] for name in checks))
     found.append(Part("the guarantees in one straight function", rest, GUARANTEES))
-    return [*found, *_by_room(ours - guarded, rooms)]
+    return [*found, *_beyond_guarded(ours, guarded, edge, rooms)]
 
 
 def beyond_least(
-    measured: Mapping[str, Measured], cases: tuple[str, str, str], per: int, rooms: Mapping[str, tuple[float, float]]
+    measured: Mapping[str, Measured],
+    cases: tuple[str, str, str, str],
+    per: int,
+    rooms: Mapping[str, tuple[float, float]],
 ) -> list[Part]:
     """The parts of an append where its steps are not measured; as `of_append`."""
-    ours, least, guarded = (measured[name].median / per for name in cases)
+    ours, least, guarded, edge = (measured[name].median / per for name in cases)
     return [
         Part("what the least process takes", least, "frame, decoding, write, reply, the pipe and the client"),
         Part("the guarantees in one straight function", max(0.0, guarded - least), GUARANTEES),
-        *_by_room(ours - guarded, rooms),
+        *_beyond_guarded(ours, guarded, edge, rooms),
     ]
+
+
+def _beyond_guarded(ours: float, guarded: float, edge: float, rooms: Mapping[str, tuple[float, float]]) -> list[Part]:
+    behind = {room: count for room, count in rooms.items() if room not in ("rpc", "timeleap_protocol")}
+    return [Part("the protocol edge", max(0.0, edge - guarded), EDGE), *_by_room(ours - max(edge, guarded), behind)]
 
 
 def of_stored(

@@ -34,10 +34,12 @@ notification or any other request. Of a revert it is copying and syncing the hal
 cannot be reached over a pipe by this interpreter on this machine. The column "guarded" is the same with the guarantees of
 an append (`least.py --guarded`): request ids, the expected head, a look whether somebody else has written, checksum, index
 entry, head and counts in the reply, a notification; in one straight function, for one session, one client and text only,
-with nothing that could go wrong. A must beyond it cannot be reached by a server in Python that keeps them. Where the time goes in ours is measured in the same run,
-too (`benchmarks/parts.py`): steps that any server has, each alone; the guarantees as the difference between two least
-processes, one of which keeps them; and what is left, shared out by the instructions of Python's that each room of the
-server takes (`benchmarks/instructions.py`), which are the same on any machine.
+with nothing that could go wrong. A must beyond it cannot be reached by a server in Python that keeps them. The column "edge"
+is that function behind the protocol edge of ours (`benchmarks/edge.py`): event loop, frames, ids, order and replies, as row 10
+measures them against a bare pygls server; behind it there is no session, no queue, no other client and no way to fail. Where
+the time goes in ours is measured in the same run, too (`benchmarks/parts.py`): steps that any server has, each alone; the
+guarantees and the edge as the differences between two of these processes; and what is left, shared out by the instructions of
+Python's that each room of the server takes (`benchmarks/instructions.py`), which are the same on any machine.
 """
 
 APPENDS: Final = (
@@ -78,8 +80,8 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
             "x: how many times as fast as the peer (at least), or how many times its time (at most). Times are of one operation."
             " Runs: in how many of the last runs of the same sources the row held, with the medians of those before.\n"
         ),
-        "| # | what | against | measured | noise | runs | must | aim | guarded | limit | ours | peer | |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| # | what | against | measured | noise | runs | must | aim | edge | guarded | limit | ours | peer | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
         result = found.get(row.key)
@@ -93,7 +95,7 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
                 "",
                 f"{row.must:g}",
                 f"{row.aim:g}",
-                *("",) * 5,
+                *("",) * 6,
             ]
         else:
             cells = _cells(result)
@@ -134,11 +136,13 @@ def _profile(result: Result) -> list[str]:
 
 
 def _guarded(result: Result) -> str:
-    """How far the least process gets that keeps the guarantees."""
-    if result.guarded is None:
-        return ""
-    verdict = "enough" if result.row.met_by(result.guarded) else "short of it"
-    return f"with the guarantees {plots.measured(result, result.guarded)}, {verdict}; "
+    """How far the least process gets that keeps the guarantees, and how far behind the edge."""
+    said = ""
+    for name, reached in (("with the guarantees", result.guarded), ("behind the protocol edge", result.edge)):
+        if reached is not None:
+            verdict = "enough" if result.row.met_by(reached) else "short of it"
+            said += f"{name} {plots.measured(result, reached)}, {verdict}; "
+    return said
 
 
 def _cells(result: Result) -> list[str]:
@@ -153,6 +157,7 @@ def _cells(result: Result) -> list[str]:
         _runs(result),
         f"{limit} {row.must:g}",
         f"{row.aim:g}",
+        "" if result.edge is None else plots.measured(result, result.edge),
         "" if result.guarded is None else plots.measured(result, result.guarded),
         "" if result.limit is None else plots.measured(result, result.limit),
         _seconds(result.ours),

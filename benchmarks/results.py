@@ -47,6 +47,7 @@ class Result:
         note: What else is to be said of it.
         limit: What a process that does the least there is to do reached in the same run, where that was measured.
         guarded: What the least process that keeps the guarantees reached in the same run, where that was measured.
+        edge: What that reached behind our protocol edge, likewise.
         parts: Where the time of one of ours goes, by measurements of the same run.
         when: The day, UTC.
         sources: Which state of the sources was measured.
@@ -63,6 +64,7 @@ class Result:
     note: str = ""
     limit: float | None = None
     guarded: float | None = None
+    edge: float | None = None
     parts: Sequence[Part] = ()
     when: str = ""
     sources: str = ""
@@ -120,19 +122,16 @@ def against(
     ours: Measured,
     peer: Measured,
     per: int = 1,
-    note: str = "",
-    limit: float | None = None,
-    guarded: float | None = None,
-    parts: Sequence[Part] = (),
+    **more: Any,
 ) -> Result:
     """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long.
 
-    `per` is how many operations a case does: the seconds that are kept are those of one.
+    `per` is how many operations a case does: the seconds that are kept are those of one; `more` are members of the result.
     """
     slow, fast = (peer, ours) if row.sense == "at least" else (ours, peer)
     ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
     times = {"ours": ours.median / per, "peer": peer.median / per}
-    return Result.of(row, ratios, **times, note=note, limit=limit, guarded=guarded, parts=parts)
+    return Result.of(row, ratios, **times, **more)
 
 
 def keep(result: Result) -> None:

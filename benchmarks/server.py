@@ -33,6 +33,9 @@ ECHO_PYGLS = (
 LEAST = (sys.executable, str(Path(__file__).with_name("least.py")))
 """The least a process can do; arguments: a file, `--synced`."""
 
+EDGE = (sys.executable, "-m", "benchmarks.edge")
+"""The protocol edge of ours over the least that keeps the guarantees; arguments: a file, `--synced`."""
+
 HEADER = b"Content-Length: "
 PIPE = 1 << 20
 """Bytes that a pipe to or from a server may hold, so that 64 large requests never wait for room."""

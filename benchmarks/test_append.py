@@ -50,7 +50,7 @@ def steps(tmp_path: Path) -> Iterator[AppendSteps]:
 
 @pytest.mark.rows("1", "2", "3")
 def test_appends_beside_the_original(
-    tmp_path: Path, serve: Serve, least: Serve, original: Original, steps: AppendSteps, judge: Judge
+    tmp_path: Path, serve: Serve, least: Serve, edge: Serve, original: Original, steps: AppendSteps, judge: Judge
 ) -> None:
     """The original appends in its own process, and does not sync."""
     log = tmp_path / "original.jsonl"
@@ -58,6 +58,7 @@ def test_appends_beside_the_original(
     writing, syncing = least(tmp_path / "written.jsonl"), least(tmp_path / "synced.jsonl", "--synced")
     guarding = least(tmp_path / "guarded.jsonl", "--guarded")
     guarding_synced = least(tmp_path / "guarded_synced.jsonl", "--guarded", "--synced")
+    behind, behind_synced = edge(tmp_path / "edge.jsonl"), edge(tmp_path / "edge_synced.jsonl", "--synced")
     measured = interleaved(
         f"{len(MESSAGES)} appends",
         {
@@ -71,18 +72,22 @@ def test_appends_beside_the_original(
             "the least with the guarantees, one at a time": appending(guarding, "", 1, opened=True),
             "the least with the guarantees, 64 in flight": appending(guarding, "", 64, opened=True),
             "the least with the guarantees, synced, 64 in flight": appending(guarding_synced, "", 64, opened=True),
+            "that behind our edge, one at a time": appending(behind, "least", 1, opened=True),
+            "that behind our edge, 64 in flight": appending(behind, "least", 64, opened=True),
+            "that behind our edge, synced, 64 in flight": appending(behind_synced, "least", 64, opened=True),
             **steps.cases(),
         },
         rounds=ROUNDS,
     )
     theirs, *others = measured.values()
-    both, counts = others[:9], ((1, "os"), (TOGETHER, "os"), (TOGETHER, "disk"))
-    for key, count, mine, its, guarded in zip(("1", "2", "3"), counts, both[:3], both[3:6], both[6:], strict=True):
+    counts = (1, "os"), (TOGETHER, "os"), (TOGETHER, "disk")
+    for at, (key, count) in enumerate(zip(("1", "2", "3"), counts, strict=True)):
+        mine, its, guarded, behind_it = others[at : at + 12 : 3]
         rooms = instructions.counted(*count)
-        cases = mine.name, its.name, guarded.name
+        cases = mine.name, its.name, guarded.name, behind_it.name
         parts = of_append(measured, cases, len(MESSAGES), rooms, together=key != "1")
         note = "messages of 4.4 KB on average, as in real sessions"
-        judge(key, mine, theirs, per=len(MESSAGES), note=note, least=its, guarded=guarded, parts=parts)
+        judge(key, mine, theirs, per=len(MESSAGES), note=note, least=its, guarded=guarded, edge=behind_it, parts=parts)
 
 
 def turns() -> list[tuple[str, Any]]:

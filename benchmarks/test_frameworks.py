@@ -55,6 +55,7 @@ def test_appends_beside_other_frameworks(
     tmp_path: Path,
     serve: Callable[..., Server],
     least: Callable[..., Server],
+    edge: Callable[..., Server],
     frameworks: Frameworks,
     judge: Judge,
 ) -> None:
@@ -72,10 +73,11 @@ def test_appends_beside_other_frameworks(
             "timeleap, synced": filling(serve()),
             "the least": filling(least(tmp_path / "least.jsonl"), opens=False),
             "the least with the guarantees": filling(least(tmp_path / "guarded.jsonl", "--guarded"), opens=False),
+            "that behind our edge": filling(edge(tmp_path / "edge.jsonl"), opens=False),
         },
         rounds=7,
     )
-    cases = "timeleap", "the least", "the least with the guarantees"
+    cases = "timeleap", "the least", "the least with the guarantees", "that behind our edge"
     parts = beyond_least(measured, cases, len(MESSAGES), instructions.counted(1, "os"))
     for name in NAMES:
         synced = 1 / measured["timeleap, synced"].over(measured[name])
@@ -87,5 +89,6 @@ def test_appends_beside_other_frameworks(
             note=f"synced: {synced:.1f} times",
             least=measured["the least"],
             guarded=measured["the least with the guarantees"],
+            edge=measured["that behind our edge"],
             parts=parts,
         )

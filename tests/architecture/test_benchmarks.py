@@ -91,19 +91,20 @@ def test_runs_of_the_same_sources_are_told_and_others_are_forgotten(
 
 def test_a_limit_with_the_guarantees_is_told() -> None:
     row = BY_KEY["1"]
-    missed = Result.of(row, [row.must / 2] * 7, limit=row.must * 2, guarded=row.must * 0.9)
+    missed = Result.of(row, [row.must / 2] * 7, limit=row.must * 2, guarded=row.must * 1.2, edge=row.must * 0.9)
     text = report.page({"1": missed}, [])
-    assert "with the guarantees 2.7x, short of it; ours 1.5x" in text
+    assert "with the guarantees 3.6x, enough; behind the protocol edge 2.7x, short of it; ours 1.5x" in text
+    assert "| ≥ 3 | 4 | 2.7x | 3.6x | 6x |" in text
 
 
 def test_the_parts_of_an_append_are_its_measurements_and_sum_up_to_it() -> None:
-    took = {"ours": 60, "least": 20, "guarded": 30, **dict.fromkeys(STEPS, 2)}
+    took = {"ours": 60, "least": 20, "guarded": 30, "edge": 40, **dict.fromkeys(STEPS, 2)}
     run = {name: Measured(name, (seconds * 1e-6,) * 3) for name, seconds in took.items()}
-    rooms = {"rpc": (10.0, 300.0), "storage": (10.0, 100.0)}
+    rooms = {"rpc": (10.0, 300.0), "sessions": (10.0, 300.0), "storage": (10.0, 100.0)}
     for together in (False, True):
-        parts = of_append(run, ("ours", "least", "guarded"), 1, rooms, together=together)
+        parts = of_append(run, ("ours", "least", "guarded", "edge"), 1, rooms, together=together)
         assert sum(part.seconds for part in parts) == pytest.approx(60e-6)
-        assert [part.seconds for part in parts[-2:]] == pytest.approx([22.5e-6, 7.5e-6])
+        assert [part.seconds for part in parts[-3:]] == pytest.approx([10e-6, 15e-6, 5e-6])
         assert all(part.why for part in parts)
 
 

@@ -511,10 +511,12 @@ class Connection(asyncio.Protocol):
         if self._congested and not self._closing:
             return  # what waits here can still be taken back
         if (outbox := self._outbox) and self._transport is not None:
-            pieces = outbox.copy() if self._in_pieces else [b"".join(outbox)]
-            outbox.clear()
-            self._in_pieces = False
-            self._transport.writelines(pieces)
+            pieces, self._outbox = outbox, []
+            if self._in_pieces:
+                self._in_pieces = False
+                self._transport.writelines(pieces)
+            else:
+                self._transport.write(b"".join(pieces))
 
     def _congest(self, congested: bool) -> None:
         self._congested = congested
