@@ -121,10 +121,15 @@ class MemoryEngine(LogEngine):
         self._check_writable()
         return await self._writer.append(plan, mark, first, more)
 
-    def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
+    def append_now(self, plan: Plan) -> Appended | None:
+        """The same, where nothing waits."""
+        self._check_writable()
+        return self._writer.append_now(plan)
+
+    def append_then(self, append: DirectAppend) -> None:
         """The same, told its end."""
         self._check_writable()
-        self._writer.append_then(append, more)
+        self._writer.submit(append)
 
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
         """Put a new log in the place of the present one as one step."""

@@ -510,13 +510,12 @@ class Connection(asyncio.Protocol):
         self._flush_due, self._collected = False, 0
         if self._congested and not self._closing:
             return  # what waits here can still be taken back
-        if (outbox := self._outbox) and self._transport is not None:
-            pieces, self._outbox = outbox, []
-            if self._in_pieces:
-                self._in_pieces = False
-                self._transport.writelines(pieces)
+        if self._outbox and self._transport is not None:
+            outbox, self._outbox, long, self._in_pieces = self._outbox, [], self._in_pieces, False
+            if long:
+                self._transport.writelines(outbox)
             else:
-                self._transport.write(b"".join(pieces))
+                self._transport.write(b"".join(outbox))
 
     def _congest(self, congested: bool) -> None:
         self._congested = congested

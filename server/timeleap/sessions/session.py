@@ -557,8 +557,16 @@ def append_then(transactions: SessionTransactions, work_out: WorkOut, guard: Mut
         return False
     guarded = guard.request_id is not None or guard.expected_head is not None
     transaction = Transaction(transactions.requests, guard) if guarded else None
-    append = _RequestedAppend(transactions, work_out, guard, then, transaction)
-    transactions.engine.append_then(append, more=guard.followed)
+    append, engine = _RequestedAppend(transactions, work_out, guard, then, transaction), transactions.engine
+    try:
+        done = None if guard.followed else engine.append_now(append.plan)
+        if done is None:
+            engine.append_then(append)
+            return True
+    except Exception as error:
+        append.fail(error)
+    else:
+        append.set_result(done)
     return True
 
 

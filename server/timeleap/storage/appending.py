@@ -236,6 +236,26 @@ AnyAppend = QueuedAppend | DirectAppend
 _Step = AnyAppend | _Job
 
 
+def plan_all(
+    steps: list[AnyAppend], group: WriteGroup, waiting: deque[_Step]
+) -> tuple[list[AnyAppend], dict[AnyAppend, Exception]]:
+    """Add appends to a group; those that do not fit go back to those that are `waiting`. Returns those that were added,
+    and why others were not: nobody is to hear of that before what it refers to is written."""
+    refused: dict[AnyAppend, Exception] = {}
+    full = group.before.length + GROUP_BYTES
+    for at, step in enumerate(steps):
+        if group.after.length >= full:
+            waiting.extendleft(reversed(steps[at:]))
+            steps = steps[:at]
+            break
+        step.taken = True
+        try:
+            group.add(step.plan(group.after), mark=step.mark)
+        except Exception as error:
+            refused[step] = error
+    return [step for step in steps if step not in refused] if refused else steps, refused
+
+
 class WriteQueue(ABC):
     """The queue of what changes one log; who makes one says how a group gets into its log.
 
@@ -285,31 +305,24 @@ class WriteQueue(ABC):
         """Append at its turn, after the work that is to be done `first`. Cancelled while it waits it does nothing, nor
         where that happens during this work; later it is finished, its result returned. Where `more` are about to come it
         waits for them: to write each alone takes long."""
-        if first is None and not more and self._task is None and not self._waiting and self.immediate():
-            group = self.group()
-            group.add(plan(group.after), mark=mark)
-            return self.commit_now(group)[0]
+        if first is None and not more and (done := self.append_now(plan, mark)) is not None:
+            return done
         step = QueuedAppend(plan, mark, first)
-        self._submit(step)
+        self.submit(step)
         return await step.result_uncancelled()
 
-    def append_then(self, append: DirectAppend, more: bool = False) -> None:
-        if more or self._task is not None or self._waiting or not self.immediate():
-            self._submit(append)
-            return
-        try:
-            group = self.group()
-            group.add(append.plan(group.after), mark=True)
-            done = self.commit_now(group)[0]
-        except Exception as error:
-            append.fail(error)
-        else:
-            append.set_result(done)
+    def append_now(self, plan: Plan, mark: bool = True) -> Appended | None:
+        """Append in this very call; None, `plan` not called, where that has to wait."""
+        if self._task is not None or self._waiting or not self.immediate():
+            return None
+        group = self.group()
+        group.add(plan(group.after), mark=mark)
+        return self.commit_now(group)[0]
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
         job = _Job(work)
-        self._submit(job)
+        self.submit(job)
         result: T = await job.result_uncancelled()
         return result
 
@@ -317,7 +330,8 @@ class WriteQueue(ABC):
         while (task := self._task) is not None:
             await asyncio.wait([task])
 
-    def _submit(self, step: _Step) -> None:
+    def submit(self, step: _Step) -> None:
+        """Put a step into the queue; it is told its end."""
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
@@ -374,7 +388,7 @@ class WriteQueue(ABC):
 
     async def _commit(self, steps: list[AnyAppend]) -> None:
         group = self.group()
-        planned, refused = self._plan(steps, group)
+        planned, refused = plan_all(steps, group, self._waiting)
         try:
             results = await self.commit(group) if planned else []
         except Exception as error:
@@ -391,24 +405,6 @@ class WriteQueue(ABC):
                 step.set_result(result)
             for step, refusal in refused.items():
                 step.fail(refusal)
-
-    def _plan(self, steps: list[AnyAppend], group: WriteGroup) -> tuple[list[AnyAppend], dict[AnyAppend, Exception]]:
-        """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added,
-        and why others were not: nobody is to hear of that before what it refers to is written."""
-        refused: dict[AnyAppend, Exception] = {}
-        full = group.before.length + GROUP_BYTES
-        for step in steps:
-            if group.after.length >= full:
-                at = len(group.spans) + len(refused)
-                self._waiting.extendleft(reversed(steps[at:]))
-                steps = steps[:at]
-                break
-            step.taken = True
-            try:
-                group.add(step.plan(group.after), mark=step.mark)
-            except Exception as error:
-                refused[step] = error
-        return [step for step in steps if step not in refused] if refused else steps, refused
 
 
 # Writing a group. Blocking; run in the log's own thread
@@ -443,24 +439,48 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         ExternallyModifiedError, StorageFailureError: Nothing was written.
         UnwritableError: The log cannot be written to any more.
     """
-    if not untouched(log):
-        raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
-    if log.file is None:
+    if (file := log.file) is None:
+        check_untouched(log)
         return _first_group(log, group, durability)
     good, data = log.state.length, b"".join(group.lines)
-    try:
-        failpoint("append.before_write")
-        end = log.file.append(data)
-        failpoint("append.after_write")
-    except OSError as error:
-        _cut_back(log, log.file, good)
-        raise StorageFailureError.of(error, "append to the log", log.path) from error
+    end = _write(log, file, data)
     if end != good + len(data):
-        return _interleaved_write(log, log.file, group, end, durability)
+        return _interleaved_write(log, file, group, end, durability)
     if durability == "disk":
-        _sync(log, log.file, good)
+        _sync(log, file, good)
     log.store.put(group.first_line, b"".join(group.packed))
     return Written(log.at(group.after), group.spans)
+
+
+def write_record(log: StoredLog, file: OpenFile, record: NewRecord) -> LogState | Written:
+    """As `write_group`, unsynced, for a record on its own, in fewer steps; the state after it, unless it slipped."""
+    before, line = log.state, record.body + b"\n"
+    entry, after = entry_of(record, before, crc32(line), len(line))
+    end = _write(log, file, line)
+    if end != after.length:
+        group = WriteGroup(before, after, before.lines, [line], [entry], [(before, after)])
+        return _interleaved_write(log, file, group, end, "os")
+    log.store.put(before.lines, entry)
+    return after
+
+
+def _write(log: StoredLog, file: OpenFile, data: bytes) -> int:
+    """Write to the end of a log that is as we left it; says where that ended."""
+    good = log.state.length
+    try:
+        untouched = durable.is_still(log.name, file.identity, good)
+    except OSError as error:
+        raise StorageFailureError.of(error, "look at the log", log.path) from error
+    if not untouched:
+        raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
+    try:
+        failpoint("append.before_write")
+        end = file.append(data)
+        failpoint("append.after_write")
+    except OSError as error:
+        _cut_back(log, file, good)
+        raise StorageFailureError.of(error, "append to the log", log.path) from error
+    return end
 
 
 class GroupWriter:

@@ -468,8 +468,12 @@ class LogEngine(LogReader):
         Raises ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree."""
 
     @abstractmethod
-    def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
-        """The same for a caller that never cancels; it is told the end in this call if nothing has to wait."""
+    def append_now(self, plan: Plan) -> Appended | None:
+        """The same in this very call; None, `plan` not called, where that has to wait."""
+
+    @abstractmethod
+    def append_then(self, append: DirectAppend) -> None:
+        """The same for a caller that never cancels, which is told the end later."""
 
     @abstractmethod
     async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
@@ -573,17 +577,14 @@ class Notes(Protocol):
     @property
     def epoch(self) -> int:
         """Counts the times the log's meaning changed without its bytes being appended to."""
-        ...
 
     @property
     def rotation(self) -> int:
         """The highest timeline number ever used, as far as remembered."""
-        ...
 
     @property
     def noted(self) -> int:
         """The highest timeline number facts were noted for, also where the timeline never came to be, or is gone."""
-        ...
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """The facts known about a timeline, or None."""

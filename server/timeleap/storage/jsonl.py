@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
-from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError, TimeleapError
+from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.storage import appending, durable, load, rewrite, scrub
 from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.engine import (
@@ -38,63 +38,14 @@ from timeleap.storage.engine import (
     Timeline,
 )
 from timeleap.storage.load import Loaded, Validation
-from timeleap.storage.lock import Endpoint, LockMode, SessionLock
+from timeleap.storage.lock import Endpoint, LockMode, SessionLock, Watch
 from timeleap.storage.reader import MemoryNotes, StoredLog, head_end, head_start
 from timeleap.storage.rewrite import Timelines
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-PERIOD_SECONDS: Final = 0.1  # polled: that sees the same on every platform and on network file systems
 _PATIENCE_SECONDS: Final = 1.0
-
-
-class Watch:
-    """Calls back on the event loop when `look` says that something changed."""
-
-    def __init__(self, look: Callable[[], Awaitable[bool]]) -> None:
-        self._look = look
-        self._callbacks: dict[object, Callable[[], None]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._turn = asyncio.Lock()
-
-    def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        key = object()
-        self._callbacks[key] = callback
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
-
-        def stop() -> None:
-            self._callbacks.pop(key, None)
-            if not self._callbacks:
-                self.close()
-
-        return stop
-
-    def close(self) -> None:
-        task, self._task = self._task, None
-        self._callbacks.clear()
-        if task is not None and not task.get_loop().is_closed():
-            task.cancel()
-
-    def tell(self) -> None:
-        for callback in list(self._callbacks.values()):
-            callback()
-
-    async def now(self) -> None:
-        """Look at once; when this returns, what was there before the call has been seen and told."""
-        async with self._turn:
-            try:
-                changed = await self._look()
-            except (TimeleapError, OSError):
-                return  # a log that cannot be read just now may be readable at the next look
-            if changed:
-                self.tell()
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(PERIOD_SECONDS)
-            await self.now()
 
 
 class Follower:
@@ -360,6 +311,25 @@ class LockedLog(WriteQueue):
     def group(self) -> WriteGroup:
         return group_on(self._shown.log)
 
+    def append_now(self, plan: Plan, mark: bool = True) -> Appended | None:
+        shown, log = self._shown, self._shown.log
+        file, before = log.file, log.state
+        if file is None or log.open_ended or self._waiting or self._task is not None or not self.immediate():
+            return super().append_now(plan, mark)
+        if len(records := plan(before)) != 1:
+            return super().append_now(lambda _: records, mark)
+        if self.modified or self.refusal is not None:
+            self.check_unmodified()
+        try:
+            after = appending.write_record(log, file, records[0])
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self._note(error)
+            raise
+        if not isinstance(after, LogState):
+            return self._committed(after)[0]
+        shown.wrote(log.at(after))
+        return Appended(before, after, head_start(shown.notes.epoch, shown.generation) + head_end(after))
+
     async def enter(self) -> None:
         if self.lock_mode == "hold":
             return
@@ -559,9 +529,14 @@ class JsonlEngine(LogEngine):
         self._check_writable()
         return self._locked.append(plan, mark, first, more)
 
-    def append_then(self, append: DirectAppend, *, more: bool = False) -> None:
+    def append_now(self, plan: Plan) -> Appended | None:
+        if self._shown.closed or self.access == "read":
+            self._check_writable()
+        return self._locked.append_now(plan)
+
+    def append_then(self, append: DirectAppend) -> None:
         self._check_writable()
-        self._locked.append_then(append, more)
+        self._locked.submit(append)
 
     async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
         return read() if self._locked.idle and not self._shown.closed else await super().at_turn(read)

@@ -1,4 +1,5 @@
-"""Locks between processes, and the record of who holds that of a log. The only module that calls flock and the like."""
+"""Between processes: locks, the record of who holds that of a log, and the watch for what others do to one. The only
+module that calls flock and the like."""
 
 from __future__ import annotations
 
@@ -9,17 +10,18 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from timeleap import clock
-from timeleap.errors import SessionLockedError
+from timeleap.errors import SessionLockedError, TimeleapError
 from timeleap.storage import durable
 
 _LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
 _RECORD_LIMIT: Final = 4096
+PERIOD_SECONDS: Final = 0.1  # polled: that sees the same on every platform and on network file systems
 
 
 class FileLock:
@@ -233,3 +235,51 @@ class SessionLock(FileLock):
         owner = self.holder().owner
         who = f"process {owner.get('pid')} on {owner.get('host')}" if owner else "another process"
         return SessionLockedError(f"the session is being written to by {who}", owner=owner)
+
+
+class Watch:
+    """Calls back on the event loop when `look` says that something changed."""
+
+    def __init__(self, look: Callable[[], Awaitable[bool]]) -> None:
+        self._look = look
+        self._callbacks: dict[object, Callable[[], None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+
+    def add(self, callback: Callable[[], None]) -> Callable[[], None]:
+        key = object()
+        self._callbacks[key] = callback
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+        def stop() -> None:
+            self._callbacks.pop(key, None)
+            if not self._callbacks:
+                self.close()
+
+        return stop
+
+    def close(self) -> None:
+        task, self._task = self._task, None
+        self._callbacks.clear()
+        if task is not None and not task.get_loop().is_closed():
+            task.cancel()
+
+    def tell(self) -> None:
+        for callback in list(self._callbacks.values()):
+            callback()
+
+    async def now(self) -> None:
+        """Look at once; when this returns, what was there before the call has been seen and told."""
+        async with self._turn:
+            try:
+                changed = await self._look()
+            except (TimeleapError, OSError):
+                return  # a log that cannot be read just now may be readable at the next look
+            if changed:
+                self.tell()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            await self.now()

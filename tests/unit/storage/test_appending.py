@@ -16,11 +16,17 @@ from tests.support.holding import Hold
 from tests.support.turns import idle
 from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
-from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflictError, StorageFailureError
+from timeleap.errors import (
+    CorruptedError,
+    ExternallyModifiedError,
+    HeadConflictError,
+    ReadOnlyError,
+    StorageFailureError,
+)
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Appended, DirectAppend, LogState, NewRecord, Plan
+from timeleap.storage.engine import Appended, DirectAppend, LogState, NewRecord, Plan, RecordFlag
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import checkpoint_record, message_record, usage_record
 
@@ -31,10 +37,14 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def engine(log: Path) -> AsyncGenerator[JsonlEngine]:
-    opened = await JsonlEngine.open(log)
+async def engine(log: Path, request: pytest.FixtureRequest) -> AsyncGenerator[JsonlEngine]:
+    opened = await JsonlEngine.open(log, durability=getattr(request, "param", "disk"))
     yield opened
     await opened.aclose()
+
+
+both_ways = pytest.mark.parametrize("engine", ["disk", "os"], indirect=True)
+"""By the queue, and in the call that asks for it."""
 
 
 @pytest.fixture(autouse=True)
@@ -332,7 +342,7 @@ async def test_appends_that_are_told_share_one_sync_and_fail_alone(
     heard: list[tuple[str, str]] = []
 
     def ask(name: str, plan: Plan) -> None:
-        engine.append_then(Asked(plan, lambda end: heard.append((name, type(end).__name__))), more=True)
+        engine.append_then(Asked(plan, lambda end: heard.append((name, type(end).__name__))))
 
     counter = Counter(monkeypatch)
     for text in ("a", "b"):
@@ -351,6 +361,27 @@ async def test_appends_that_are_told_share_one_sync_and_fail_alone(
     assert texts(engine) == ["a", "b"]
 
 
+async def test_what_has_to_wait_is_not_appended_now(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = await JsonlEngine.open(log, durability="os")
+    counter = Counter(monkeypatch)
+    waiting = asyncio.ensure_future(engine.append(always(said("a")), more=True))
+    await asyncio.sleep(0)
+    assert (engine.append_now(always(said("b"))), counter.calls) == (None, [])
+    await waiting
+    await engine.at_turn(lambda: None)
+    done = engine.append_now(lambda _: [*map(said, ("b", "c"))])
+    assert done is not None
+    assert (done.before.lines, done.after.lines, counter.calls) == (1, 3, ["write", "write"])
+    assert [entry.flags & RecordFlag.BATCH_OPEN > 0 for entry in engine.entries(0, 3)] == [False, True, False]
+    assert texts(engine) == ["a", "b", "c"]
+    await engine.aclose()
+    with pytest.raises(ReadOnlyError, match="closed"):
+        engine.append_now(always(said("d")))
+    synced = await JsonlEngine.open(log)
+    assert synced.append_now(always(said("d"))) is None, "the event loop waits for no disk"
+    await synced.aclose()
+
+
 @pytest.mark.parametrize("durability", ["disk", "os"])
 async def test_who_waits_hears_of_an_append_before_those_that_are_told_of_the_next(log: Path, durability: Any) -> None:
     engine = await JsonlEngine.open(log, durability=durability)
@@ -362,7 +393,7 @@ async def test_who_waits_hears_of_an_append_before_those_that_are_told_of_the_ne
 
     waiting = asyncio.ensure_future(wait("a"))
     await asyncio.sleep(0)
-    engine.append_then(Asked(always(said("b")), lambda _: heard.append("b")), more=True)
+    engine.append_then(Asked(always(said("b")), lambda _: heard.append("b")))
     engine.append_then(Asked(always(said("c")), lambda _: heard.append("c")))
     await engine.at_turn(lambda: None)
     await waiting
@@ -370,6 +401,7 @@ async def test_who_waits_hears_of_an_append_before_those_that_are_told_of_the_ne
     await engine.aclose()
 
 
+@both_ways
 async def test_a_full_disk_refuses_and_recovers(engine: JsonlEngine) -> None:
     await say(engine, "a")
     before, head = engine.path.read_bytes(), engine.head
@@ -469,6 +501,7 @@ async def test_a_log_whose_end_cannot_be_established_is_only_read(
     assert engine.verify() == []
 
 
+@both_ways
 @pytest.mark.parametrize("trouble", ["error", "size"])
 async def test_half_a_record_that_cannot_be_cut_off_stops_all_writing(
     engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch, trouble: str
@@ -498,6 +531,7 @@ async def test_half_a_record_that_cannot_be_cut_off_stops_all_writing(
     assert texts(engine) == ["a", "d"]
 
 
+@both_ways
 async def test_an_index_that_cannot_be_written_waits_in_memory(engine: JsonlEngine) -> None:
     with faults(errno.ENOSPC, 1, onwards=True, calls=("pwrite",)):
         for i in range(5):
@@ -514,6 +548,7 @@ async def test_an_index_that_cannot_be_written_waits_in_memory(engine: JsonlEngi
 # Programs that take no lock
 
 
+@both_ways
 async def test_a_foreign_append_turns_the_session_read_only_until_it_is_reloaded(engine: JsonlEngine) -> None:
     await say(engine, "ours")
     head = engine.head
@@ -533,6 +568,7 @@ async def test_a_foreign_append_turns_the_session_read_only_until_it_is_reloaded
     assert texts(engine) == ["ours", "theirs", "more"]
 
 
+@both_ways
 @pytest.mark.parametrize("how", ["replaced", "truncated", "removed", "same size"])
 async def test_a_foreign_rewrite_is_noticed_before_the_next_write(engine: JsonlEngine, how: str) -> None:
     await say(engine, "ours")
@@ -598,6 +634,25 @@ async def test_a_write_that_slipped_in_before_ours_is_seen_and_ours_is_not_lost(
     await engine.aclose()
 
 
+async def test_a_write_that_slipped_in_before_a_record_on_its_own_is_seen(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await JsonlEngine.open(log, durability="os")
+    await say(engine, "first")
+    slip_in(monkeypatch, log, line("theirs"))
+    done = engine.append_now(always(said("ours")))
+    assert done is not None
+    assert (done.before.messages, done.after.messages, done.head) == (2, 3, engine.head)
+    assert texts(engine) == ["first", "theirs", "ours"]
+    with pytest.raises(ExternallyModifiedError):
+        engine.append_now(always(said("more")))
+    await engine.reload()
+    assert texts(engine) == ["first", "theirs", "ours"]
+    assert engine.verify() == []
+    await engine.aclose()
+
+
+@both_ways
 @pytest.mark.parametrize("after", [b"", b'and the rest"}\n'])
 async def test_a_write_into_the_middle_of_which_ours_fell_is_refused(
     engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch, after: bytes

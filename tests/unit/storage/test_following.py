@@ -17,10 +17,10 @@ from tests.support.turns import idle, until
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage import durable, jsonl, load
+from timeleap.storage import durable, load
 from timeleap.storage import lock as locks
-from timeleap.storage.jsonl import JsonlEngine, Watch
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.lock import SessionLock, Watch
 from timeleap.storage.log_files import share
 from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
@@ -317,7 +317,7 @@ class Looks:
             self._done += 1
 
         monkeypatch.setattr(Watch, "now", look)
-        monkeypatch.setattr(jsonl, "PERIOD_SECONDS", 0.01)
+        monkeypatch.setattr(locks, "PERIOD_SECONDS", 0.01)
 
     async def at_all(self) -> None:
         """Return when what is there now has been looked at: the next look may have begun before."""

@@ -18,7 +18,7 @@ from msgspec import json, structs
 from timeleap.call import Staleness, staleness
 from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
 from timeleap.storage import durable
-from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup
+from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup, plan_all
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
@@ -204,7 +204,7 @@ class SharedLog(LockedLog):
             if self.copy.uncertain or (losses == LOSSES and not self._locking):
                 await self._lock()
             group, asked = self.group(), self.comparing.asked
-            planned, refused = self._plan(steps, group)
+            planned, refused = plan_all(steps, group, self._waiting)
             steps = [step for step in steps if step in planned or step in refused]
             try:
                 if await self._send(group, self.events.of(group.spans)):
