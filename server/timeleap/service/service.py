@@ -175,10 +175,9 @@ class Subscribers:
             return
         for client in self._told:
             client.notify(method, params)
-        if method != CONTEXT:
-            if event.kind == "deleted" and self._session.deleted:
-                self._deleted()
-        elif self._budget.max_context_size is not None:
+        if event.kind == "deleted" and self._session.deleted:
+            self._deleted()
+        elif self._budget.max_context_size is not None and method == CONTEXT:
             tokens = self._session.engine.state.token_count_with_pending
             before, self._over = self._over, self._budget.should_compact(tokens)
             if self._over and not before and not self._session.meta.compacted_by_agent:  # once for each crossing
