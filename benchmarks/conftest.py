@@ -169,11 +169,11 @@ def least(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture
 def edge(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Starts processes with the protocol edge of ours over the least (`edge.py`), as `least` does."""
+    """Starts processes with the protocol edge of ours over the least (`edge.py`), each on the file given."""
     running: list[Server] = []
 
-    def start(file: Path, *arguments: str) -> Server:
-        running.append(Server(EDGE, str(file), *arguments))
+    def start(file: Path) -> Server:
+        running.append(Server(EDGE, str(file)))
         running[-1].request("initialize", GREETING)
         return running[-1]
 

@@ -1,7 +1,7 @@
 """The protocol edge of ours over the least append that keeps the guarantees (`least.Guarded`). Run as a script.
 
 It says what a server reaches that has our event loop, frames, ids, order and replies, and behind them nothing but one straight
-function: what ours does beyond it is of the service, its sessions and their store. Arguments: the log, and `--synced`.
+function: what ours does beyond it is of the service, its sessions and their store. Argument: the log.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ class Appending:
 
     Args:
         log: The file.
-        synced: Reply after one `fdatasync` of what arrived.
     """
 
-    def __init__(self, log: str, *, synced: bool) -> None:
+    def __init__(self, log: str) -> None:
         self._end = Guarded(log, os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND))
         self._encode = msgspec.json.Encoder().encode
-        self._synced = synced
         self._lines: list[bytes] = []
         self._waiting: list[tuple[dict[str, Any] | None, dict[str, Any], Then]] = []
 
@@ -56,7 +54,7 @@ class Appending:
         if call.followed:
             return
         if self._lines:
-            self._end.write(b"\n".join([*self._lines, b""]), synced=self._synced)
+            self._end.write(b"\n".join([*self._lines, b""]), synced=False)
         for told, result, answer in self._waiting:
             if told is not None:
                 call.client.notify("context/didChange", told)
@@ -77,5 +75,5 @@ class Appending:
 
 if __name__ == "__main__":
     descriptors = claim()
-    service = Appending(sys.argv[1], synced="--synced" in sys.argv)
+    service = Appending(sys.argv[1])
     sys.exit(run(lambda: service, descriptors))

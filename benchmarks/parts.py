@@ -113,7 +113,8 @@ STEPS: Final = {
 
 def of_append(
     measured: Mapping[str, Measured],
-    cases: tuple[str, str, str, str],
+    cases: tuple[str, str, str],
+    edge: float,
     per: int,
     rooms: Mapping[str, tuple[float, float]],
     *,
@@ -123,12 +124,13 @@ def of_append(
 
     Args:
         measured: The run, with the cases of `AppendSteps`.
-        cases: The names of those of ours, of the least process, of the least with the guarantees, and of that behind our edge.
+        cases: The names of those of ours, of the least process, and of the least with the guarantees.
+        edge: Seconds that the protocol edge takes, of an append.
         per: How many appends a case does.
         rooms: Calls and instructions by room (`instructions.counted`).
         together: Those in flight together share write, look and index entry.
     """
-    ours, least, guarded, edge = (measured[name].median / per for name in cases)
+    ours, least, guarded = (measured[name].median / per for name in cases)
     step = {name: measured[name].median / per for name in STEPS}
     alone = ("decode the request", "encode the message")
     shared = ("write the line",)
@@ -145,12 +147,13 @@ def of_append(
 
 def beyond_least(
     measured: Mapping[str, Measured],
-    cases: tuple[str, str, str, str],
+    cases: tuple[str, str, str],
+    edge: float,
     per: int,
     rooms: Mapping[str, tuple[float, float]],
 ) -> list[Part]:
     """The parts of an append where its steps are not measured; as `of_append`."""
-    ours, least, guarded, edge = (measured[name].median / per for name in cases)
+    ours, least, guarded = (measured[name].median / per for name in cases)
     return [
         Part("what the least process takes", least, "frame, decoding, write, reply, the pipe and the client"),
         Part("the guarantees in one straight function", max(0.0, guarded - least), GUARANTEES),
@@ -160,7 +163,7 @@ def beyond_least(
 
 def _beyond_guarded(ours: float, guarded: float, edge: float, rooms: Mapping[str, tuple[float, float]]) -> list[Part]:
     behind = {room: count for room, count in rooms.items() if room not in ("rpc", "timeleap_protocol")}
-    return [Part("the protocol edge", max(0.0, edge - guarded), EDGE), *_by_room(ours - max(edge, guarded), behind)]
+    return [Part("the protocol edge", max(0.0, edge), EDGE), *_by_room(ours - guarded - max(0.0, edge), behind)]
 
 
 def of_stored(

@@ -34,7 +34,7 @@ LEAST = (sys.executable, str(Path(__file__).with_name("least.py")))
 """The least a process can do; arguments: a file, `--synced`."""
 
 EDGE = (sys.executable, "-m", "benchmarks.edge")
-"""The protocol edge of ours over the least that keeps the guarantees; arguments: a file, `--synced`."""
+"""The protocol edge of ours over the least that keeps the guarantees; argument: a file."""
 
 HEADER = b"Content-Length: "
 PIPE = 1 << 20
