@@ -256,7 +256,7 @@ class MemoryEngine(LogEngine):
             return [Appended(self._log.state, self._log.state, self.head) for _ in group.spans]
         assert self._log.file is not None
         self._log.file.append(group.data)
-        self._log.store.put(group.first_line, group.entries)
+        self._log.store.put(group.first_line, b"".join(group.packed))
         self._log = self._log.at(group.after)
         return [Appended(before, after, self.head_at(after)) for before, after in group.spans]
 

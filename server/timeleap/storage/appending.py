@@ -161,17 +161,12 @@ class WriteGroup(Struct):
     after: LogState  # that it leads to
     first_line: int  # of `entries`
     lines: list[bytes] = []  # what to write
-    packed: list[bytes] = []  # their index entries
+    packed: list[bytes] = []  # their index entries, from `first_line` on
     spans: list[tuple[LogState, LogState]] = []  # by append: around its own records
 
     @property
     def data(self) -> bytes:
         return b"".join(self.lines)
-
-    @property
-    def entries(self) -> bytes:
-        """The index entries of the lines, from `first_line` on."""
-        return b"".join(self.packed)
 
     @property
     def empty(self) -> bool:

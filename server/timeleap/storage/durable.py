@@ -85,10 +85,9 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def _mode_of(path: Path) -> int | None:
-    try:
+    with suppress(FileNotFoundError):
         return os.lstat(path).st_mode
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def _not_regular(path: Path, mode: int) -> StorageFailureError:
@@ -383,10 +382,9 @@ def make_directory(path: Path) -> None:
 
 def status(path: Path) -> FileStatus | None:
     """Identity and size of what has this name (links not followed), or None."""
-    try:
+    with suppress(FileNotFoundError):
         return _status(os.lstat(path))
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def is_still(name: str, identity: Identity, size: int) -> bool:
@@ -430,10 +428,9 @@ def is_regular(path: Path) -> bool:
 
 def list_directory(path: Path) -> list[str]:
     """The names in a directory; none if it does not exist."""
-    try:
+    with suppress(FileNotFoundError):
         return os.listdir(path)
-    except FileNotFoundError:
-        return []
+    return []
 
 
 def any_left_over(names: Set[str]) -> bool:

@@ -196,14 +196,8 @@ class EntryStore:
                     high = probe
                     break
                 low, leap = probe + 1, 4 * leap
-        while low < high:
-            middle = (low + high) // 2
-            if self.count_after(middle, count) >= wanted:
-                high = middle
-            else:
-                low = middle + 1
-        self._near = low
-        return low
+        self._near = near = low + bisect_left(range(low, high), wanted, key=lambda line: self.count_after(line, count))
+        return near
 
     def state(self, lines: int) -> LogState:
         return self.entry(lines - 1).state if lines else LogState()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -57,12 +58,8 @@ def decode_json(line: bytes) -> Any:
         ValueError: It is not JSON or not UTF-8, is nested too deeply, or holds an integer of over 4 300 digits.
     """
     try:
-        return decode_strictly(line)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
-    try:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            return decode_strictly(line)
         return json.loads(line.decode(), strict=False)
     except RecursionError:
         raise ValueError("nested too deeply") from None
@@ -215,7 +212,7 @@ Style = Literal["spaced", "compact"]
 `compact` as its `JsonlLinearStorage` does. Messages are compact in both."""
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "system": Role.SYSTEM}
-_ROLE_NUMBERS: Final = {name: int(role) for name, role in _ROLES.items()}
+ROLE_NUMBERS: Final = {name: int(role) for name, role in _ROLES.items()}
 _NUMBERS: Final = range(1 - 2**53, 2**53)  # what every JSON parser reads exactly: others cannot go over the wire
 _NO_FLAGS: Final = RecordFlag(0)
 _UNREADABLE: Final = RecordFlag.UNREADABLE
@@ -318,18 +315,21 @@ def opaque_record(record: Mapping[str, Any], tl: Mapping[str, Any] | None = None
 
 def usage_record(token_count: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(token_count, "token count")
-    body = _USAGE[style] % token_count
+    body = USAGE_FORMS[style] % token_count
     return with_tl(NewRecord(body, RecordKind.USAGE, value=token_count), tl)
 
 
 def checkpoint_record(checkpoint_id: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
     _check_int(checkpoint_id, "checkpoint id")
-    body = _CHECKPOINT[style] % checkpoint_id
+    body = CHECKPOINT_FORMS[style] % checkpoint_id
     return with_tl(NewRecord(body, RecordKind.CHECKPOINT, value=checkpoint_id), tl)
 
 
-_USAGE: Final = {"spaced": b'{"role": "_usage", "token_count": %d}', "compact": b'{"role":"_usage","token_count":%d}'}
-_CHECKPOINT: Final = {"spaced": b'{"role": "_checkpoint", "id": %d}', "compact": b'{"role":"_checkpoint","id":%d}'}
+USAGE_FORMS: Final = {
+    "spaced": b'{"role": "_usage", "token_count": %d}',
+    "compact": b'{"role":"_usage","token_count":%d}',
+}
+CHECKPOINT_FORMS: Final = {"spaced": b'{"role": "_checkpoint", "id": %d}', "compact": b'{"role":"_checkpoint","id":%d}'}
 
 
 def system_prompt_record(text: str, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
@@ -413,7 +413,7 @@ def ordinary(line: bytes) -> tuple[int, int] | None:
         message = _decode_message(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return (_ROLE_NUMBERS[message.role], _characters(message)) if message.tl is msgspec.UNSET else None
+    return (ROLE_NUMBERS[message.role], _characters(message)) if message.tl is msgspec.UNSET else None
 
 
 def _characters(message: _Message) -> int:

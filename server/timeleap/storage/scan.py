@@ -20,9 +20,12 @@ from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Referenc
 from timeleap.storage.record import (
     CHAIN_P,
     CHAIN_Q,
+    CHECKPOINT_FORMS,
     ID_LIMIT,
     MASK,
+    ROLE_NUMBERS,
     TL_MARK,
+    USAGE_FORMS,
     advance,
     classify,
     decode_json,
@@ -210,24 +213,15 @@ class _Range(RawIOBase):
 
 
 _MESSAGES: Final = {
-    start[:13]: (start, int(role))
+    start[:13]: (start, role)
     for gap in (b"", b" ")
-    for name, role in (
-        (b"user", Role.USER),
-        (b"assistant", Role.ASSISTANT),
-        (b"tool", Role.TOOL),
-        (b"system", Role.SYSTEM),
-    )
-    for start in (b'{"role":' + gap + b'"' + name + b'"',)
+    for name, role in ROLE_NUMBERS.items()
+    for start in (b'{"role":%b"%b"' % (gap, name.encode()),)
 }
 _COUNTED: Final = {
     start[:13]: (start, int(kind))
-    for start, kind in (
-        (b'{"role": "_usage", "token_count": ', RecordKind.USAGE),
-        (b'{"role":"_usage","token_count":', RecordKind.USAGE),
-        (b'{"role": "_checkpoint", "id": ', RecordKind.CHECKPOINT),
-        (b'{"role":"_checkpoint","id":', RecordKind.CHECKPOINT),
-    )
+    for forms, kind in ((USAGE_FORMS, RecordKind.USAGE), (CHECKPOINT_FORMS, RecordKind.CHECKPOINT))
+    for start in (form.partition(b"%")[0] for form in forms.values())
 }
 
 
