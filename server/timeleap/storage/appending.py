@@ -28,7 +28,7 @@ from msgspec import Struct
 from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage import durable
-from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
+from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling, storage_errors
 from timeleap.storage.engine import Appended, DirectAppend, Durability, First, LogState, NewRecord, Plan
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
@@ -407,12 +407,10 @@ class WriteQueue(ABC):
 
 def untouched(log: StoredLog) -> bool:
     """True if the log's name still refers to our file, at the size we left it. Raises StorageFailureError."""
-    try:
+    with storage_errors("look at the log", log.path):
         if log.file is None:
             return durable.status(log.path) is None
         return durable.is_still(log.name, log.file.identity, log.state.length)
-    except OSError as error:
-        raise StorageFailureError.of(error, "look at the log", log.path) from error
 
 
 def check_untouched(log: StoredLog) -> None:
@@ -435,7 +433,6 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         UnwritableError: The log cannot be written to any more.
     """
     if (file := log.file) is None:
-        check_untouched(log)
         return _first_group(log, group, durability)
     good, data = log.state.length, b"".join(group.lines)
     end = _write(log, file, data)

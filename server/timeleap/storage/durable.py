@@ -420,10 +420,9 @@ def status_of(fd: int) -> FileStatus:
 
 
 def is_regular(path: Path) -> bool:
-    try:
+    with suppress(OSError):
         return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
+    return False
 
 
 def list_directory(path: Path) -> list[str]:

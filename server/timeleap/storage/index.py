@@ -445,14 +445,13 @@ def open_index(log: Path, inode: int, *, writable: bool, found: Path | None = No
 def fresh_store(log: Path) -> EntryStore:
     """An empty store in a new index file that is not yet valid (see `EntryStore.publish`); in memory where that
     cannot be made."""
+    temporary = None
     try:
         temporary = durable.open_temporary(log.parent, log.name)
-        try:
-            durable.replace_file(temporary.path, index_path(log))
-        except OSError:
-            durable.remove_file(temporary.path)
-            raise
+        durable.replace_file(temporary.path, index_path(log))
     except OSError:
+        if temporary is not None:
+            durable.remove_file(temporary.path)
         return EntryStore()
     temporary.path = index_path(log)
     return EntryStore(temporary, 0, writable=True)
@@ -546,8 +545,7 @@ class Reference:
     def _peek(self, number: int = 0) -> Line | None:
         """The line so many ahead, or None behind the last one."""
         while len(self._ahead) <= number:
-            line = next(self._rest, None)
-            if line is None:
+            if (line := next(self._rest, None)) is None:
                 return None
             self._ahead.append(line)
         return self._ahead[number]

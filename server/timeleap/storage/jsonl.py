@@ -320,11 +320,7 @@ class LockedLog(WriteQueue):
             return super().append_now(lambda _: records, mark)
         if self.modified or self.refusal is not None:
             self.check_unmodified()
-        try:
-            after = appending.write_record(log, file, records[0])
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self._note(error)
-            raise
+        after = self._noting(appending.write_record, log, file, records[0])
         if not isinstance(after, LogState):
             return self._committed(after)[0]
         shown.wrote(log.at(after))
@@ -364,9 +360,12 @@ class LockedLog(WriteQueue):
         return self._committed(self._write(group))
 
     def _write(self, group: WriteGroup) -> Written:
+        write = self._writer.timed if self.durability == "disk" else appending.write_group
+        return self._noting(write, self._shown.log, group, self.durability)
+
+    def _noting(self, write: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
-            write = self._writer.timed if self.durability == "disk" else appending.write_group
-            return write(self._shown.log, group, self.durability)
+            return write(*args)
         except (ExternallyModifiedError, UnwritableError) as error:
             self._note(error)
             raise

@@ -246,7 +246,7 @@ class Draft(Struct):
         group = group_on(self.log)
         group.add(records)
         self.file.pwrite(group.data, self.log.state.length)
-        self.log.store.put(group.first_line, group.entries)
+        self.log.store.put(group.first_line, b"".join(group.packed))
         self.log = self.log.at(group.after)
 
     def live(self, file: OpenFile) -> StoredLog:
