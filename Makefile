@@ -87,10 +87,26 @@ test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and 
 	@$(MAKE) --no-print-directory test-vscode
 
 .PHONY: test-long
-test-long: setup $(CLIENTS)/.installed  ## The tests of minutes: crowds of processes on one session, owners that die or hang
-	$(PYTEST) -m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(TESTS)
-	$(RUN) -m pytest --numprocesses 2 --dist worksteal -m "long and in_pairs" $(TESTS)
-	$(RUN) -m pytest -m "long and alone" $(TESTS)
+test-long: test-long-together  ## The tests of minutes: crowds of processes on one session, owners that die or hang
+	@$(MAKE) --no-print-directory test-long-in-pairs
+	@$(MAKE) --no-print-directory test-long-alone
+
+# Its three parts, of which CI runs other things beside the first two.
+.PHONY: test-long-together test-long-in-pairs test-long-alone
+test-long-together: setup $(CLIENTS)/.installed
+	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
+	$(PYTEST) --basetemp "$$folder/tests" -m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(if $(filter tests,$(TESTS)),$(LONG),$(TESTS))
+
+test-long-in-pairs: setup
+	$(RUN) -m pytest --numprocesses 2 --dist worksteal -m "long and in_pairs" $(if $(filter tests,$(TESTS)),$(call MARKED,in_pairs),$(TESTS))
+
+test-long-alone: setup
+	$(RUN) -m pytest -m "long and alone" $(if $(filter tests,$(TESTS)),$(call MARKED,alone),$(TESTS))
+
+# The files that name the mark: most tests are in others, and each process of pytest would collect them, too.
+# (tests/wire marks cases by the engine they run with, too: in its conftest.py.)
+LONG = $(filter-out tests/wire/%,$(call MARKED,long)) tests/wire
+MARKED = $(shell grep -rlF --include='test_*.py' 'mark.$1' tests | sort)
 
 .PHONY: test-agents
 test-agents: agents setup  ## The adapters on their SDKs; the agents themselves, as released, on a model on loopback
@@ -108,8 +124,11 @@ test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS 
 
 .PHONY: test-e2e
 test-e2e: package $(E2E_TOOLS) $(AGENTS)/.installed  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
-	cd $(E2E) && $(WITH_NODE) npm run --silent test -- --project used --pass-with-no-tests $(CASES); used=$$?; \
-	$(WITH_NODE) npm run --silent test -- --project measured --pass-with-no-tests $(CASES) && exit $$used
+	@failed=0; for project in $(PROJECTS); do \
+	  (cd $(E2E) && $(WITH_NODE) npm run --silent test -- --project $$project --pass-with-no-tests $(CASES)) || failed=1; done; exit $$failed
+
+# `used` can have other things beside it, `measured` takes times.
+PROJECTS ?= used measured
 
 .PHONY: check
 check: setup  ## The quick part of the tests, under a minute
