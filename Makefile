@@ -139,7 +139,7 @@ lint: lint-python lint-mypy lint-pyright lint-typescript  ## ruff, mypy, pyright
 
 # `make -j2 lint` runs two of them at a time.
 .PHONY: lint-python
-lint-python: setup  ## The part of lint that is quick
+lint-python: $(VENV)/.developing  ## The part of lint that is quick
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -147,11 +147,11 @@ lint-python: setup  ## The part of lint that is quick
 	$(RUN) docs/reference.py --check
 
 .PHONY: lint-mypy
-lint-mypy: setup  ## Types, by mypy
+lint-mypy: $(VENV)/.developing  ## Types, by mypy
 	$(BIN)/mypy
 
 .PHONY: lint-pyright
-lint-pyright: setup  ## Types, by pyright
+lint-pyright: $(VENV)/.developing  ## Types, by pyright
 	$(BIN)/pyright
 
 .PHONY: lint-typescript
@@ -254,7 +254,7 @@ $(VENV)/.developing: $(VENV)/.installed
 	@touch $@
 
 # Without a Python new enough for the original its tests are left out; in CI that is an error.
-$(ORIGINAL)/.installed: $(VENV)/.developing tests/interop/prepare.py
+$(ORIGINAL)/.installed: $(VENV)/.installed tests/interop/prepare.py
 	@if $(RUN) tests/interop/prepare.py >/dev/null; then touch $@; \
 	 else echo "So the interop tests are left out."; test -z "$$CI"; fi
 
