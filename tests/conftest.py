@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +36,55 @@ def session_files() -> list[Path]:
     """The sample session, and the real ones of `TIMELEAP_SESSIONS_DIR` where that exists."""
     folder = Path(os.environ.get("TIMELEAP_SESSIONS_DIR") or ROOT.parent / "shared" / "data" / "sessions")
     return [SAMPLE, *sorted(folder.glob("*.jsonl"))]
+
+
+class Sender(Protocol):
+    """Of a process of pytest-xdist: what tells the one that prints of its tests."""
+
+    sendevent: Callable[..., None]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Of what a process of pytest-xdist does, nothing that another one does, too, and nothing in vain."""
+    config = session.config
+    if (given := getattr(config, "workerinput", None)) is None:
+        return
+    _import_in_turn(config, int(given["workerid"].removeprefix("gw")), given["workercount"])
+    for plugin in config.pluginmanager.get_plugins():
+        if hasattr(plugin, "sendevent"):
+            _be_brief(plugin)
+
+
+def _import_in_turn(config: pytest.Config, number: int, count: int) -> None:
+    """Import the test modules of the folders asked for, beginning at another part of them in each process: what one has
+    compiled, which takes two thirds of what an import takes, the others find compiled."""
+    ignored = config.getoption("ignore") or []
+    left_out = [Path(config.invocation_params.dir, each).resolve() for each in ignored]
+    folders = [Path(config.invocation_params.dir, each) for each in config.args if "::" not in each]
+    modules = [
+        module
+        for folder in folders
+        if folder.is_dir()
+        for module in sorted(folder.resolve().rglob("test_*.py"))
+        if module.is_relative_to(ROOT) and not any(module.is_relative_to(each) for each in left_out)
+    ]
+    first = len(modules) * number // count
+    for module in (*modules[first:], *modules[:first]):
+        with suppress(Exception, pytest.skip.Exception):  # the collection comes upon it again, and says so
+            importlib.import_module(".".join(module.relative_to(ROOT).with_suffix("").parts))
+
+
+def _be_brief(sender: Sender) -> None:
+    """Tell only what is printed: not of each test that it begins, has been set up and is torn down, as it should."""
+    send = sender.sendevent
+
+    def send_news(name: str, **told: Any) -> None:
+        report: dict[str, Any] = told["data"] if name == "testreport" else {}
+        around = report.get("when") in {"setup", "teardown"} and report["outcome"] == "passed"
+        if name != "logstart" and not (around and report["duration"] < 1 and not report["sections"]):
+            send(name, **told)
+
+    sender.sendevent = send_news
 
 
 def pytest_collection_finish() -> None:
