@@ -572,19 +572,19 @@ def highest_noted(timeline_ids: Iterable[str]) -> int:
 
 
 class Notes(Protocol):
-    """Where an engine keeps what the log's own bytes cannot say."""
+    """Where an engine keeps what the log's own bytes cannot say.
+
+    Attributes:
+        epoch: Counts the times the log's meaning changed without its bytes being appended to.
+        rotation, noted: The highest timeline number ever used, as far as remembered; and that facts were ever noted for.
+    """
 
     @property
-    def epoch(self) -> int:
-        """Counts the times the log's meaning changed without its bytes being appended to."""
-
+    def epoch(self) -> int: ...
     @property
-    def rotation(self) -> int:
-        """The highest timeline number ever used, as far as remembered."""
-
+    def rotation(self) -> int: ...
     @property
-    def noted(self) -> int:
-        """The highest timeline number facts were noted for, also where the timeline never came to be, or is gone."""
+    def noted(self) -> int: ...
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """The facts known about a timeline, or None."""
