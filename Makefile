@@ -83,7 +83,7 @@ NODE_OUTPUT := $(VENV)/test-node.txt
 .PHONY: test-node
 test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and of the extension, on the real server too
 	cd $(TYPESCRIPT) && npm run test:built
-	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
+	$(RUN) -m tests.support.ready npm --prefix $(TYPESCRIPT) run test:server
 	@$(MAKE) --no-print-directory test-vscode
 
 .PHONY: test-long
