@@ -91,7 +91,7 @@ test-long: test-long-together  ## The tests of minutes: crowds of processes on o
 	@$(MAKE) --no-print-directory test-long-in-pairs
 	@$(MAKE) --no-print-directory test-long-alone
 
-# Its three parts, of which CI runs other things beside the first two.
+# Its three parts, of which CI runs other things beside the first.
 .PHONY: test-long-together test-long-in-pairs test-long-alone
 test-long-together: setup $(CLIENTS)/.installed
 	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
@@ -127,7 +127,7 @@ test-e2e: package $(E2E_TOOLS) $(AGENTS)/.installed  ## The VS Code extension in
 	@failed=0; for project in $(PROJECTS); do \
 	  (cd $(E2E) && $(WITH_NODE) npm run --silent test -- --project $$project --pass-with-no-tests $(CASES)) || failed=1; done; exit $$failed
 
-# `used` can have other things beside it, `measured` takes times.
+# `used` works with the extension, `measured` takes times.
 PROJECTS ?= used measured
 
 .PHONY: check
