@@ -92,15 +92,17 @@ test-long: test-long-together  ## The tests of minutes: crowds of processes on o
 	@$(MAKE) --no-print-directory test-long-alone
 
 # Its three parts, of which CI runs other things beside the first.
-.PHONY: test-long-together test-long-in-pairs test-long-alone
-test-long-together: setup $(CLIENTS)/.installed
+.PHONY: test-long-together
+test-long-together: setup $(CLIENTS)/.installed  ## Of test-long: those that have others beside them
 	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
 	$(PYTEST) --basetemp "$$folder/tests" -m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(if $(filter tests,$(TESTS)),$(LONG),$(TESTS))
 
-test-long-in-pairs: setup
+.PHONY: test-long-in-pairs
+test-long-in-pairs: setup  ## Of test-long: failovers, two at a time
 	$(RUN) -m pytest --numprocesses 2 --dist worksteal -m "long and in_pairs" $(if $(filter tests,$(TESTS)),$(call MARKED,in_pairs),$(TESTS))
 
-test-long-alone: setup
+.PHONY: test-long-alone
+test-long-alone: setup  ## Of test-long: what takes times, one at a time
 	$(RUN) -m pytest -m "long and alone" $(if $(filter tests,$(TESTS)),$(call MARKED,alone),$(TESTS))
 
 # The files that name the mark: most tests are in others, and each process of pytest would collect them, too.
