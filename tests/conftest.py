@@ -44,6 +44,7 @@ class Sender(Protocol):
     sendevent: Callable[..., None]
 
 
+@pytest.hookimpl(trylast=True)  # where tests are measured, that begins before: what modules are is measured, too
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Of what a process of pytest-xdist does, nothing that another one does, too, and nothing in vain."""
     config = session.config
