@@ -13,7 +13,7 @@ import pytest
 from benchmarks import instructions
 from benchmarks.conftest import Judge
 from benchmarks.corpus import messages
-from benchmarks.measure import interleaved
+from benchmarks.measure import Measured, interleaved
 from benchmarks.original import Original
 from benchmarks.parts import AppendSteps, of_append
 from benchmarks.server import Server
@@ -85,6 +85,9 @@ def test_appends_beside_the_original(
         alone = key == "1"
         straight, behind_edge = (others[6], others[9]) if alone else (others[7], others[10])
         seconds = (behind_edge.median - straight.median) / len(MESSAGES)
+        if key == "3":  # behind the edge a sync would be waited for on the event loop: its cost is that without one
+            rounds = zip(guarded.seconds, behind_edge.seconds, straight.seconds, strict=True)
+            behind_edge = Measured("behind our edge, synced", tuple(synced + e - s for synced, e, s in rounds))
         cases = mine.name, its.name, guarded.name
         parts = of_append(measured, cases, seconds, len(MESSAGES), instructions.counted(*count), together=not alone)
         note = "messages of 4.4 KB on average, as in real sessions"
@@ -96,7 +99,7 @@ def test_appends_beside_the_original(
             note=note,
             least=its,
             guarded=guarded,
-            edge=behind_edge if key != "3" else None,
+            edge=behind_edge,
             parts=parts,
         )
 
