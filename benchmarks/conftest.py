@@ -154,41 +154,35 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def least(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def least() -> Iterator[Callable[..., Server]]:
     """Starts processes that do the least for a request (`least.py`), each on the file and with the arguments given."""
-    running: list[Server] = []
-
-    def start(file: Path, *arguments: str) -> Server:
-        running.append(Server(LEAST, str(file), *arguments))
-        return running[-1]
-
-    yield start
-    for server in running:
-        server.kill()
+    yield from _started(lambda file, *arguments: Server(LEAST, str(file), *arguments))
 
 
 @pytest.fixture
-def edge(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def edge() -> Iterator[Callable[..., Server]]:
     """Starts processes with the protocol edge of ours over the least (`edge.py`), each on the file given."""
-    running: list[Server] = []
 
-    def start(file: Path) -> Server:
-        running.append(Server(EDGE, str(file)))
-        running[-1].request("initialize", GREETING)
-        return running[-1]
+    def initialized(file: Path) -> Server:
+        server = Server(EDGE, str(file))
+        server.request("initialize", GREETING)
+        return server
 
-    yield start
-    for server in running:
-        server.kill()
+    yield from _started(initialized)
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts servers of ours with the arguments given, all with the store in `tmp_path / "store"`."""
+    yield from _started(lambda *arguments: Server.timeleap(tmp_path / "store", *arguments))
+
+
+def _started(make: Callable[..., Server]) -> Iterator[Callable[..., Server]]:
+    """Gives what starts servers by `make`; they are killed at the end."""
     running: list[Server] = []
 
-    def start(*arguments: str) -> Server:
-        running.append(Server.timeleap(tmp_path / "store", *arguments))
+    def start(*arguments: Any) -> Server:
+        running.append(make(*arguments))
         return running[-1]
 
     yield start

@@ -120,7 +120,7 @@ def _profile(result: Result) -> list[str]:
         verdict = "which reaches the must, so what ours does more is below" if reaches else "short of the must itself"
         measured = plots.measured(result, result.limit)
         lines.append(
-            f"Must {row.must:g}, limit {measured}, {verdict}; {_guarded(result)}ours {plots.measured(result, result.value)}.\n"
+            f"Must {row.must:g}, limit {measured}, {verdict}; {_reached(result)}ours {plots.measured(result, result.value)}.\n"
         )
     why = row.profile or "not looked into yet"
     lines.append(f"{why[0].upper()}{why[1:]}.\n")
@@ -135,7 +135,7 @@ def _profile(result: Result) -> list[str]:
     return lines
 
 
-def _guarded(result: Result) -> str:
+def _reached(result: Result) -> str:
     """How far the least process gets that keeps the guarantees, and how far behind the edge."""
     said = ""
     for name, reached in (("with the guarantees", result.guarded), ("behind the protocol edge", result.edge)):

@@ -28,7 +28,7 @@ from msgspec import Struct
 from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage import durable
-from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling, storage_errors
+from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
 from timeleap.storage.engine import Appended, DirectAppend, Durability, First, LogState, NewRecord, Plan
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
@@ -308,8 +308,10 @@ class WriteQueue(ABC):
 
     def append_now(self, plan: Plan, mark: bool = True) -> Appended | None:
         """Append in this very call; None, `plan` not called, where that has to wait."""
-        if self._task is not None or self._waiting or not self.immediate():
-            return None
+        waits = self._task is not None or self._waiting or not self.immediate()
+        return None if waits else self._append_at_once(plan, mark)
+
+    def _append_at_once(self, plan: Plan, mark: bool) -> Appended:
         group = self.group()
         group.add(plan(group.after), mark=mark)
         return self.commit_now(group)[0]
@@ -407,10 +409,12 @@ class WriteQueue(ABC):
 
 def untouched(log: StoredLog) -> bool:
     """True if the log's name still refers to our file, at the size we left it. Raises StorageFailureError."""
-    with storage_errors("look at the log", log.path):
+    try:
         if log.file is None:
             return durable.status(log.path) is None
         return durable.is_still(log.name, log.file.identity, log.state.length)
+    except OSError as error:
+        raise StorageFailureError.of(error, "look at the log", log.path) from error
 
 
 def check_untouched(log: StoredLog) -> None:
@@ -458,19 +462,13 @@ def write_record(log: StoredLog, file: OpenFile, record: NewRecord) -> LogState 
 
 def _write(log: StoredLog, file: OpenFile, data: bytes) -> int:
     """Write to the end of a log that is as we left it; says where that ended."""
-    good = log.state.length
-    try:
-        untouched = durable.is_still(log.name, file.identity, good)
-    except OSError as error:
-        raise StorageFailureError.of(error, "look at the log", log.path) from error
-    if not untouched:
-        raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
+    check_untouched(log)
     try:
         failpoint("append.before_write")
         end = file.append(data)
         failpoint("append.after_write")
     except OSError as error:
-        _cut_back(log, file, good)
+        _cut_back(log, file, log.state.length)
         raise StorageFailureError.of(error, "append to the log", log.path) from error
     return end
 

@@ -311,13 +311,13 @@ class LockedLog(WriteQueue):
     def group(self) -> WriteGroup:
         return group_on(self._shown.log)
 
-    def append_now(self, plan: Plan, mark: bool = True) -> Appended | None:
+    def _append_at_once(self, plan: Plan, mark: bool) -> Appended:
         shown, log = self._shown, self._shown.log
         file, before = log.file, log.state
-        if file is None or log.open_ended or self._waiting or self._task is not None or not self.immediate():
-            return super().append_now(plan, mark)
+        if file is None or log.open_ended:
+            return super()._append_at_once(plan, mark)
         if len(records := plan(before)) != 1:
-            return super().append_now(lambda _: records, mark)
+            return super()._append_at_once(lambda _: records, mark)
         if self.modified or self.refusal is not None:
             self.check_unmodified()
         after = self._noting(appending.write_record, log, file, records[0])
@@ -529,8 +529,7 @@ class JsonlEngine(LogEngine):
         return self._locked.append(plan, mark, first, more)
 
     def append_now(self, plan: Plan) -> Appended | None:
-        if self._shown.closed or self.access == "read":
-            self._check_writable()
+        self._check_writable()
         return self._locked.append_now(plan)
 
     def append_then(self, append: DirectAppend) -> None:
