@@ -106,9 +106,9 @@ test-long-alone: setup  ## Of test-long: what takes times, one at a time
 	$(RUN) -m pytest -m "long and alone" $(if $(filter tests,$(TESTS)),$(call MARKED,alone),$(TESTS))
 
 # The files that name the mark: most tests are in others, and each process of pytest would collect them, too.
-# (tests/wire marks cases by the engine they run with, too: in its conftest.py.)
+# (tests/wire marks cases by the engine and the framing they run with, too: in its conftest.py.)
 LONG = $(filter-out tests/wire/%,$(call MARKED,long)) tests/wire
-MARKED = $(shell grep -rlF --include='test_*.py' 'mark.$1' tests | sort)
+MARKED = $(shell grep -rlE --include='test_*.py' 'mark.$1|mostly_$1' tests | sort)
 
 .PHONY: test-agents
 test-agents: agents setup  ## The adapters on their SDKs; the agents themselves, as released, on a model on loopback

@@ -741,7 +741,7 @@ MACHINES: dict[str, type[EngineMachine]] = {
 }
 
 
-OFTEN = {"jsonl", "postgresql", "store"}
+OFTEN = {"jsonl", "store"}
 """Those of each `make test`; the others differ from them in a setting, or are for tests only."""
 
 

@@ -217,6 +217,23 @@ QUICK_IN_A_DATABASE: Final = frozenset(
 """The modules whose cases `make test` runs in a database, too; those of the others are `long`. What a database does by
 itself is in `test_postgresql*`."""
 
+QUICK_IN_BOTH_FRAMINGS: Final = frozenset(
+    (
+        "test_append_message",
+        "test_client",
+        "test_envelope",
+        "test_framing",
+        "test_hostile",
+        "test_initialize",
+        "test_lifecycle",
+        "test_limits",
+        "test_notifications",
+        "test_ordering",
+    )
+)
+"""The modules whose cases `make test` runs in both framings: those of frames, order, limits, and of beginning and ending.
+What a method does is the same in both, and with `ndjson` the cases of the other modules are `long`."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the modules of `EVERY_ENGINE` with each engine."""
@@ -229,10 +246,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With the database one framing is enough, and the cases of a directory are left out; so is what needs a method
     that it does not do."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _is_long(item):
+            item.add_marker(pytest.mark.long)
     left_out = [item for item in items if _is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not _is_left_out(item)]
+
+
+def _is_long(item: pytest.Function) -> bool:
+    chosen = item.callspec.params if hasattr(item, "callspec") else {}
+    return (
+        chosen.get("framing") == "ndjson"
+        and item.path.parent.name == "wire"
+        and _module(item.module) not in QUICK_IN_BOTH_FRAMINGS
+    )
 
 
 def _is_left_out(item: pytest.Item) -> bool:

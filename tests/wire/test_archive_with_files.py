@@ -298,6 +298,7 @@ def test_a_cancelled_import_with_files_leaves_nothing(start: StartServer, tmp_pa
     assert len(listed(take_in(server, path, target, sessionId="midway"))) == 3
 
 
+@pytest.mark.long
 def test_a_cancelled_export_with_files_leaves_nothing(shared: Server, tmp_path: Path) -> None:
     session, workspace = worked(shared, tmp_path)
     for number in range(2000):

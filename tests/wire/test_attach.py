@@ -9,6 +9,7 @@ import pytest
 from tests.support.framing import dumps, frame
 from tests.support.holding import Hold
 from tests.support.matching import A_STRING, HEAD, at_least
+from tests.support.mostly_long import mostly_long
 from tests.support.scene import Scene, Two, changes, owner_of, settle, told_first
 from tests.support.server import Pending, Server
 from tests.support.session import Session, user
@@ -117,7 +118,7 @@ def test_creating_the_same_session_in_two_processes_at_once(servers: list[Server
 # what is forwarded
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=0), ids=str)
 def test_every_change_is_told_to_both_before_its_reply_with_its_cause(two: Two, operation: Operation) -> None:
     prepare(two.owner)
     operation.before(two.owner)
@@ -135,7 +136,7 @@ def test_every_change_is_told_to_both_before_its_reply_with_its_cause(two: Two, 
     assert heard[-1]["head"] == result["head"] == two.owner.head
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=1), ids=str)
 def test_every_change_does_what_it_does_for_the_owner(two: Two, operation: Operation) -> None:
     twin = Session.open(two.owner.server)
     for session in (two.owner, twin):
@@ -172,7 +173,7 @@ def test_the_cause_names_the_client_that_asked(two: Two) -> None:
     ]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=2), ids=str)
 def test_a_stale_head_is_the_same_conflict_through_the_owner(two: Two, operation: Operation) -> None:
     prepare(two.attached)
     stale = two.attached.head
@@ -187,7 +188,7 @@ def test_a_stale_head_is_the_same_conflict_through_the_owner(two: Two, operation
     assert result["head"] == two.owner.head
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=0), ids=str)
 def test_a_request_id_is_the_same_request_in_every_window(two: Two, operation: Operation) -> None:
     prepare(two.owner)
     operation.before(two.owner)

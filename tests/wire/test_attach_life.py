@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.mostly_long import mostly_long
 from tests.support.scene import Scene, Two, changes, owner_of, scene_at, settle, until
 from tests.support.server import Server, runtime_directory
 from tests.support.session import Session, user
@@ -187,7 +188,7 @@ def test_a_session_opened_by_path_is_attached_under_an_id_of_its_own(abroad: Two
     assert owner.append(user("y"), requestId="one request")["duplicate"] is True
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=1), ids=str)
 def test_each_window_is_told_under_the_id_it_knows(abroad: Two, operation: Operation) -> None:
     owner, attached = abroad.both
     prepare(attached)

@@ -434,6 +434,7 @@ def test_following_gives_json_lines_and_ends_with_ctrl_c(cli, session):
     assert "Traceback" not in err
 
 
+@pytest.mark.long
 def test_the_server_does_not_outlive_a_command_that_is_killed(cli, session):
     follower = cli.start("tail", "-f", session)
     assert follower.stderr is not None

@@ -120,6 +120,7 @@ def test_state_and_sessions_say_who_has_it(cli, owner, live):
     assert "live         in no process" in cli.run("state", "s").out
 
 
+@pytest.mark.long
 def test_following_hears_who_did_what_and_goes_on_over_a_hand_over(cli, owner, live, follow):
     follower = follow("tail", "-f", "s")
     follower.begin()

@@ -88,6 +88,7 @@ def test_what_an_agent_writes_is_told_until_ctrl_c(cli: Cli, codex: CodexFile) -
     assert process.returncode == 130
 
 
+@pytest.mark.long
 def test_a_server_that_is_gone_is_started_again_and_follows_on(cli: Cli, codex: CodexFile) -> None:
     process = cli.start("agents", "watch", "codex", "--json")
     assert process.stdout is not None

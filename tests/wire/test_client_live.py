@@ -85,6 +85,7 @@ async def test_both_act_on_the_session_and_hear_the_same(two):
         assert await contents(mine) == await contents(theirs) == ["another idea"]
 
 
+@pytest.mark.long
 async def test_owners_are_killed_under_load_and_nothing_is_lost_or_doubled(two):
     async with two[0].session("live") as one, two[1].session("live") as other:
         tasks = []
@@ -160,6 +161,7 @@ async def test_an_owner_that_hangs_for_good_is_an_error_and_the_session_can_be_w
             os.kill(first.pid or 0, signal.SIGCONT)
 
 
+@pytest.mark.long
 async def test_a_client_that_does_not_read_is_dropped_and_comes_back_to_the_present_head(two):
     first, second = two
     async with first.session("live") as mine, second.session("live") as theirs:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.fixtures import Engine, with_store
 from tests.support.framing import dumps
 from tests.support.matching import at_least
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, user
 
@@ -59,7 +60,7 @@ def requests(method: str) -> Iterator[tuple[str, Message]]:
 
 
 @pytest.mark.parametrize("strange", STRANGE)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", mostly_long(METHODS))
 def test_a_strange_text_is_refused_in_few_words_or_kept(store: Server, method: str, strange: str) -> None:
     seen = set()
     session = None

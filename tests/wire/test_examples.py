@@ -29,6 +29,7 @@ def run(home: Path, *command: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_the_shell_pipeline(home: Path) -> None:
     lines = run(home, "bash", str(EXAMPLES / "pipeline.sh"))
     assert lines[0].startswith("Speaking to timeleap ")
@@ -54,6 +55,7 @@ def test_the_shell_pipeline(home: Path) -> None:
     assert lines[-1] == "Restored: 5 messages again"
 
 
+@pytest.mark.long
 def test_two_windows(home: Path) -> None:
     assert run(home, "bash", str(EXAMPLES / "two_windows.sh")) == [
         "What the watcher saw:",

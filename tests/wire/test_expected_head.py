@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_STRING
+from tests.support.mostly_long import mostly_long
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
@@ -16,7 +17,7 @@ def files(session: Session) -> dict[str, bytes]:
     return {"log": session.log_bytes(), **({"state": state.read_bytes()} if state.exists() else {})}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=1), ids=str)
 def test_a_stale_head_changes_nothing_and_the_present_one_goes_through(session: Session, operation: Operation) -> None:
     prepare(session)
     stale = session.head

@@ -197,6 +197,7 @@ def test_a_revert_meanwhile_leaves_the_export_as_it_was_asked_for(session: Sessi
         assert "context_2.jsonl" not in archive.namelist()
 
 
+@pytest.mark.long
 def test_a_cancelled_export_leaves_nothing(session: Session, tmp_path: Path) -> None:
     for _ in range(4):
         session.append(*(user(os.urandom(100_000).hex()) for _ in range(20)))

@@ -64,7 +64,8 @@ def check_all_is_there(load: Load, sessions: list[Session], mix: dict[str, int])
     assert sessions[0].call("session/verify")["ok"] is True
 
 
-@pytest.mark.parametrize("how", [signal.SIGSTOP, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_failover_under_load_loses_nothing_and_doubles_nothing(serve: Serve, how: signal.Signals) -> None:
     load, _ = fail_over(serve, how, 1, APPENDS)
     assert not load.unexplained()

@@ -252,6 +252,7 @@ def test_settings_that_an_attached_window_gives_are_kept_by_the_owner(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="locks are taken in another way there")
+@pytest.mark.long
 def test_a_folder_that_another_process_is_working_on_is_busy(
     start: StartServer, home: Path, workspace: Workspace
 ) -> None:

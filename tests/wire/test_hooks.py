@@ -120,6 +120,7 @@ def test_a_process_that_never_answers_holds_nobody_up_beyond_the_deadline(cli: C
     assert "could not be reached in time" in log(cli)
 
 
+@pytest.mark.long
 def test_only_prompts_try_again_what_did_not_answer(cli: Cli, hanging: Host) -> None:
     run_hook(cli, TOOL)
     tried = hanging.connections
@@ -129,6 +130,7 @@ def test_only_prompts_try_again_what_did_not_answer(cli: Cli, hanging: Host) -> 
     assert hanging.connections > tried
 
 
+@pytest.mark.long
 def test_an_input_that_never_ends_holds_nobody_up(cli: Cli) -> None:
     reading, writing = os.pipe()
     try:
@@ -184,6 +186,7 @@ def test_a_hook_that_was_given_nothing_else_ends_as_quietly(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.chmod(0o755), lambda path: path.rename(path.with_name("gone"))])
+@pytest.mark.long
 def test_a_socket_where_others_could_put_theirs_is_not_connected_to(
     cli: Cli, answering: Host, tmp_path: Path, spoil: Callable[[Path], object]
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.support.fixtures import Engine, StartServer
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Message, Server
 from tests.support.session import Session, assistant, user
 
@@ -176,6 +177,7 @@ def test_requests_behind_an_import_wait_for_it(shared: Server, told: Session, tm
     assert appending.result()["messageCount"] == told.get_state()["context"]["messageCount"] + 1
 
 
+@pytest.mark.long
 def test_a_cancelled_import_leaves_nothing(shared: Server, tmp_path: Path) -> None:
     log = b"".join(b'{"role":"user","content":"%s %d"}\n' % (os.urandom(3000).hex().encode(), n) for n in range(3000))
     path = archive(tmp_path / "large.zip", {"context.jsonl": log})
@@ -362,7 +364,7 @@ REFUSED: dict[str, tuple[Make, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", mostly_long(REFUSED, every=3))
 def test_an_archive_that_is_not_whole_and_honest_is_refused(shared: Server, tmp_path: Path, name: str) -> None:
     make, code, where = REFUSED[name]
     before = [info["sessionId"] for info in shared.call("session/list", limit=1000)["sessions"]]

@@ -10,6 +10,7 @@ import pytest
 from tests.interop.conftest import original
 from tests.interop.original import Original, State
 from tests.support.fixtures import StartServer
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Launch, Server
 from tests.support.session import Session, assistant, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
@@ -80,7 +81,7 @@ def theirs(original: Original, log: Path) -> State:
     )
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=2), ids=str)
 def test_the_original_restores_what_we_wrote_after_every_operation(
     server: Server, original: Original, operation: Operation
 ) -> None:

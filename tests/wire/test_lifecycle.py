@@ -281,6 +281,7 @@ def test_a_second_signal_while_draining_changes_nothing(start_at: StartServer, h
     assert appended.result()["messageCount"] == 1
 
 
+@pytest.mark.long
 def test_the_death_of_the_given_process_ends_the_server_drained(start_at: StartServer, home: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     server = start_at(home, fresh=True)

@@ -42,6 +42,7 @@ def check(load: Load) -> None:
     assert not load.unexplained()
 
 
+@pytest.mark.long
 def test_what_four_processes_do_at_once_has_one_order(machines: list[Server]) -> None:
     check(work([Session.open(server, "s") for server in machines], 1, 15))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.mostly_long import mostly_long
 from tests.support.scene import Two
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session
@@ -54,7 +55,7 @@ def test_every_method_is_tried() -> None:
     assert ANSWERED.keys() - LIFECYCLE - ELSEWHERE - tried == set()
 
 
-@pytest.mark.parametrize(("name", "golden"), successes())
+@pytest.mark.parametrize(("name", "golden"), mostly_long(successes(), every=3))
 def test_every_method_takes_null_for_what_it_can_do_without(
     start: StartServer, shared: Server, tmp_path: Path, name: str, golden: Message
 ) -> None:
@@ -75,7 +76,7 @@ def test_a_file_is_read_with_null_for_what_it_can_do_without(shared: Server, tmp
     assert session.call("files/read", **{**nulls("files/read"), **read}) == session.call("files/read", **read)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=0), ids=str)
 def test_null_and_absent_are_one_request_in_every_window(two: Two, operation: Operation) -> None:
     prepare(two.owner)
     operation.before(two.owner)
@@ -88,7 +89,7 @@ def test_null_and_absent_are_one_request_in_every_window(two: Two, operation: Op
     assert (two.told(since), two.owner.log.read_bytes()) == ([], log)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=1), ids=str)
 def test_a_null_request_id_is_none(two: Two, operation: Operation) -> None:
     prepare(two.owner)
     operation.before(two.owner)

@@ -144,6 +144,7 @@ def test_time_over_and_taken_back(machine: Machine, url: str) -> None:
     assert questions(url) == 0
 
 
+@pytest.mark.long
 def test_what_a_killed_process_asked_is_cancelled_and_never_approved(machine: Machine, url: str) -> None:
     a, b, c = machine("a"), machine("b"), machine("c")
     ask(a, requestId="r")
@@ -455,15 +456,12 @@ def _goes_on(error: Message) -> bool:
     return error["code"] in (4005, 4012) and error["data"]["retryable"] is True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "seed"),
     [
         (signal.SIGKILL, 1),
-        *(
-            pytest.param(how, seed, marks=pytest.mark.long)
-            for how in (signal.SIGKILL, signal.SIGSTOP)
-            for seed in (2, 3)
-        ),
+        *((how, seed) for how in (signal.SIGKILL, signal.SIGSTOP) for seed in (2, 3)),
     ],
 )
 def test_a_failover_loses_no_question_and_turns_no_decision(machine: Machine, how: signal.Signals, seed: int) -> None:

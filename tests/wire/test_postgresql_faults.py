@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.support.machines import Serve, machines
+from tests.support.mostly_long import mostly_long
 from tests.support.postgresql import Cluster, private_cluster, replicated_cluster, shared_cluster
 from tests.support.server import Server
 from tests.support.session import Session, assistant, user
@@ -136,7 +137,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, S
         yield impatient, other, Fault(shared_cluster(), url.rpartition("/")[2])
 
 
-@pytest.mark.parametrize("method", [name for name in CHANGES if not ANSWERED[name].needs_directory])
+@pytest.mark.parametrize("method", mostly_long(name for name in CHANGES if not ANSWERED[name].needs_directory))
 def test_a_fault_in_the_middle_of_a_change(faulty: tuple[Server, Server, Fault], method: str) -> None:
     params, before = CHANGES[method]
     *servers, fault = faulty
@@ -159,7 +160,7 @@ def test_a_fault_in_the_middle_of_a_change(faulty: tuple[Server, Server, Fault],
     assert a.call("session/verify")["ok"] is True
 
 
-@pytest.mark.parametrize("method", OF_THE_STORE)
+@pytest.mark.parametrize("method", mostly_long(OF_THE_STORE))
 def test_a_fault_in_the_middle_of_a_change_of_the_store(serve: Serve, url: str, method: str) -> None:
     params, before = OF_THE_STORE[method]
     a, b = serve(f"{url}?options=-c%20statement_timeout%3D500"), serve(url)

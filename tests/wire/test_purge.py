@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_STRING, TIME
+from tests.support.mostly_long import mostly_long
 from tests.support.server import DATABASES, Message, Server
 from tests.support.session import Session, assistant, user
 
@@ -216,7 +217,7 @@ def test_a_request_id_is_not_reused_for_another_session(store: Server) -> None:
 
 
 @pytest.mark.parametrize("first", range(5))
-@pytest.mark.parametrize("second", range(5))
+@pytest.mark.parametrize("second", mostly_long(range(5), every=3))
 def test_a_request_id_is_not_reused_for_another_method(store: Server, first: int, second: int) -> None:
     for name in ("a", "b"):
         deleted(store, name)
@@ -237,7 +238,9 @@ def test_a_request_id_is_not_reused_for_another_method(store: Server, first: int
     assert (store.call("session/list")["sessions"], trash(store)) == before
 
 
-@pytest.mark.parametrize("failpoint", ["purge.moved", "purge.noted", "purge.files_forgotten", "purge.removed"])
+@pytest.mark.parametrize(
+    "failpoint", mostly_long(["purge.moved", "purge.noted", "purge.files_forgotten", "purge.removed"])
+)
 @pytest.mark.parametrize("request_id", [None, "r"])
 def test_a_purge_that_is_killed_is_finished(
     start: StartServer, home: Path, failpoint: str, request_id: str | None

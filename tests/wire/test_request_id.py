@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import containing
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Server
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
@@ -54,7 +55,7 @@ def test_with_another_method_it_is_refused(session: Session) -> None:
     assert session.get_state()["context"]["nCheckpoints"] == 1
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", mostly_long(OPERATIONS, every=3, first=0), ids=str)
 def test_a_repeat_after_kill_9_is_answered_and_not_repeated(start: StartServer, operation: Operation) -> None:
     first = start()
     session = Session.open(first, "s")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import HEAD
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Server
 from tests.support.session import Session, assistant, user
 from tests.support.workspace import Tree, Workspace, listed, work
@@ -113,6 +114,7 @@ def test_a_persons_edit_after_the_turn_is_refused_and_nothing_goes(turn: Turn) -
     assert (turn.tree, turn.session.head) == (edited, head)
 
 
+@pytest.mark.long
 def test_an_edit_right_before_an_append_is_its_agents_and_one_right_after_is_not(
     server: Server, workspace: Workspace
 ) -> None:
@@ -221,7 +223,7 @@ def test_a_stale_head_touches_no_file(turn: Turn) -> None:
 FULL = ["files.staged", "files.moved", "files.before_log", "replace.prepared", "replace.linked", "replace.renamed"]
 
 
-@pytest.mark.parametrize("point", FULL)
+@pytest.mark.parametrize("point", mostly_long(FULL, every=3))
 def test_a_full_disk_leaves_both_as_they_were(start: StartServer, workspace: Workspace, point: str) -> None:
     turn = Turn(start(env={"TIMELEAP_FAILPOINTS": f"{point}@1=raise:ENOSPC"}), workspace)
     error = turn.session.refuse("context/revertTo", checkpointId=0, restore="both")

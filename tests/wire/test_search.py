@@ -346,6 +346,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_a_long_search_holds_nobody_up_and_tells_how_far_it_is(large: Server) -> None:
     session, other = Session(large, large.call("session/getState", sessionId="large")), Session.open(large)
     before = psutil.Process(large.process.pid).memory_full_info().uss

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.mostly_long import mostly_long
 from tests.unit.features.files.test_restore import changed_by_an_agent, lived_in
 from tests.unit.features.files.whole_tree import whole_tree
 
@@ -112,7 +113,7 @@ def test_a_snapshot_that_is_killed_is_there_or_not(scene: Scene, point: str):
     assert scene.tree == scene.now
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", mostly_long(STEPS))
 def test_a_restore_alone_that_is_killed_goes_forward(scene: Scene, step: str):
     killed(scene.restore, step)
     begun = step not in BEFORE_THE_INTENT
@@ -124,7 +125,7 @@ def test_a_restore_alone_that_is_killed_goes_forward(scene: Scene, step: str):
 
 
 @pytest.mark.parametrize("happened", [True, False], ids=["forward", "back"])
-@pytest.mark.parametrize("step", [step for step in STEPS if step not in BEFORE_THE_INTENT])
+@pytest.mark.parametrize("step", mostly_long((step for step in STEPS if step not in BEFORE_THE_INTENT), first=1))
 def test_a_restore_with_a_log_that_is_killed_goes_where_the_log_is(scene: Scene, step: str, happened: bool):
     killed(lambda: scene.restore("token"), step)
     scene.recover(happened)
@@ -132,7 +133,9 @@ def test_a_restore_with_a_log_that_is_killed_goes_where_the_log_is(scene: Scene,
     assert scene.settled()
 
 
-@pytest.mark.parametrize("step", ["files.moved@2", "files.removed@2", "files.folders_settled", OF_RECOVERY])
+@pytest.mark.parametrize(
+    "step", mostly_long(["files.moved@2", "files.removed@2", "files.folders_settled", OF_RECOVERY])
+)
 @pytest.mark.parametrize("happened", [True, False], ids=["forward", "back"])
 def test_a_recovery_that_is_killed_is_done_again(scene: Scene, step: str, happened: bool):
     killed(lambda: scene.restore("token"), "files.moved@3" if happened else "files.restored")
@@ -179,7 +182,7 @@ def test_a_restore_alone_that_was_killed_is_completed_by_the_next_look(scene: Sc
 FULL = [step for step in STEPS if step not in {"files.published", "files.after_published"}]
 
 
-@pytest.mark.parametrize("step", FULL)
+@pytest.mark.parametrize("step", mostly_long(FULL, first=2))
 def test_a_full_disk_leaves_everything_as_it_was(scene: Scene, step: str):
     tree = scene.opened()
     plan = tree.plan(scene.target, log_changed_at=time.time_ns() + 10**9)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.crash.storage.faults import CHANGING, READING, FaultyOs, faults
 from tests.crash.storage.workloads import OPERATIONS, Log, lines_of, prepare
+from tests.support.mostly_long import mostly_long
 from tests.unit.storage.logs import say
 
 from timeleap.errors import TimeleapError
@@ -104,7 +105,7 @@ async def outcome_of(name: str, folder: Path) -> Log:
 
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.__getitem__)
 @pytest.mark.parametrize("onwards", [False, True], ids=["once", "for ever"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", mostly_long(OPERATIONS))
 async def test_the_nth_changing_call_fails(folder: Path, name: str, onwards: bool, code: int) -> None:
     found: list[str] = []
     failed: set[str] = set()

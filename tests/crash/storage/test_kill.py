@@ -13,6 +13,7 @@ from tests.crash.storage.recorder import Recorder
 from tests.crash.storage.states import State
 from tests.crash.storage.workloads import prepare, run
 from tests.support.forked import run_program
+from tests.support.mostly_long import mostly_long
 
 from timeleap.storage import durable
 
@@ -43,7 +44,7 @@ def killed(log: Path, armed: str, names: tuple[str, ...] = WORK) -> list[str]:
     return ended.out.split()
 
 
-@pytest.mark.parametrize("point", [name for name in POINTS if name not in ELSEWHERE])
+@pytest.mark.parametrize("point", mostly_long(name for name in POINTS if name not in ELSEWHERE))
 async def test_killed_at_a_failpoint(tmp_path: Path, point: str) -> None:
     (tmp_path / "clean").mkdir()
     (tmp_path / "killed").mkdir()

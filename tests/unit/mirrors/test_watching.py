@@ -136,6 +136,7 @@ async def test_a_few_files_are_mirrored_at_once_and_none_twice(
     assert mirrors.most == AT_ONCE
 
 
+@pytest.mark.long
 async def test_a_mirror_that_another_process_has_open_is_tried_again(
     watch: FolderWatch, mirrors: Mirrors, folder: Path
 ) -> None:

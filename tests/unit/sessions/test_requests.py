@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.mostly_long import mostly_long
 from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
 
@@ -342,7 +343,7 @@ CRASHES = [(method, point) for method, points in POINTS.items() for point in poi
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize(("method", "point"), CRASHES)
+@pytest.mark.parametrize(("method", "point"), mostly_long(CRASHES))
 async def test_killed_anywhere_a_request_sent_again_is_done_exactly_once(world: World, method: str, point: str) -> None:
     await prepared(world, method)
     await world.close()

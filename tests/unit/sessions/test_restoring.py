@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.copied_tree import Content, CopiedTree, content
+from tests.support.mostly_long import mostly_long
 from tests.unit.sessions.worlds import World, asked, heard, kinds, run_child, texts
 
 from timeleap.errors import (
@@ -384,7 +385,7 @@ def state(session: Session, workspace: Workspace) -> tuple[list[str], Content]:
     return texts(session), workspace.files
 
 
-@pytest.mark.parametrize(("point", "done"), KILLED)
+@pytest.mark.parametrize(("point", "done"), mostly_long(KILLED, every=3, first=1))
 @pytest.mark.parametrize("method", ["revert", "undo", "redo", "restore_timeline", "deliver_dmail"])
 async def test_killed_anywhere_files_and_log_are_both_there_or_both_here(
     workspace: Workspace, method: str, point: str, done: bool

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.support.mostly_long import mostly_long
 
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
@@ -153,7 +154,7 @@ def test_where_files_have_one_name_each_nothing_is_shared(
     assert file.status().size == 0
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", mostly_long(range(30)))
 def test_files_are_what_copies_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(shared_parts, "MOST_PARTS", 5)
     chance, parts = random.Random(seed), SharedParts(tmp_path / "parts")
