@@ -223,15 +223,11 @@ QUICK_IN_BOTH_FRAMINGS: Final = frozenset(
         "test_client",
         "test_envelope",
         "test_framing",
-        "test_hostile",
         "test_initialize",
-        "test_lifecycle",
-        "test_limits",
-        "test_notifications",
         "test_ordering",
     )
 )
-"""The modules whose cases `make test` runs in both framings: those of frames, order, limits, and of beginning and ending.
+"""The modules whose cases `make test` runs in both framings: those of frames and order.
 What a method does is the same in both, and with `ndjson` the cases of the other modules are `long`."""
 
 

@@ -21,6 +21,7 @@ from tests.support.approvals import (
     verdicts,
 )
 from tests.support.matching import at_least
+from tests.support.mostly_long import mostly_long
 from tests.support.scene import settle, stopped, until
 from tests.support.server import Pending
 from tests.support.session import Session
@@ -127,7 +128,7 @@ GOODBYES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("leave", GOODBYES, ids=["close", "end of input", "shutdown", "kill"])
+@pytest.mark.parametrize("leave", mostly_long(GOODBYES), ids=["close", "end of input", "shutdown", "kill"])
 @pytest.mark.parametrize("named", [True, False], ids=["request id", "no request id"])
 def test_a_hand_over_keeps_it_waiting(windows: Windows, leave: Any, named: bool) -> None:
     owner, asker, other = windows.open("owner"), windows.open("asker"), windows.open("other")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.holding import Hold
+from tests.support.mostly_long import mostly_long
 from tests.support.packs import blob, pack, tree
 from tests.support.server import Message, Server
 from tests.support.session import Session
@@ -252,7 +253,7 @@ AFTERWARDS = ("store.published", "files.bundle_unpacked", "files.bundle_taken")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
-@pytest.mark.parametrize("point", AFTERWARDS)
+@pytest.mark.parametrize("point", mostly_long(AFTERWARDS, every=3))
 def test_killed_once_it_is_in_its_place_the_next_opening_takes_them_in(
     start: StartServer, tmp_path: Path, point: str
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import Engine, StartServer, with_store
 from tests.support.matching import A_COUNT, A_STRING, at_least
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Launch, Server
 from tests.support.session import Session, user
 
@@ -347,7 +348,10 @@ def facts(session: Session) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    "damage", ["deleted", "empty", "garbage", "flipped", "truncated", "stale", "of another log", "directory"]
+    "damage",
+    mostly_long(
+        ["deleted", "empty", "garbage", "flipped", "truncated", "stale", "of another log", "directory"], every=3
+    ),
 )
 def test_the_index_is_never_believed_over_the_log(start: StartServer, damage: str) -> None:
     first = start()

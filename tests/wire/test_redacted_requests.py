@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.mostly_long import mostly_long
 from tests.support.scene import settle, until
 from tests.support.server import Message, Server
 from tests.support.session import Session, user
@@ -57,7 +58,7 @@ def redacted(session: Session, kind: str) -> Session:
     return Session.open(session.server, "a", create=False)
 
 
-@pytest.mark.parametrize("restarts", [0, 1, 2])
+@pytest.mark.parametrize("restarts", mostly_long([0, 1, 2], every=3, first=1))
 @pytest.mark.parametrize("kind", ["live", "trash"])
 def test_known_ids_match_any_params_and_later_ones_do_not(start: StartServer, kind: str, restarts: int) -> None:
     session = with_ids(start())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Server
 from tests.support.session import Session, user
 
@@ -113,7 +114,7 @@ def compacted(session: Session) -> None:
     session.call("context/restoreTimeline", timelineId=session.timelines()[0]["timelineId"])
 
 
-@pytest.mark.parametrize("move", [to_and_fro, back, compacted])
+@pytest.mark.parametrize("move", mostly_long([to_and_fro, back, compacted], every=3))
 @pytest.mark.parametrize("crash", [False, True])
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_fork_knows_none_of_its_parents_ids(start: StartServer, move: Any, crash: bool, depth: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import Engine, StartServer
 from tests.support.matching import at_least
+from tests.support.mostly_long import mostly_long
 from tests.support.session import Session
 
 Change = Callable[[dict[str, Any]], object]
@@ -51,7 +52,7 @@ BAD_MEMBERS: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_MEMBERS)
+@pytest.mark.parametrize("name", mostly_long(BAD_MEMBERS, every=3))
 def test_a_bad_member_is_said_and_costs_nothing_else(start: StartServer, engine: Engine, name: str) -> None:
     session = with_history(start)
     edited(session, "timeleap.json", BAD_MEMBERS[name])
@@ -141,7 +142,7 @@ def test_lines_that_are_none_are_said_and_passed_over(start: StartServer) -> Non
     }
 
 
-@pytest.mark.parametrize("name", ["requests.jsonl", "audit.jsonl", "timeleap.json", "state.json"])
+@pytest.mark.parametrize("name", mostly_long(["requests.jsonl", "audit.jsonl", "timeleap.json", "state.json"], every=3))
 @pytest.mark.parametrize("odd", ["folder", "link"])
 def test_what_is_no_file_is_kept_aside_and_hinders_nothing(
     start: StartServer, tmp_path: Path, name: str, odd: str

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.mostly_long import mostly_long
 from tests.support.server import Server
 from tests.support.session import Session, user
 
@@ -40,7 +41,7 @@ def test_a_link_in_place_of_a_session_is_not_followed(store: Server, tmp_path: P
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "fifo", "directory", "device"])
 @pytest.mark.parametrize(
-    "file", ["context.jsonl", "state.json", "timeleap.json", "context.jsonl.idx", "requests.jsonl"]
+    "file", mostly_long(["context.jsonl", "state.json", "timeleap.json", "context.jsonl.idx", "requests.jsonl"])
 )
 def test_what_is_no_plain_file_is_never_followed_nor_waited_for(
     store: Server, tmp_path: Path, file: str, kind: str

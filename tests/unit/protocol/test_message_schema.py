@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
+from tests.support.mostly_long import mostly_long
 from tests.unit.protocol.goldens import Golden, goldens
 
 from timeleap_protocol.errors import ErrorKind
@@ -48,7 +49,7 @@ def messages_of(golden: Golden) -> list[dict[str, Any]]:
     return ([] if wrong else [sent]) + replies + told
 
 
-@pytest.mark.parametrize("golden", goldens(), ids=[golden.id for golden in goldens()])
+@pytest.mark.parametrize("golden", mostly_long(goldens(), every=3), ids=[golden.id for golden in goldens()])
 def test_the_root_describes_every_message(golden: Golden):
     for message in messages_of(golden):
         root().validate(message)

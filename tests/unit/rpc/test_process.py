@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.support.holding import PATIENCE
+from tests.support.mostly_long import mostly_long
 from tests.unit.rpc.edge import change, read, request
 
 from timeleap import __main__ as entry
@@ -123,7 +124,7 @@ def test_sockets_as_input_and_output(start: Start) -> None:
         stream.close()
 
 
-@pytest.mark.parametrize("closed", [[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
+@pytest.mark.parametrize("closed", mostly_long([[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]], every=3))
 def test_closed_descriptors(closed: list[int]) -> None:
     """A parent may start us without some of the standard descriptors."""
     close = ";".join(f"os.close({fd})" for fd in closed)
