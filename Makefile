@@ -70,21 +70,23 @@ test: setup $(TYPESCRIPT)/dist/.built $(EXTENSION)/node_modules/.installed  ## S
 	$(if $(COVERAGE),@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
 	$(PYTEST) --basetemp "$$folder/tests" -m "$(PRESENT)" --cov --cov-report= $(MEASURED))
 	@echo "The TypeScript tests run meanwhile; what they print comes at the end."
-	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
-	make --no-print-directory test-node >$(NODE_OUTPUT) 2>&1 & node=$$!; trap 'kill $$node 2>/dev/null' INT TERM; \
-	$(PYTEST) --basetemp "$$folder/tests" -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) --ignore=tests/agents $(TESTS); python=$$?; \
-	wait $$node; node=$$?; cat $(NODE_OUTPUT); \
-	if [ $$python != 0 ]; then echo "The Python tests failed: see above."; fi; exit $$((python != 0 || node != 0))
+	@$(call BESIDE,test-node,-m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) --ignore=tests/agents $(TESTS))
 
 # They wait for servers and the Python tests for theirs: together they take little longer than the longer of the two.
-# (`make` in the recipe above is not the variable of that name: lines with that one are run by a dry run, too.)
+# (`make` is not the variable of that name: lines with that one are run by a dry run, too.)
+# $(call BESIDE,TARGET,ARGUMENTS): pytest with the arguments, and the target meanwhile.
+BESIDE = folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
+	make --no-print-directory $1 >$(NODE_OUTPUT) 2>&1 & node=$$!; trap 'kill $$node 2>/dev/null' INT TERM; \
+	$(PYTEST) --basetemp "$$folder/tests" $2; python=$$?; \
+	wait $$node; node=$$?; cat $(NODE_OUTPUT); \
+	if [ $$python != 0 ]; then echo "The Python tests failed: see above."; fi; exit $$((python != 0 || node != 0))
 NODE_OUTPUT := $(VENV)/test-node.txt
 
 .PHONY: test-node
-test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client and of the extension, on the real server too
+test-node: $(TYPESCRIPT)/dist/.built  ## The tests of the TypeScript client, on the real server too, and of the extension by itself
 	cd $(TYPESCRIPT) && npm run test:built
 	$(RUN) -m tests.support.ready npm --prefix $(TYPESCRIPT) run test:server
-	@$(MAKE) --no-print-directory test-vscode
+	@$(MAKE) --no-print-directory test-vscode-alone
 
 .PHONY: test-long
 test-long: test-long-together  ## The tests of minutes: crowds of processes on one session, owners that die or hang
@@ -93,9 +95,8 @@ test-long: test-long-together  ## The tests of minutes: crowds of processes on o
 
 # Its three parts, of which CI runs other things beside the first.
 .PHONY: test-long-together
-test-long-together: setup $(CLIENTS)/.installed  ## Of test-long: those that have others beside them
-	@folder=$$($(TEMPORARY)); trap 'rm -rf "$$folder"' EXIT; \
-	$(PYTEST) --basetemp "$$folder/tests" -m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(if $(filter tests,$(TESTS)),$(LONG),$(TESTS))
+test-long-together: setup $(CLIENTS)/.installed $(EXTENSION)/node_modules/.installed  ## Of test-long: those that have others beside them; the extension on the real server
+	@$(call BESIDE,test-vscode-server,-m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(if $(filter tests,$(TESTS)),$(LONG),$(TESTS)))
 
 .PHONY: test-long-in-pairs
 test-long-in-pairs: setup  ## Of test-long: failovers, two at a time
@@ -118,11 +119,23 @@ test-agents: agents setup  ## The adapters on their SDKs; the agents themselves,
 agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
 
 .PHONY: test-vscode
-test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
-	@test -d $(EXTENSION)/dist/wheels || $(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
-	cd $(EXTENSION) && $(WITH_NODE) npm run build
+test-vscode: test-vscode-alone  ## The tests of the VS Code extension that need no editor, on the real server too
+	@$(MAKE) --no-print-directory test-vscode-server
+
+.PHONY: test-vscode-alone
+test-vscode-alone: setup $(EXTENSION)/node_modules/.installed  ## Of test-vscode: those that need no server
+	$(BUILD_EXTENSION)
 	cd $(EXTENSION) && $(WITH_NODE) npm test
+
+.PHONY: test-vscode-server
+test-vscode-server: setup $(EXTENSION)/node_modules/.installed  ## Of test-vscode: those on the real server
+	$(BUILD_EXTENSION)
 	$(WITH_NODE) $(RUN) -m tests.support.ready npm --prefix $(EXTENSION) run test:server
+
+define BUILD_EXTENSION
+@test -d $(EXTENSION)/dist/wheels || $(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
+cd $(EXTENSION) && $(WITH_NODE) npm run build
+endef
 
 .PHONY: test-e2e
 test-e2e: package $(E2E_TOOLS) $(AGENTS)/.installed  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
