@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +20,9 @@ Durability = Literal["disk", "os"]
 
 
 @contextmanager
-def cases(home: Path, durability: Durability, in_flight: int, appends: int) -> Iterator[dict[str, Callable[[], None]]]:
-    """The two cases: the owner of a session that nobody else has open, and one attached to another session of its.
+def cases(home: Path, durability: Durability, in_flight: int, appends: int) -> Iterator[dict[str, Callable[[], float]]]:
+    """The two cases: the owner of a session that nobody else has open, and one attached to another session of its. Each
+    append carries a request id: one that is passed on gets one, if it has none.
 
     Args:
         home: Where the store will be.
@@ -38,9 +40,19 @@ def cases(home: Path, durability: Durability, in_flight: int, appends: int) -> I
         if state["access"] != "attached":
             raise RuntimeError(f"not attached but {state['access']}")
 
-        def case(server: Server, session: str) -> Callable[[], None]:
-            frames = server.frames("context/appendMessage", [{"sessionId": session, "message": MESSAGE}] * appends)
-            return lambda: server.answered(frames, in_flight)
+        numbers = itertools.count()
+
+        def case(server: Server, session: str) -> Callable[[], float]:
+            def run() -> float:
+                asked = [
+                    {"sessionId": session, "message": MESSAGE, "requestId": f"{next(numbers)}"} for _ in range(appends)
+                ]
+                frames = server.frames("context/appendMessage", asked)
+                started = time.perf_counter()
+                server.answered(frames, in_flight)
+                return time.perf_counter() - started
+
+            return run
 
         yield {OWNER: case(owner, "alone"), ATTACHED: case(attached, "shared")}
     finally:

@@ -160,7 +160,12 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
         ("test_what_a_killed_server_left_of_the_stores_requests_goes_too",)  # a temporary file
     ),
     "test_request_age": frozenset(),
-    "test_request_id": frozenset(),
+    "test_request_id": frozenset(
+        (  # files as an earlier release wrote them: `requests.fits` is the same for rows
+            "test_a_repeat_of_what_an_earlier_release_did_is_answered",
+            "test_a_session_that_an_earlier_release_made_is_not_made_again",
+        )
+    ),
     "test_revert": frozenset(),
     "test_revert_exchange": frozenset(),
     "test_search": frozenset(

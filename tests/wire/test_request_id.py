@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from tests.support.mostly_long import mostly_long
 from tests.support.server import Server
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
+
+from timeleap_protocol.methods import METHODS
 
 
 def everything(session: Session) -> tuple[Any, ...]:
@@ -69,6 +72,44 @@ def test_a_repeat_after_kill_9_is_answered_and_not_repeated(start: StartServer, 
     assert everything(again) == after
     if operation.other:
         assert again.refuse(operation.method, **operation.other, requestId="again")["code"] == -32602
+
+
+def of_an_earlier_release(path: Path, method: str, params: dict[str, Any]) -> None:
+    """Put the fingerprint that earlier releases made of a request in the place of the present one in a file."""
+    row = METHODS[method]
+    read = row.read_params(params)
+    text, before = path.read_text("utf-8"), row.earlier_fingerprint(read)
+    assert before != row.fingerprint(read) and row.fingerprint(read) in text
+    path.write_text(text.replace(row.fingerprint(read), before), "utf-8")
+
+
+def test_a_repeat_of_what_an_earlier_release_did_is_answered(start: StartServer) -> None:
+    first = start()
+    session = Session.open(first, "s")
+    asked = {"sessionId": "s", "message": {**user("é"), "score": 1e-05}, "requestId": "r"}
+    result = first.call("context/appendMessage", **asked)
+    first.kill()
+    of_an_earlier_release(session.log, "context/appendMessage", asked)
+    for index in session.path.glob(".*.idx"):
+        index.unlink()
+    again = Session.open(start(), "s")
+    repeat = again.server.call("context/appendMessage", **asked)
+    assert repeat == {**result, "duplicate": True, "head": again.head}
+    assert again.texts() == ["é"]
+    assert again.refuse("context/appendMessage", message=user("é"), requestId="r")["code"] == -32602
+
+
+def test_a_session_that_an_earlier_release_made_is_not_made_again(start: StartServer) -> None:
+    first = start()
+    asked: dict[str, Any] = {"title": "é", "requestId": "r", "create": True}
+    session = Session.open(first, **asked)
+    first.kill()
+    for path in (session.path / "timeleap.json", first.home / "requests.jsonl"):
+        of_an_earlier_release(path, "session/open", asked)
+    second = start()
+    assert Session.open(second, **asked).id == session.id
+    error = second.refuse("session/open", **{**asked, "title": "e"})
+    assert error["code"] == -32602
 
 
 def test_only_successes_are_stored(session: Session) -> None:

@@ -251,7 +251,8 @@ class Attachment:
         def ending(_: asyncio.Future[None]) -> None:
             self._loop.call_later(_LAST_CALL, self._withdraw, [request])
 
-        if request.until is not None:
+        waits = request.until is not None
+        if waits:
             call.client.ending.add_done_callback(ending)
         try:
             if self._peer is not None:
@@ -265,7 +266,8 @@ class Attachment:
                 self._given.pop(request.request_id or "", None)
             raise
         finally:
-            call.client.ending.remove_done_callback(ending)
+            if waits:
+                call.client.ending.remove_done_callback(ending)
             del self._unanswered[request]
         return self._result(request, result)
 
@@ -358,9 +360,10 @@ class Attachment:
 
     def _send(self, request: Forwarded) -> None:
         assert self._peer is not None
-        note = HandoverNote(again=request.again and not request.repeat)
-        params = note.put_into(request.params)
-        self._peer.send(request.method, {"sessionId": self._owners_id, **params}, request.answer, request.call.progress)
+        params, call = {"sessionId": self._owners_id, **request.params}, request.call
+        if request.again and not request.repeat:
+            params = HandoverNote(again=True).put_into(params)
+        self._peer.send(request.method, params, request.answer, call.progress, followed=call.followed)
 
     def _result(self, request: Forwarded, result: Any) -> Any:
         if REQUESTS[request.method].returns_state and isinstance(result, msgspec.Raw):

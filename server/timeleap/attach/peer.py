@@ -192,6 +192,8 @@ class PeerConnection(asyncio.Protocol):
         self._answering: dict[int | str, asyncio.Task[None]] = {}
         self._heard = self._looked = self._loop.time()
         self._paused = False
+        self._outbox: list[bytes] = []
+        self._flush_due = False
         self._unsent = 0
         self._clock: asyncio.TimerHandle | None = None
         self._asking: asyncio.Future[Any] | None = None
@@ -223,8 +225,11 @@ class PeerConnection(asyncio.Protocol):
         params: Mapping[str, Any],
         answer: asyncio.Future[Any],
         progress: ReportProgress | None = None,
+        *,
+        followed: bool = False,
     ) -> None:
-        """Ask, in wire names. Requests take effect in the order of the calls.
+        """Ask, in wire names. Requests take effect in the order of the calls; one that is `followed` by another in this
+        turn of the loop is written with it.
 
         `answer` gets the result, as JSON that is spliced into a reply as it is (`msgspec.Raw`), or OwnersRefusalError.
         It is left alone if the connection ends before: the caller may ask another owner.
@@ -235,7 +240,8 @@ class PeerConnection(asyncio.Protocol):
         waiting = self._waiting[number] = _Waiting(answer, progress, self._loop.time())
         if progress is not None:
             params = {**params, "workDoneToken": number}
-        waiting.size = self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        waiting.size = self._write(message, followed=followed)
         if self._clock is None:
             self._looked = waiting.sent
             self._clock = self._loop.call_later(_TICK, self._look)
@@ -282,6 +288,7 @@ class PeerConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection; nothing more is heard."""
+        self._flush()
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
@@ -300,16 +307,17 @@ class PeerConnection(asyncio.Protocol):
         except (msgspec.MsgspecError, UnicodeDecodeError):
             self._lose(PeerLostError("the owner broke the protocol: what it says is no message"))
             return
-        params = bytes(message.params) or b"{}"
         if message.method is None:
             self._take_answer(message)
-        elif message.id is None:
+            return
+        params = bytes(message.params) or b"{}"
+        if message.id is None:
             self._take_notification(message.method, params)
         else:
             self._answering[message.id] = self._loop.create_task(self._reply(message.id, message.method, params))
 
     def _take_answer(self, message: _AnyMessage) -> None:
-        error = _object(message.error or b"{}")
+        error = _object(message.error) if message.error else {}
         if message.id is None:
             self._lose(PeerLostError(f"the owner ended the connection: {error.get('message')}"))
             return
@@ -357,13 +365,25 @@ class PeerConnection(asyncio.Protocol):
 
     # Output, and the end
 
-    def _write(self, message: dict[str, Any]) -> int:
-        """Send a message; returns how many bytes it has."""
+    def _write(self, message: dict[str, Any], *, followed: bool = False) -> int:
+        """Send a message, with the next if it is `followed` by one; returns how many bytes it has."""
         if self._transport is None or self._transport.is_closing():
             return 0  # it is about to say that it is lost
         frame = Framing.LSP.wrap(encode(message))
-        self._transport.write(frame)
+        self._outbox.append(frame)
+        if not followed:
+            self._flush()
+        elif not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)  # what follows may be for somebody else
         return len(frame)
+
+    def _flush(self) -> None:
+        frames, self._outbox, self._flush_due = self._outbox, [], False
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(
+                frames
+            )  # each write of its own would be a call of the system, and wake the owner
 
     def _look(self) -> None:
         """While something is asked: see how long nothing was heard."""
@@ -404,4 +424,5 @@ def _object(text: bytes | msgspec.Raw) -> dict[str, Any]:
 
 def _on_one_line(text: bytes | msgspec.Raw) -> msgspec.Raw:
     """JSON text fit to stand in a message of one line: a line feed in it stands between two values."""
-    return msgspec.Raw(bytes(text).translate(_SPACES))
+    line = bytes(text)
+    return msgspec.Raw(line.translate(_SPACES) if b"\n" in line or b"\r" in line else line)

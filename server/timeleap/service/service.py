@@ -96,10 +96,17 @@ def guard(params: Any, call: Call) -> Mutation:
     expected_head = getattr(params, "expected_head", None)
     if request_id is None and expected_head is None and not (call.again or client.is_peer):
         return unguarded(call.method, client.name, call.followed)
-    fingerprint = REQUESTS[call.method].fingerprint(params) if request_id else ""
-    cause = Cause(None if request_id is None or request_id.startswith(MADE_HERE) else request_id, client.name)
     again = call.again or (client.is_peer and note_of(call.params).again)
-    return Mutation(expected_head, request_id, call.method, fingerprint, cause, again, followed=call.followed)
+    if request_id is None:
+        return Mutation(expected_head, None, call.method, "", Cause(client=client.name), again, followed=call.followed)
+    row = REQUESTS[call.method]
+    cause = Cause(None if request_id.startswith(MADE_HERE) else request_id, client.name)
+    earlier = functools.partial(_earlier_fingerprints, row, params)
+    return Mutation(expected_head, request_id, row.name, row.fingerprint(params), cause, again, earlier, call.followed)
+
+
+def _earlier_fingerprints(row: Method, params: Any) -> tuple[str]:
+    return (row.earlier_fingerprint(params),)
 
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
@@ -288,8 +295,11 @@ class Service:
         """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         result, or what went wrong, now or later."""
         connection, session_id = self._connections.get(id(call.client)) or self._connection(call), params.session_id
-        if (held := connection.held.get(session_id)) is None or session_id in connection.order.blocked:
+        if session_id in connection.order.blocked:
             return self.handle(method, params, call)
+        if (held := connection.held.get(session_id)) is None:
+            attachment = connection.attached.get(session_id)
+            return self.handle(method, params, call) if attachment is None else attachment.request(method, params, call)
         if (told := self._handlers.told.get(method)) is not None and told(held, params, call, then):
             return None
         return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))

@@ -132,17 +132,24 @@ class Transaction(Struct, eq=False):
         self.result = result
         self.events = list(told or ())
         kept = without_spans(result)
-        known = self._known(result=kept, before=self.before, told=None if told is None else _stored(told, kept))
-        if known is None:
+        request = self.request
+        if request.request_id is None:
             return []
-        self._response = fitted(known)
+        stored = None if told is None else _stored(told, kept)
+        known = StoredResponse(request.request_id, request.fingerprint, short(request.method), kept)
+        self._response = fitted(replace(known, number=self._number, before=self.before, told=stored))
         return [encode(self._response)]
 
     def appended(self, head: str, line: int) -> None:
         """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
-        if self.request.request_id is not None:
-            self._response = self._known(line=line, era=era_of(head))
+        request = self.request
+        if request.request_id is not None:
+            method, number = short(request.method), self._number
+            era = era_of(head)
+            self._response = StoredResponse(
+                request.request_id, request.fingerprint, method, line=line, number=number, era=era
+            )
             self.finish()
 
     def finish(self) -> None:
@@ -166,13 +173,6 @@ class Transaction(Struct, eq=False):
         """A redaction begins: it matches any params, too (one for an approval may be on its way for long)."""
         self.request = replace(self.request, fingerprint="")
         self._response = self._response and replace(self._response, fingerprint="")
-
-    def _known(self, **members: Any) -> StoredResponse | None:
-        request = self.request
-        if request.request_id is None:
-            return None
-        method = short(request.method)
-        return StoredResponse(request.request_id, request.fingerprint, method, number=self._number, **members)
 
 
 def refuse_other_head(expected: str | None, head: str) -> None:
@@ -245,9 +245,14 @@ class RequestTable:
 
     def next_marks(self, request_id: str, request: Mutation) -> dict[str, str | int]:
         """Members of `_tl` of the next request: what it is, its number, whose it is, and the era of the log."""
-        number, era = min(self.last + 1, HIGHEST), era_of(self._engine.head)
-        marks = {"r": request_id, "h": request.fingerprint, "m": short(request.method)}
-        return {**marks, "s": number, "o": self._meta.origin, "g": era}
+        return {
+            "r": request_id,
+            "h": request.fingerprint,
+            "m": short(request.method),
+            "s": min(self.last + 1, HIGHEST),
+            "o": self._meta.origin,
+            "g": self._engine.era,
+        }
 
     def effects(self, request_ids: Iterable[str]) -> list[Effect]:
         """The changes that some requests have made already, oldest first."""

@@ -140,14 +140,15 @@ class Remembered:
         request_id = known.request_id
         window = window_of(request_id)
         table = self._tables.get(window, {})
-        if (before := table.get(request_id)) is not None:
-            self._drop(before)
+        if request_id in table:
+            self._drop(window, request_id)
         if len(table) >= (REMEMBERED if window is None else MADE_BY_ONE):
-            self._drop(next(iter(table.values())))
+            self._drop(window, next(iter(table)))
         if window is not None:
             if self._made >= MADE_REMEMBERED:
                 made = (requests for name, requests in self._tables.items() if name is not None)
-                self._drop(min((next(iter(requests.values())) for requests in made), key=lambda known: known.number))
+                oldest = min((next(iter(requests.values())) for requests in made), key=lambda known: known.number)
+                self._drop(window_of(oldest.request_id), oldest.request_id)
             self._made += 1
         self._tables.setdefault(window, table)[request_id] = known
         self._size += known.size
@@ -156,13 +157,12 @@ class Remembered:
             # What is small stays, however much it is.
             self._room = max(MAX_CHARACTERS, self._size + MAX_CHARACTERS // 2)
 
-    def _drop(self, known: StoredResponse) -> None:
-        window = window_of(known.request_id)
-        del self._tables[window][known.request_id]
-        self._size -= known.size
+    def _drop(self, window: str | None, request_id: str) -> None:
+        table = self._tables[window]
+        self._size -= table.pop(request_id).size
         if window is not None:
             self._made -= 1
-            if not self._tables[window]:
+            if not table:
                 del self._tables[window]
 
     def _shorten(self) -> None:
@@ -318,10 +318,15 @@ def short(method: str) -> str:
     return method.rpartition("/")[2]
 
 
+def fits(guard: Mutation, fingerprint: str) -> bool:
+    """True if a request is the one with this fingerprint."""
+    # A redaction leaves no fingerprint, and any fits: who guesses what was taken out could try it.
+    return fingerprint in (guard.fingerprint, "") or fingerprint in guard.earlier()
+
+
 def check_same(guard: Mutation, fingerprint: str) -> None:
     """Refuse, with InvalidInputError, a request whose id was used for another one, with this fingerprint."""
-    # A redaction leaves no fingerprint, and any fits: who guesses what was taken out could try it.
-    if fingerprint and fingerprint not in (guard.fingerprint, *guard.earlier):
+    if not fits(guard, fingerprint):
         message = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
         raise InvalidInputError(
             message, errors=[{"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}]

@@ -70,7 +70,7 @@ class Mutation(Struct, frozen=True):
     again: bool = (
         False  # a process asks again on its own, whose client has asked once: a repeat is answered as the first
     )
-    earlier: tuple[str, ...] = ()  # the fingerprints that earlier releases made of the same request
+    earlier: Callable[[], tuple[str, ...]] = tuple  # gives the fingerprints that earlier releases made of the request
     followed: bool = False  # more changes are about to be asked for: an append may wait to be written with them
 
 

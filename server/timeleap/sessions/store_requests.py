@@ -21,7 +21,7 @@ from typing import Any
 from timeleap.sessions import files
 from timeleap.sessions.home import Home, SharedStore, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, members_of, short
+from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, fits, members_of, short
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
 
@@ -50,7 +50,7 @@ class Ledger:
         for known in self._noted(guard):
             if (session_id := _made(known)) is not None:
                 exists = self.made_by(self._home.sessions / session_id, guard)
-                if exists or known.fingerprint in (guard.fingerprint, ""):
+                if exists or fits(guard, known.fingerprint):
                     return session_id, exists
         return None, False
 

@@ -31,6 +31,7 @@ class Wire:
         self.unsent = 0
         self._written = FrameReader()
         self.sent: list[Json] = []
+        self.writes = 0
         self.peer = PeerConnection(PeerCallbacks(lambda *what: self.told.append(what), self.answer, self.lost.append))
         self.peer.connection_made(self)  # type: ignore[arg-type]
 
@@ -41,7 +42,11 @@ class Wire:
         return {"summary": params["prompt"]["content"]}
 
     def write(self, data: bytes) -> None:
+        self.writes += 1
         self.sent += [json.loads(frame) for frame in self._written.feed(data) if isinstance(frame, bytes)]
+
+    def writelines(self, frames: list[bytes]) -> None:
+        self.write(b"".join(frames))
 
     def close(self) -> None:
         self.closed = True
@@ -64,10 +69,37 @@ class Wire:
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         self.peer.data_received(Framing.LSP.wrap(body))
 
-    def ask(self, method: str = "context/getHistory", **params: Any) -> asyncio.Future[Any]:
+    def ask(self, method: str = "context/getHistory", *, followed: bool = False, **params: Any) -> asyncio.Future[Any]:
         answer = asyncio.get_running_loop().create_future()
-        self.peer.send(method, params, answer)
+        self.peer.send(method, params, answer, followed=followed)
         return answer
+
+
+async def test_requests_that_follow_each_other_are_written_together_in_their_order() -> None:
+    wire = Wire()
+    for number in range(3):
+        wire.ask(followed=number < 2, limit=number)
+    assert wire.writes == 1
+    assert [request["params"]["limit"] for request in wire.sent] == [0, 1, 2]
+
+
+async def test_a_request_whose_follower_is_for_somebody_else_is_written_in_the_same_turn() -> None:
+    wire = Wire()
+    wire.ask(followed=True)
+    assert wire.writes == 0
+    await asyncio.sleep(0)
+    assert (wire.writes, len(wire.sent)) == (1, 1)
+    wire.ask()
+    assert (wire.writes, len(wire.sent)) == (2, 2)
+
+
+async def test_what_was_asked_is_written_before_the_connection_is_closed() -> None:
+    wire = Wire()
+    wire.ask(followed=True)
+    wire.peer.close()
+    assert len(wire.sent) == 1
+    await asyncio.sleep(0)
+    assert wire.writes == 1
 
 
 async def test_a_result_is_passed_on_as_the_text_it_is() -> None:

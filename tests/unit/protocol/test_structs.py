@@ -160,7 +160,7 @@ def test_what_a_client_says_of_itself_is_read_as_leniently(capabilities: Any, tr
 @example("\x7f", False)
 @example({"": 1e16, "a": [1e-05, -0.0]}, False)
 @example({"z": '\x1f/\\"', "Z": {"a": -1, "A": True}}, False)
-def test_a_request_has_the_fingerprint_that_its_model_gives_it(value: Any, null: bool) -> None:
+def test_a_request_has_the_fingerprint_of_earlier_releases_that_its_model_gives_it(value: Any, null: bool) -> None:
     """It is kept in sessions: a repeat may come to a later release."""
     for method, params in (
         ("context/appendMessage", {"message": {"role": "user", "content": value}, "requestId": "1", "_meta": {"a": 1}}),
@@ -172,4 +172,22 @@ def test_a_request_has_the_fingerprint_that_its_model_gives_it(value: Any, null:
         fields = model.model_dump(mode="json", by_alias=True, exclude={*IGNORED, "session_id"}, exclude_none=True)
         text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
         expected = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        assert row.fingerprint(row.read_params({"sessionId": "s", **params})) == expected
+        assert row.earlier_fingerprint(row.read_params({"sessionId": "s", **params})) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("plain", "5d7877d97455f107"),
+        ({"b": 1.5, "a": [None, {"é\u2028": 10**15}]}, "63d5415653954a92"),
+        ("\ud800", "4043472642bf08fe"),
+        (10**30, "6db74bf812a028c9"),
+    ],
+)
+def test_a_request_has_the_same_fingerprint_in_every_process_and_release(value: Any, expected: str) -> None:
+    row = METHODS["context/appendMessage"]
+    message = {"role": "user", "content": value}
+    params = {"sessionId": "s", "requestId": "1", "expectedHead": "h", "_meta": {"a": 1}, "message": message}
+    assert row.fingerprint(row.read_params(params)) == expected
+    turned = {"message": {"content": value, "role": "user"}, "sessionId": "another"}
+    assert row.fingerprint(row.read_params(turned)) == expected

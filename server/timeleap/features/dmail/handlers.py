@@ -121,7 +121,10 @@ async def _send_elsewhere(
 def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
     """The guard of a request to another session, which is identified by its name alone: stores are moved."""
     mine = guard(params.replace(to_session_id=name, to_path=None), call)
-    return replace(mine, earlier=(REQUESTS[call.method].fingerprint(params),)) if mine.request_id else mine
+    if mine.request_id is None:
+        return mine
+    row, earlier = REQUESTS[call.method], mine.earlier
+    return replace(mine, earlier=lambda: (*earlier(), row.fingerprint(params), row.earlier_fingerprint(params)))
 
 
 @contextlib.asynccontextmanager
