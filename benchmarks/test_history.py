@@ -57,9 +57,11 @@ def test_a_page_of_a_megabyte(
             crc32(block)
 
     def put_behind_indexes() -> None:
-        views = [text[begin:end] for begin, end in places]
-        values = [value for pair in enumerate(views) for value in pair]
-        _ = b'{"index":%d,"message":%b},' * len(views) % tuple(values)
+        parts: list[bytes | memoryview] = [
+            *(b'},{"index":%d,"message":\n\n' * len(places) % tuple(range(len(places)))).split(b"\n")
+        ]
+        parts[1::2] = [text[begin:end] for begin, end in places]
+        b"".join(parts)
 
     for session in (plain, "marked"):
         assert len(server.request("context/getHistory", {"sessionId": session, **asked})["messages"]) == MEGABYTE

@@ -191,9 +191,9 @@ class Method:
             text = _in_ascii(value)
         return _hash(text)
 
-    def earlier_fingerprint(self, params: LenientStruct) -> str:
-        """The fingerprint that earlier releases made of the same request: of its JSON in ASCII."""
-        return _hash(_in_ascii(self._identity(params)))
+    def earlier_fingerprints(self, params: LenientStruct) -> tuple[str, ...]:
+        """Those that earlier releases made of the same request: of its JSON in ASCII."""
+        return (_hash(_in_ascii(self._identity(params))),)
 
     def _identity(self, params: LenientStruct) -> list[Any]:
         return [self.name, params.not_null(IGNORED if self.session_id_counts else IGNORED_IN_SESSION)]

@@ -35,11 +35,12 @@ WORDS = st.sampled_from(["r1", "timeleap:7", "", 'a"b', "\\", "é", "\n"]) | st.
 MARKS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {}, optional={"a": st.just(1), "r": WORDS, SENDER: WORDS, "z": st.integers()}
 )
+REQUEST = st.fixed_dictionaries({"r": WORDS, "h": WORDS, "m": WORDS, "s": st.integers(1), "o": WORDS, "g": WORDS})
 BATCH = st.fixed_dictionaries({"b": WORDS, "i": st.integers(0, 3), "n": st.integers(1, 4)})
 OURS = st.builds(
     lambda content, marks, batch: message_record({"role": "user", **content}, {**marks, **batch}).body,
     st.fixed_dictionaries({}, optional={"content": WORDS}),
-    MARKS,
+    MARKS | REQUEST,
     BATCH | st.just({}),
 )
 MOVED = st.sampled_from(

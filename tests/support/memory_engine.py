@@ -105,11 +105,6 @@ class MemoryEngine(LogEngine):
         self._writer = _MemoryQueue(self)
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
 
-    @property
-    def era(self) -> str:
-        """Epoch and generation."""
-        return self.head.rpartition(".")[0]
-
     def head_at(self, state: LogState) -> str:
         """Epoch, generation, and length with a fingerprint of the log's bytes."""
         return self._log.head(self._epoch, self._generation, state)

@@ -78,7 +78,7 @@ def of_an_earlier_release(path: Path, method: str, params: dict[str, Any]) -> No
     """Put the fingerprint that earlier releases made of a request in the place of the present one in a file."""
     row = METHODS[method]
     read = row.read_params(params)
-    text, before = path.read_text("utf-8"), row.earlier_fingerprint(read)
+    text, (before,) = path.read_text("utf-8"), row.earlier_fingerprints(read)
     assert before != row.fingerprint(read) and row.fingerprint(read) in text
     path.write_text(text.replace(row.fingerprint(read), before), "utf-8")
 

@@ -36,8 +36,8 @@ _IS_MESSAGE: Final = bytes(kind == RecordKind.MESSAGE for kind in range(256))
 _IS_MARKED: Final = bytes(flags & 1 for flags in range(256))  # RecordFlag.HAS_TL
 _TEXT: Final = rb'"[^"\\\x00-\x1f]*"'
 _USUAL_MARKS: Final = re.compile(
-    rb',"_tl":\{(?=")(?:"r":(?P<r>%b))?,?(?:"f":(?P<f>%b))?,?(?:"b":(?P<b>%b),"i":[0-9]+,"n":[0-9]+)?\}\}'
-    % ((_TEXT,) * 3)
+    rb',"_tl":\{(?=")(?:"r":(?P<r>%b)(?:,"h":%b,"m":%b,"s":[0-9]+,"o":%b,"g":%b)?)?,?(?:"f":(?P<f>%b))?'
+    rb',?(?:"b":(?P<b>%b),"i":[0-9]+,"n":[0-9]+)?\}\}' % ((_TEXT,) * 7)
 )
 _PIECE: Final = 128 * 1024  # bytes of a reply made at once: they stay in the processor's cache until they are written
 _META: Final = (("requestId", "r"), ("batchId", "b"), ("fromSessionId", SENDER))
@@ -153,18 +153,17 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: boo
     start, stop = reader.line_of_message(first), reader.line_of_message(first + wanted - 1) + 1
     lines = _fitted(reader, start, stop, max_bytes, last=span.newest_first)
     messages = lines.kinds.translate(_IS_MESSAGE)
-    text, places = memoryview(lines.data), zip(lines.begins, lines.ends, strict=True)
-    bodies = [text[begin:end] for begin, end in compress(places, messages)]  # not copied before they are put together
+    places = [*compress(zip(lines.begins, lines.ends, strict=True), messages)]
     marked = bytes(compress(lines.flags.translate(_IS_MARKED), messages))
-    indexes = range(lines.messages, lines.messages + len(bodies))
+    indexes = range(lines.messages, lines.messages + len(places))
     if span.newest_first:
-        bodies, marked, indexes = bodies[::-1], marked[::-1], indexes[::-1]
-    count = len(bodies)
-    if len(text) + count > max_bytes:
-        sizes = list(accumulate(map(len, bodies)))
+        places, marked, indexes = places[::-1], marked[::-1], indexes[::-1]
+    count = len(places)
+    if len(lines.data) + count > max_bytes:
+        sizes = list(accumulate(end - begin for begin, end in places))
         count = max(1, bisect_right(range(count), max_bytes, key=lambda at: sizes[at] + at + 1))
     left = replace(span, stop=span.stop - count) if span.newest_first else replace(span, start=span.start + count)
-    return _spliced(indexes[:count], bodies[:count], marked[:count], meta=meta), left
+    return _spliced(lines.data, indexes[:count], places[:count], marked[:count], meta=meta), left
 
 
 def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[Pieces, Span]:
@@ -189,7 +188,7 @@ def page_of_lines(reader: LogReader, span: Span, limit: int, max_bytes: int) -> 
 
 def _entry(row: Row) -> bytes:
     is_message = row.kind == RecordKind.MESSAGE
-    body = _unmarked(row.body, meta=is_message) if row.flags & RecordFlag.HAS_TL else row.body
+    body = _unmarked(row.body, 0, len(row.body), is_message) if row.flags & RecordFlag.HAS_TL else row.body
     form = b'{"index":%d,"message":%b}' if is_message else b'{"line":%d,"record":%b}'
     return form % (row.messages_before if is_message else row.line, body)
 
@@ -204,32 +203,43 @@ def _fitted(reader: LogReader, start: int, stop: int, max_bytes: int, *, last: b
     return reader.lines(start, stop)
 
 
-def _spliced(indexes: range, texts: list[memoryview], marked: bytes, *, meta: bool) -> HistoryPage:
-    """Some messages, each with its index and, where it is `marked`, with what its marks say."""
-    bodies: list[bytes | memoryview] = [*texts]
-    at = marked.find(1)
-    while at >= 0:
-        bodies[at] = _unmarked(bytes(bodies[at]), meta=meta)
-        at = marked.find(1, at + 1)
+def _spliced(data: bytes, indexes: range, places: list[tuple[int, int]], marked: bytes, *, meta: bool) -> HistoryPage:
+    """The messages at some places, each with its index and, where it is `marked`, with what its marks say."""
+    text = memoryview(data)  # what is not marked is copied only when it is put together
+    bodies: list[bytes | memoryview]
+    if 1 in marked:
+        bodies = [
+            _unmarked(data, begin, end, meta) if is_marked else text[begin:end]
+            for (begin, end), is_marked in zip(places, marked, strict=True)
+        ]
+    else:
+        bodies = [text[begin:end] for begin, end in places]
     count, size = len(bodies), sum(map(len, bodies))
     at_once = max(1, count * _PIECE // size)
-    values: list[object] = [None] * (2 * count)
-    values[::2], values[1::2] = indexes, bodies
-    pieces = [b"["]
+    pieces = []
     for start in range(0, count, at_once):
-        part = tuple(values[2 * start : 2 * (start + at_once)])
-        form = b'{"index":%d,"message":%b},' * (len(part) // 2)
-        pieces.append((form if start + at_once < count else form[:-1] + b"]") % part)
-    return HistoryPage(Pieces(pieces), count, size)
+        part = indexes[start : start + at_once]
+        # What stands between the messages is formatted without them: that takes a third less.
+        parts: list[bytes | memoryview] = [*(b'},{"index":%d,"message":\n\n' * len(part) % tuple(part)).split(b"\n")]
+        parts[1::2] = bodies[start : start + at_once]
+        if start == 0:
+            parts[0] = b"[" + parts[0][2:]
+        pieces.append(b"".join(parts))
+    return HistoryPage(Pieces([*pieces, b"}]"]), count, size)
 
 
-def _unmarked(body: bytes, *, meta: bool) -> bytes:
-    """A message as its sender wrote it and, if `meta`, the member `meta` behind it, from our marks."""
-    at = body.rfind(TL_MARK)
-    if at >= 0 and (usual := _USUAL_MARKS.fullmatch(body, at)) is not None:  # as we write it: nothing need be parsed
-        message = body[:at] + b"}"
+def _unmarked(data: bytes, begin: int, end: int, meta: bool) -> bytes:
+    """The message at `[begin, end)` as its sender wrote it and, if `meta`, the member `meta` behind it, from our marks."""
+    at = data.rfind(TL_MARK, begin, end)
+    usual = _USUAL_MARKS.fullmatch(data, at, end) if at >= 0 else None
+    if usual is not None:  # as we write it: nothing need be parsed
+        request_id, sender, batch_id = usual.groups()
+        if meta and sender is None and batch_id is None:
+            return b"".join((data[begin:at], b'},"meta":{"requestId":', request_id, b"}"))
+        message = data[begin:at] + b"}"
         found = b",".join([b'"%b":%b' % (name.encode(), usual[mark]) for name, mark in _META if usual[mark]])
     else:
+        body = data[begin:end]
         message, tl = as_sent(body), read_tl(body)
         found = encode({name: tl[mark] for name, mark in _META if tl.get(mark) is not None})[1:-1]
     return b'%b,"meta":{%b}' % (message, found) if meta and found else message

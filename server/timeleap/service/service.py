@@ -96,17 +96,10 @@ def guard(params: Any, call: Call) -> Mutation:
     expected_head = getattr(params, "expected_head", None)
     if request_id is None and expected_head is None and not (call.again or client.is_peer):
         return unguarded(call.method, client.name, call.followed)
-    again = call.again or (client.is_peer and note_of(call.params).again)
-    if request_id is None:
-        return Mutation(expected_head, None, call.method, "", Cause(client=client.name), again, followed=call.followed)
-    row = REQUESTS[call.method]
-    cause = Cause(None if request_id.startswith(MADE_HERE) else request_id, client.name)
-    earlier = functools.partial(_earlier_fingerprints, row, params)
-    return Mutation(expected_head, request_id, row.name, row.fingerprint(params), cause, again, earlier, call.followed)
-
-
-def _earlier_fingerprints(row: Method, params: Any) -> tuple[str]:
-    return (row.earlier_fingerprint(params),)
+    row, again = REQUESTS[call.method], call.again or (client.is_peer and note_of(call.params).again)
+    cause = Cause(None if request_id is None or request_id.startswith(MADE_HERE) else request_id, client.name)
+    mine, earlier = row.fingerprint(params) if request_id else "", functools.partial(row.earlier_fingerprints, params)
+    return Mutation(expected_head, request_id, row.name, mine, cause, again, earlier, call.followed)
 
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
@@ -295,11 +288,11 @@ class Service:
         """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         result, or what went wrong, now or later."""
         connection, session_id = self._connections.get(id(call.client)) or self._connection(call), params.session_id
-        if session_id in connection.order.blocked:
+        held, blocked = connection.held.get(session_id), session_id in connection.order.blocked
+        if held is None and not blocked and (attachment := connection.attached.get(session_id)) is not None:
+            return attachment.request(method, params, call)
+        if held is None or blocked:
             return self.handle(method, params, call)
-        if (held := connection.held.get(session_id)) is None:
-            attachment = connection.attached.get(session_id)
-            return self.handle(method, params, call) if attachment is None else attachment.request(method, params, call)
         if (told := self._handlers.told.get(method)) is not None and told(held, params, call, then):
             return None
         return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))
@@ -310,9 +303,7 @@ class Service:
     async def _at_its_turn(self, row: Method, params: Any, call: Call) -> Any:
         method, order, session_id = row.name, self._connection(call).order, getattr(params, "session_id", None)
         in_trash = row.order == "trash" or getattr(params, "deleted_at", None) is not None
-        if session_id is None and in_trash:
-            session_id = WHOLE_TRASH
-        if session_id is None:
+        if (session_id := session_id or (WHOLE_TRASH if in_trash else None)) is None:
             return await self.act(method, params, call)
         if in_trash or row.order == "blocks":
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
@@ -326,12 +317,11 @@ class Service:
         """Answer a request when its turn has come: here, or by the owner of the session."""
         attached = self._connection(call).attached
         forward = REQUESTS[method].forward if getattr(params, "deleted_at", None) is None else "never"
-        if attached and forward not in {"never", "handler"}:
-            attachment = attached.get(getattr(params, "session_id", ""))
-            if attachment is not None:
-                if forward == "readsAhead":
-                    return await self._reads_ahead(attachment, params, call)
-                return await attachment.request(method, params, call)
+        attachment = None if forward in {"never", "handler"} else attached.get(getattr(params, "session_id", ""))
+        if attachment is not None:
+            if forward == "readsAhead":
+                return await self._reads_ahead(attachment, params, call)
+            return await attachment.request(method, params, call)
         try:
             return await self._handlers[method](self, params, call)
         except SessionNotOpenError:

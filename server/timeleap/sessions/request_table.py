@@ -251,7 +251,7 @@ class RequestTable:
             "m": short(request.method),
             "s": min(self.last + 1, HIGHEST),
             "o": self._meta.origin,
-            "g": self._engine.era,
+            "g": era_of(self._engine.head),
         }
 
     def effects(self, request_ids: Iterable[str]) -> list[Effect]:

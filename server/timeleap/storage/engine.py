@@ -441,11 +441,6 @@ class LogEngine(LogReader):
         """Opaque; changes with every change of the log; never repeats in a session (G7)."""
         return self.head_at(self.state)
 
-    @property
-    @abstractmethod
-    def era(self) -> str:
-        """What the head begins with: it changes with a rewrite, but not with an append."""
-
     @abstractmethod
     def head_at(self, state: LogState) -> str:
         """The head the present log has at `state`: what a plan compares `expectedHead` with."""

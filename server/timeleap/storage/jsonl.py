@@ -459,10 +459,6 @@ class JsonlEngine(LogEngine):
     def view(self) -> StoredLog:
         return self._shown.log
 
-    @property
-    def era(self) -> str:
-        return head_start(self._shown.notes.epoch, self._shown.generation)[:-1]
-
     def head_at(self, state: LogState) -> str:
         return self._shown.head_at(state)
 

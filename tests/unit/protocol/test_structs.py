@@ -172,7 +172,7 @@ def test_a_request_has_the_fingerprint_of_earlier_releases_that_its_model_gives_
         fields = model.model_dump(mode="json", by_alias=True, exclude={*IGNORED, "session_id"}, exclude_none=True)
         text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
         expected = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        assert row.earlier_fingerprint(row.read_params({"sessionId": "s", **params})) == expected
+        assert row.earlier_fingerprints(row.read_params({"sessionId": "s", **params})) == (expected,)
 
 
 @pytest.mark.parametrize(

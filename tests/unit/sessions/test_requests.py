@@ -15,6 +15,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_ch
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.features.compaction.prepare import summary_message
+from timeleap.service import paging
 from timeleap.sessions.requests import REMEMBERED, RequestFile
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation
@@ -298,6 +299,22 @@ async def test_a_record_whose_origin_is_no_text_is_none_of_the_sessions_own(worl
     await session.set_title("t", asked("creates the file", "session/setTitle"))
     session = await world.reopened()
     assert "duplicate" not in await session.append([USER], asked("r"))
+
+
+@pytest.mark.parametrize("request_id", ["r1", "timeleap:0123456789ab.7"])
+async def test_a_page_of_what_requests_wrote_parses_none_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, request_id: str
+) -> None:
+    """Each message of a client that gives ids carries marks: to parse them took three times as long as the page."""
+    session = await world.session()
+    await session.append([USER], asked(request_id))
+    await session.append([USER, ANSWER], asked(f"{request_id}2"))
+    monkeypatch.delattr(paging, "read_tl")
+    shown, _ = paging.page(session.engine, paging.Span("s1", None, "", 0, 3, newest_first=False), 3, 1 << 20)
+    entries = json.loads(b"".join(shown.entries.pieces))
+    assert [entry["message"] for entry in entries] == [USER, USER, ANSWER]
+    assert [entry["meta"].get("requestId") for entry in entries] == [request_id, f"{request_id}2", None]
+    assert len({entry["meta"].get("batchId") for entry in entries}) == 2
 
 
 CHILD = """

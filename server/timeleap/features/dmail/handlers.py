@@ -124,7 +124,7 @@ def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation
     if mine.request_id is None:
         return mine
     row, earlier = REQUESTS[call.method], mine.earlier
-    return replace(mine, earlier=lambda: (*earlier(), row.fingerprint(params), row.earlier_fingerprint(params)))
+    return replace(mine, earlier=lambda: (*earlier(), row.fingerprint(params), *row.earlier_fingerprints(params)))
 
 
 @contextlib.asynccontextmanager
