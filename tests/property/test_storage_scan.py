@@ -17,9 +17,37 @@ from timeleap.storage import load, scan
 from timeleap.storage.engine import LogState, RecordFlag, RecordKind
 from timeleap.storage.index import EntryStore
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.record import batch_member, classify, message_record, usage_record
+from timeleap.storage.record import (
+    SENDER,
+    batch_member,
+    checkpoint_record,
+    classify,
+    message_record,
+    usage_record,
+    with_tl,
+)
 
+REQUEST = {"r": "r1", "h": "0123456789abcdef", "m": "appendMessage", "s": 7, "o": "a588bbd0", "g": "tp86tp.0"}
+MADE = {**REQUEST, "r": "timeleap:0123456789ab.7"}
+MARKED = [
+    with_tl(message_record({"role": "user", "content": "x"}), REQUEST).body,
+    with_tl(message_record({"role": "tool", "content": [{"type": "text", "text": "é"}]}), MADE).body,
+    with_tl(message_record({"role": "user", "content": "x"}), {SENDER: "another"}).body,
+    batch_member(with_tl(message_record({"role": "user", "content": "x"}), REQUEST), "b", 0, 3).body,
+    batch_member(with_tl(usage_record(7), MADE), "b", 2, 3).body,
+    with_tl(usage_record(12, style="compact"), REQUEST).body,
+    with_tl(checkpoint_record(0), {"u": "c0-1", "l": "a label", "t": "2026-01-01T00:00:00.000Z", **REQUEST}).body,
+]
+"""As they are written here: nothing of them need be parsed."""
 SOLID = [
+    *MARKED,
+    with_tl(checkpoint_record(1), {"u": "c1-1", "l": "é", "t": "now"}).body,
+    with_tl(usage_record(3), {**REQUEST, "s": 1 << 62}).body,
+    with_tl(message_record({"role": "user", "content": "x"}), {**REQUEST, "r": 'a"b'}).body,
+    b'{"role":"user","content":"x","y":{"_tl":1,"_tl":{"r":"1"}}}',
+    b'{"role":"user","content":"x","y":{"a":1,"_tl":{"r":"1"}}}',
+    b'{"role":"user","content":"x","_tl":{}}',
+    b'{"role": "_usage", "token_count": 12,"_tl":{"r":"1"}}',
     b'{"role":"user","content":"abc"}',
     b'{"role": "assistant", "content": "abc"}',
     b'{"role":"tool","content":[{"type":"text","text":"ab"}],"tool_call_id":"c"}',
@@ -43,6 +71,9 @@ SOLID = [
     b'{"content":"abc","role":"user"}',
     '{"role":"user","content":"é漢😀"}'.encode(),
 ]
+OF_MARKS = int(
+    RecordFlag.HAS_TL | RecordFlag.REQUEST | RecordFlag.MADE_HERE | RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
+)
 LINES = st.one_of(st.sampled_from(SOLID), st.binary(max_size=20).map(lambda raw: raw.replace(b"\n", b"")))
 
 
@@ -68,9 +99,23 @@ def test_the_quick_scan_finds_what_the_thorough_one_does(lines: list[bytes], end
         looks[at] = fast.flags & RecordFlag.VALIDATED > 0
         if looks[at]:
             assert (fast.kind, fast.flags, fast.role, fast.value) == (full.kind, full.flags, full.role, full.value)
+        elif full.kind == RecordKind.MESSAGE:
+            assert fast.flags & OF_MARKS == full.flags & OF_MARKS
     if all(full.kind != RecordKind.DAMAGED and not full.flags & RecordFlag.UNREADABLE for full, _ in pairs):
         assert quick.state == thorough.state
     assert other.count == quick.state.lines
+
+
+def test_the_quick_scan_parses_nothing_of_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a client that gives request ids each record has marks: to parse them took ten times as long."""
+    monkeypatch.delattr(scan, "classify")
+    lines = [*MARKED, b'{"role": "_usage", "token_count": 12}']
+    found, store = scanned(b"".join(line + b"\n" for line in lines), quick=True)
+    assert found.state.lines == len(lines)
+    flags = [RecordFlag(store.entry(at).flags & OF_MARKS) for at in range(5)]
+    plain, made = RecordFlag.HAS_TL | RecordFlag.REQUEST, RecordFlag.HAS_TL | RecordFlag.REQUEST | RecordFlag.MADE_HERE
+    batched = [plain | RecordFlag.BATCH_OPEN, made | RecordFlag.BATCH_TAIL]
+    assert flags == [plain, made, RecordFlag.HAS_TL, *batched]
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,7 +10,6 @@ from another listing, or made up, is refused as unknown instead of giving a wron
 from __future__ import annotations
 
 import base64
-import re
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from itertools import accumulate, compress
@@ -24,7 +23,7 @@ from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.rpc.codec import Pieces, encode
 from timeleap.sessions.logs import begin_of, end_of, era_of, fitting
 from timeleap.storage.engine import LogLines, LogReader, RecordFlag, RecordKind, Row
-from timeleap.storage.record import SENDER, TL_MARK, as_sent, read_tl
+from timeleap.storage.record import SENDER, TL_MARK, USUAL_MARKS, as_sent, read_tl
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
@@ -34,11 +33,6 @@ P = TypeVar("P", bound="Position")
 
 _IS_MESSAGE: Final = bytes(kind == RecordKind.MESSAGE for kind in range(256))
 _IS_MARKED: Final = bytes(flags & 1 for flags in range(256))  # RecordFlag.HAS_TL
-_TEXT: Final = rb'"[^"\\\x00-\x1f]*"'
-_USUAL_MARKS: Final = re.compile(
-    rb',"_tl":\{(?=")(?:"r":(?P<r>%b)(?:,"h":%b,"m":%b,"s":[0-9]+,"o":%b,"g":%b)?)?,?(?:"f":(?P<f>%b))?'
-    rb',?(?:"b":(?P<b>%b),"i":[0-9]+,"n":[0-9]+)?\}\}' % ((_TEXT,) * 7)
-)
 _PIECE: Final = 128 * 1024  # bytes of a reply made at once: they stay in the processor's cache until they are written
 _META: Final = (("requestId", "r"), ("batchId", "b"), ("fromSessionId", SENDER))
 """Members of `meta`, and the marks they come from."""
@@ -231,9 +225,9 @@ def _spliced(data: bytes, indexes: range, places: list[tuple[int, int]], marked:
 def _unmarked(data: bytes, begin: int, end: int, meta: bool) -> bytes:
     """The message at `[begin, end)` as its sender wrote it and, if `meta`, the member `meta` behind it, from our marks."""
     at = data.rfind(TL_MARK, begin, end)
-    usual = _USUAL_MARKS.fullmatch(data, at, end) if at >= 0 else None
+    usual = USUAL_MARKS.fullmatch(data, at, end) if at >= 0 else None
     if usual is not None:  # as we write it: nothing need be parsed
-        request_id, sender, batch_id = usual.groups()
+        request_id, sender, batch_id = usual.group("r", SENDER, "b")
         if meta and sender is None and batch_id is None:
             return b"".join((data[begin:at], b'},"meta":{"requestId":', request_id, b"}"))
         message = data[begin:at] + b"}"

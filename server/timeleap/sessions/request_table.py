@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
-from timeleap.sessions.logs import begin_of, end_of, era_of, state_after_lines
+from timeleap.sessions.logs import begin_of, end_of, era_of
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.requests import (
@@ -39,9 +40,9 @@ from timeleap.sessions.requests import (
 )
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
-from timeleap.storage.engine import Appended, LogEngine, LogState, RecordFlag, RecordKind
+from timeleap.storage.engine import Appended, Entry, LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
-from timeleap.summaries.log_spans import NewSpans, read_spans, with_spans, without_spans
+from timeleap.summaries.log_spans import NewSpans, SpanRead, read_spans, with_spans, without_spans
 
 Json = dict[str, Any]
 
@@ -132,24 +133,17 @@ class Transaction(Struct, eq=False):
         self.result = result
         self.events = list(told or ())
         kept = without_spans(result)
-        request = self.request
-        if request.request_id is None:
+        known = self._known(result=kept, before=self.before, told=None if told is None else _stored(told, kept))
+        if known is None:
             return []
-        stored = None if told is None else _stored(told, kept)
-        known = StoredResponse(request.request_id, request.fingerprint, short(request.method), kept)
-        self._response = fitted(replace(known, number=self._number, before=self.before, told=stored))
+        self._response = fitted(known)
         return [encode(self._response)]
 
     def appended(self, head: str, line: int) -> None:
         """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
-        request = self.request
-        if request.request_id is not None:
-            method, number = short(request.method), self._number
-            era = era_of(head)
-            self._response = StoredResponse(
-                request.request_id, request.fingerprint, method, line=line, number=number, era=era
-            )
+        if self.request.request_id is not None:
+            self._response = self._known(line=line, era=era_of(head))
             self.finish()
 
     def finish(self) -> None:
@@ -174,6 +168,13 @@ class Transaction(Struct, eq=False):
         self.request = replace(self.request, fingerprint="")
         self._response = self._response and replace(self._response, fingerprint="")
 
+    def _known(self, **members: Any) -> StoredResponse | None:
+        request = self.request
+        if request.request_id is None:
+            return None
+        method = short(request.method)
+        return StoredResponse(request.request_id, request.fingerprint, method, number=self._number, **members)
+
 
 def refuse_other_head(expected: str | None, head: str) -> None:
     """Refuse, with HeadConflictError, what was asked of another past (None: of any)."""
@@ -181,6 +182,14 @@ def refuse_other_head(expected: str | None, head: str) -> None:
         raise HeadConflictError(
             f"the log has changed: its head is {head}, not {expected[:80]}; look at it and try again", head=head
         )
+
+
+class _Records(Struct):
+    """What a request appended: the state before it, the entries of its records, and the checkpoints among them."""
+
+    before: LogState
+    entries: list[Entry]
+    made: list[Checkpoint]
 
 
 class RequestTable:
@@ -245,14 +254,10 @@ class RequestTable:
 
     def next_marks(self, request_id: str, request: Mutation) -> dict[str, str | int]:
         """Members of `_tl` of the next request: what it is, its number, whose it is, and the era of the log."""
-        return {
-            "r": request_id,
-            "h": request.fingerprint,
-            "m": short(request.method),
-            "s": min(self.last + 1, HIGHEST),
-            "o": self._meta.origin,
-            "g": era_of(self._engine.head),
-        }
+        number, era = min(self.last + 1, HIGHEST), era_of(self._engine.head)
+        marks: dict[str, str | int] = {"r": request_id, "h": request.fingerprint, "m": short(request.method)}
+        marks["s"], marks["o"], marks["g"] = number, self._meta.origin, era
+        return marks
 
     def effects(self, request_ids: Iterable[str]) -> list[Effect]:
         """The changes that some requests have made already, oldest first."""
@@ -290,7 +295,13 @@ class RequestTable:
             return []
         kept = self._state.stored()
         newest = by_age((), going).oldest_first()
-        return [encode(self._whole(known)) for known in newest if known.number > kept.get(known.request_id, -1)]
+        first, last = going[0].line - 1, going[-1].line
+        if last - first < 4 * len(going):  # else reading them together would take longer
+            near = {entry.line: entry for entry in self._engine.entries(first, last + 1)}
+        else:
+            near = {}
+        new = (known for known in newest if known.number > kept.get(known.request_id, -1))
+        return [encode(self._whole(known, self._records(known.line, near))) for known in new]
 
     # What known requests were answered with
 
@@ -298,7 +309,7 @@ class RequestTable:
         """The result of a request, its head that of right after the change; members too large to be kept are computed
         from the session as it is now."""
         if known.result is None:
-            return self._of_record(known)
+            return self._of_record(known, self._records(known.line))
         now = self._now(known.members) if known.left_out else {}
         result = {**{name: now[name] for name in known.left_out if name in now}, **known.result}
         for name in {left_out.partition(".")[0] for left_out in known.left_out if "." in left_out}:
@@ -318,15 +329,17 @@ class RequestTable:
                 for method, kind, members, same in known.told
             ]
         elif known.line >= 0:
-            before = before or self._head_before(known)
-            told = [(event.method, event.kind, event.members) for event in self._events(known, head)]
+            records = self._records(known.line)
+            before = before or self._head_before(known, records)
+            events = self._events(known, head, records, with_spans=True)
+            told = [(event.method, event.kind, event.members) for event in events]
         return Effect(known.request_id, before, head, told)
 
-    def _whole(self, known: StoredResponse) -> StoredResponse:
+    def _whole(self, known: StoredResponse, records: _Records) -> StoredResponse:
         """A request of a record with all that is to be stored of it."""
-        result = self._result(known)
-        told = _stored(self._events(known, str(result.get("head", ""))), result)
-        return replace(known, result=result, before=self._head_before(known), told=told)
+        result = self._of_record(known, records)
+        told = _stored(self._events(known, str(result.get("head", "")), records), result)
+        return replace(known, result=result, before=self._head_before(known, records), told=told)
 
     def _now(self, members: Collection[str]) -> Json:
         """Of a result with these members, those that say how the session is, as it is now."""
@@ -339,46 +352,58 @@ class RequestTable:
             now["context"] = self._shapes.summary(summarize(engine, past))
         return now
 
-    def _of_record(self, known: StoredResponse) -> Json:
+    def _records(self, line: int, near: Mapping[int, Entry] = MappingProxyType({})) -> _Records:
+        """What the request has appended whose first record is at `line`; `near`: entries that were read already."""
+        engine = self._engine
+        found = [near[line - 1], near[line]] if line - 1 in near else engine.entries(max(0, line - 1), line + 1)
+        before, entries = found[0].state if line else LogState(), found[-1:]
+        while entries[-1].flags & RecordFlag.BATCH_OPEN and entries[-1].line < engine.state.lines - 1:
+            for entry in engine.entries(entries[-1].line + 1, entries[-1].line + 1 + AT_ONCE):
+                entries.append(entry)
+                if not entry.flags & RecordFlag.BATCH_OPEN:
+                    break
+        last = entries[-1].state.messages
+        made = [read_checkpoint(engine, entry.line, last) for entry in entries if entry.kind is RecordKind.CHECKPOINT]
+        return _Records(before, entries, made)
+
+    def _of_record(self, known: StoredResponse, records: _Records) -> Json:
         """The result of a request whose records stand in the log."""
-        engine, line = self._engine, known.line
-        entry = engine.entries(line, line + 1)[0]
-        after = engine.state_before(self._end_of_batch(line) + 1)
+        entry, before, after = records.entries[0], records.before, records.entries[-1].state
+        if after.pending_chars < 0:  # not counted yet
+            after = self._engine.state_before(after.lines)
         head = {"head": self._head_of(known, after)}
         if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
             # Its preview is what was written with it; what follows by now was not there when it was answered.
-            return {**head, "checkpoint": read_checkpoint(engine, line, after.messages).wire()}
+            return {**head, "checkpoint": records.made[0].wire()}
         if entry.kind is RecordKind.USAGE and known.method != "appendMessage":
             return {**head, "tokenCount": entry.value}
         if entry.kind is RecordKind.SYSTEM_PROMPT:
             return head
-        before = state_after_lines(engine, line)
         if known.method == "sendDMail":
             return {**head, "pendingDMail": None, "index": before.messages}
         return self._shapes.appended(Appended(before, after, head["head"]))
 
-    def _events(self, known: StoredResponse, head: str) -> list[Event]:
-        """What listeners were told of what a request appended."""
-        engine, first, last = self._engine, known.line, self._end_of_batch(known.line)
-        end = engine.state_before(last + 1)
-        made: list[Checkpoint] = []
+    def _events(self, known: StoredResponse, head: str, records: _Records, *, with_spans: bool = False) -> list[Event]:
+        """What listeners were told of what a request appended; of spans only where it is asked for, as they are not
+        stored."""
+        engine, end, made = self._engine, records.entries[-1].state, records.made
         said: tuple[str, Json] | None = None
-        for entry in engine.entries(first, last + 1):
-            if entry.kind is RecordKind.CHECKPOINT:
-                made.append(read_checkpoint(engine, entry.line, end.messages))
-            elif entry.kind is RecordKind.USAGE:
+        for entry in records.entries:
+            if entry.kind is RecordKind.USAGE:
                 said = "tokenCountUpdated", {"tokenCount": entry.value}
             elif entry.kind is RecordKind.SYSTEM_PROMPT:
                 said = "systemPromptSet", {}
-        spans = read_spans(engine, end.checkpoints - (len(made) or 1), len(made) or 1, end) if end.checkpoints else []
+        spans: Sequence[SpanRead] = ()
+        if with_spans and end.checkpoints:
+            spans = read_spans(engine, end.checkpoints - (len(made) or 1), len(made) or 1, end)
         happened = [read.span.wire() for read in spans]
         newest = NewSpans(happened if made else [], happened[-1]) if spans else None
         uid = uid_at(engine, spans[-1].entry.line) if spans else None
         told, span = changed_span(made, newest, uid, asked_for=known.method == "checkpoint")
-        return shapes.appended_events(Appended(state_after_lines(engine, first), end, head), told, said, Cause(), span)
+        return shapes.appended_events(Appended(records.before, end, head), told, said, Cause(), span)
 
-    def _head_before(self, known: StoredResponse) -> str:
-        return self._head_of(known, state_after_lines(self._engine, known.line)) if known.era else ""
+    def _head_before(self, known: StoredResponse, records: _Records) -> str:
+        return self._head_of(known, records.before) if known.era else ""
 
     def _head_of(self, known: StoredResponse, state: LogState) -> str:
         """The head that the log had at a state when a record was written."""
@@ -459,14 +484,7 @@ class RequestTable:
 
     def _end_of_batch(self, line: int) -> int:
         """The last line of the batch that begins at `line`."""
-        step = 64
-        while True:
-            for entry in self._engine.entries(line, line + step):
-                if not entry.flags & RecordFlag.BATCH_OPEN:
-                    return entry.line
-                line = entry.line + 1
-            if line >= self._engine.state.lines:
-                return self._engine.state.lines - 1
+        return self._records(line).entries[-1].line
 
 
 def _stored(events: Sequence[Event], result: Mapping[str, Any]) -> list[Told] | None:

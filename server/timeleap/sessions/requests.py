@@ -55,6 +55,7 @@ FILE_LINES = 2 * REMEMBERED
 """With ids that clients gave; of those that attached processes made there may be `FILE_LINES_MADE`."""
 FILE_LINES_MADE = 2 * MADE_REMEMBERED
 FILE_BYTES = 2 * MAX_CHARACTERS
+_PLAIN = frozenset((int, bool, type(None)))  # Python writes them with as many characters as JSON
 _STATE = frozenset(("context", "dynamicSubagents", "approval", "pins"))
 
 Told = tuple[str, str, dict[str, Any], list[str]]
@@ -88,7 +89,7 @@ def fitted(known: StoredResponse, large: int = LARGE) -> StoredResponse:
     result, gone = dict(known.result or {}), list(known.left_out)
     if "pendingDMail" in known.members:
         result = {name: _cut(value, large) for name, value in result.items()}
-    sizes = {name: len(json.dumps(value)) for name, value in result.items()}
+    sizes = {name: len(repr(value) if type(value) in _PLAIN else json.dumps(value)) for name, value in result.items()}
     # What a redaction took out is not to be told from what the session is like now.
     shows_state = not _STATE.isdisjoint(known.members) and "redacted" not in known.members
     for name in [name for name, size in sizes.items() if size > large and shows_state]:

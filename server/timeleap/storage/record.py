@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -103,7 +104,7 @@ def _nulled(value: Any) -> Any:
 #
 # It is always the LAST key of a record, written `,"_tl":{...}}`. That byte sequence cannot occur inside a JSON string
 # (its quotes would be escaped), and where it occurs as a key of a nested object, what follows it up to the last brace
-# is no JSON; so it is found and taken off without parsing the record.
+# is no JSON; so it is found and taken off without parsing the record. `USUAL_MARKS` is how it is written here.
 
 TL_KEY: Final = "_tl"
 TL_MARK: Final = b',"_tl":{'
@@ -112,13 +113,15 @@ SENDER: Final = "f"
 MADE_HERE: Final = "timeleap:"
 """Prefix of request ids made by a process attached to the session's owner, not by a client."""
 
-
 # Combining flags takes longer than all else where they are needed.
 _HAS_TL: Final = RecordFlag.HAS_TL
 _HAS_REQUEST: Final = _HAS_TL | RecordFlag.REQUEST
 _HAS_MADE: Final = _HAS_REQUEST | RecordFlag.MADE_HERE
-
-
+_FORM: Final = (
+    rb',"_tl":\{(?=")(?:"u":T(?:,"l":T)?,"t":T)?,?(?:"r":(?P<r>T),"h":T,"m":T,"s":N,"o":T,"g":T)?,?(?:"f":(?P<f>T))?,?'
+    rb'(?:"b":(?P<b>T),"i":(?P<i>N),"n":(?P<n>N))?\}\}'
+)
+USUAL_MARKS: Final = re.compile(_FORM.replace(b"N", rb"(?:0|[1-9][0-9]{0,14})").replace(b"T", rb'"[^"\\\x00-\x1f]*"'))
 ABSENT: Final = "a"
 """The member of a message that was sent without `content`: it got a null one so that the original can open the log."""
 _NULL_CONTENT: Final = b',"content":null'
@@ -407,13 +410,14 @@ def classify(line: bytes) -> NewRecord:
     return NewRecord(body, RecordKind.MESSAGE, _ROLES[message.role], _characters(message), flags)
 
 
-def ordinary(line: bytes) -> tuple[int, int] | None:
-    """Role and characters of a line that is a message without marks, as nearly all are; None for any other."""
+def ordinary(line: bytes) -> tuple[int, int, int] | None:
+    """Role, characters and flags of a line that is a message as nearly all are; None for any other."""
     try:
         message = _decode_message(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return (ROLE_NUMBERS[message.role], _characters(message)) if message.tl is msgspec.UNSET else None
+    flags = 0 if message.tl is msgspec.UNSET else int(tl_flags(message.tl))
+    return ROLE_NUMBERS[message.role], _characters(message), flags
 
 
 def _characters(message: _Message) -> int:

@@ -14,31 +14,20 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap.storage import record as records
 from timeleap.storage.durable import Readable, crc32
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference
-from timeleap.storage.record import (
-    CHAIN_P,
-    CHAIN_Q,
-    CHECKPOINT_FORMS,
-    ID_LIMIT,
-    MASK,
-    ROLE_NUMBERS,
-    TL_MARK,
-    USAGE_FORMS,
-    advance,
-    classify,
-    decode_json,
-    may_go_on,
-    ordinary,
-)
+from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, ordinary
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
 _VALIDATED: Final = int(RecordFlag.VALIDATED)
 _NO_FLAGS: Final = RecordFlag(0)
+_HAS_TL, _BATCH_OPEN, _BATCH_TAIL = map(int, (RecordFlag.HAS_TL, RecordFlag.BATCH_OPEN, RecordFlag.BATCH_TAIL))
+_HAS_REQUEST, _HAS_MADE = _HAS_TL | int(RecordFlag.REQUEST), _HAS_TL | int(RecordFlag.REQUEST | RecordFlag.MADE_HERE)
+_MADE_HERE: Final = b'"%b' % records.MADE_HERE.encode()
 _pack, _pack_crc = PACK.pack, CRC.pack
-_BRACE: Final = ord("}")
 _LF: Final = ord("\n")
 _BUFFER: Final = 1 << 18
 _DIGITS: Final = 15  # of numbers that are certainly below 2**53
@@ -64,10 +53,8 @@ def thoroughly(
     Where `reference` knows the lines, they are those that were written, also if a line feed between two of them is gone
     or one came into them: a line that is not what was written is damaged, and no other line with it.
     """
-    if reference is None:
-        lines: Iterable[bytes] = _lines(file, state.length, stop, progress)
-    else:
-        lines = _known_lines(file, state.length, stop, reference, progress)
+    place = file, state.length, stop
+    lines = _lines(*place, progress) if reference is None else _known_lines(*place, reference, progress)
     return _sweep(lines, state, stop, store, parse=True)
 
 
@@ -105,9 +92,20 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
     return packed + _pack_crc(crc32(packed)), after
 
 
+def _flags_of_marks(line: bytes, at: int) -> int:
+    """The flags of the marks at `at` in a line, up to its line feed; -1 where they are not as they are written here."""
+    if (found := records.USUAL_MARKS.fullmatch(line, at, len(line) - 1)) is None:
+        return -1
+    request_id, position, size = found.group("r", "i", "n")
+    flags = _HAS_TL if request_id is None else _HAS_MADE if request_id.startswith(_MADE_HERE) else _HAS_REQUEST
+    if size is not None:
+        flags |= (_BATCH_OPEN if int(position) < int(size) - 1 else 0) | (_BATCH_TAIL if int(position) else 0)
+    return flags
+
+
 def _is_torn(record: NewRecord, line: bytes) -> bool:
     """True if a crash may have ended the log within this line."""
-    return record.kind == RecordKind.DAMAGED and line[-1] != _LF and may_go_on(line)
+    return record.kind == RecordKind.DAMAGED and line[-1] != _LF and records.may_go_on(line)
 
 
 def why_damaged(line: bytes) -> str:
@@ -117,7 +115,7 @@ def why_damaged(line: bytes) -> str:
     if b"\n" in line.rstrip(b"\n"):
         return "not JSON: a line feed came into it"
     try:
-        record = decode_json(line)
+        record = records.decode_json(line)
     except UnicodeDecodeError as error:
         return f"not UTF-8: byte {error.start}"
     except ValueError as error:
@@ -215,12 +213,12 @@ class _Range(RawIOBase):
 _MESSAGES: Final = {
     start[:13]: (start, role)
     for gap in (b"", b" ")
-    for name, role in ROLE_NUMBERS.items()
+    for name, role in records.ROLE_NUMBERS.items()
     for start in (b'{"role":%b"%b"' % (gap, name.encode()),)
 }
 _COUNTED: Final = {
     start[:13]: (start, int(kind))
-    for forms, kind in ((USAGE_FORMS, RecordKind.USAGE), (CHECKPOINT_FORMS, RecordKind.CHECKPOINT))
+    for forms, kind in ((records.USAGE_FORMS, RecordKind.USAGE), (records.CHECKPOINT_FORMS, RecordKind.CHECKPOINT))
     for start in (form.partition(b"%")[0] for form in forms.values())
 }
 
@@ -237,27 +235,29 @@ def _sweep(found: Iterable[bytes], state: LogState, stop: int, store: EntryStore
     regular, has_damage, lasting = state.regular, state.has_damage, _lasting(state)
     line = b"\n"
     for line in found:
-        length = len(line)
-        crc = crc32(line)
-        start = line[:13]
+        length, crc, start = len(line), crc32(line), line[:13]
+        marked = line.rfind(TL_MARK) if line[-3:] == b"}}\n" else -1
+        marks = _flags_of_marks(line, marked) if marked >= 0 else 0
         if (
             (message := message_of(start)) is not None
+            and marks >= 0
             and line[-2:] == b"}\n"
             and line.startswith(message[0])
-            and not (line[-3] == _BRACE and TL_MARK in line)
             and type(line) is bytes
-            and (known := ordinary(line) if parse else (message[1], -1)) is not None
+            and (known := ordinary(line) if parse else (message[1], -1, marks)) is not None
         ):
             messages += 1
-            last, value = known
+            last, value, marks = known
             pending = -1 if value < 0 or pending < 0 else pending + value
-            kind, flags, roles = message_kind, lasting | validated if parse else lasting, last * 17
+            kind, flags, roles = message_kind, lasting | marks | (validated if parse else 0), last * 17
         elif (
             (counted := counted_of(start)) is not None
+            and marks >= 0
             and line.startswith(counted[0])
-            and (digits := line[len(counted[0]) : -2]).isdigit()
+            and (digits := line[len(counted[0]) : marked if marked >= 0 else -2]).isdigit()
             and len(digits) <= _DIGITS
             and line[-2:] == b"}\n"
+            and (marked < 0 or line.isascii())
             and type(line) is bytes
         ):
             kind, value = counted[1], int(digits)
@@ -270,7 +270,7 @@ def _sweep(found: Iterable[bytes], state: LogState, stop: int, store: EntryStore
                     regular, lasting = False, lasting | RecordFlag.IRREGULAR
                 if value < ID_LIMIT:
                     next_id = value + 1
-            flags, roles = lasting | validated, last << 4
+            flags, roles = lasting | validated | marks, last << 4
         else:
             before = LogState(
                 offset, lines, messages, checkpoints, usages, tokens, pending,
@@ -292,8 +292,7 @@ def _sweep(found: Iterable[bytes], state: LogState, stop: int, store: EntryStore
             messages, checkpoints, usages, next_id, tokens, pending, prompt, chain,
         )  # fmt: skip
         packed.append(entry + pack_crc(crc32(entry)))
-        offset += length
-        lines += 1
+        offset, lines = offset + length, lines + 1
         if len(packed) >= _FLUSH:
             store.extend(b"".join(packed))
             packed.clear()

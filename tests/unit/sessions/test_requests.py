@@ -16,6 +16,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_ch
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.service import paging
+from timeleap.sessions import request_table
 from timeleap.sessions.requests import REMEMBERED, RequestFile
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation
@@ -315,6 +316,21 @@ async def test_a_page_of_what_requests_wrote_parses_none_of_it(
     assert [entry["message"] for entry in entries] == [USER, USER, ANSWER]
     assert [entry["meta"].get("requestId") for entry in entries] == [request_id, f"{request_id}2", None]
     assert len({entry["meta"].get("batchId") for entry in entries}) == 2
+
+
+async def test_what_a_revert_notes_of_the_requests_that_go_is_no_summary(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Summaries are not stored: to make a thousand of them took longer than the revert."""
+    session = await world.session()
+    await session.checkpoint(None, False)
+    first = [await session.append([USER, ANSWER], asked(f"r{number}")) for number in range(3)]
+    monkeypatch.delattr(request_table, "read_spans")
+    await session.revert(checkpoint_id=0)
+    for _ in range(2):
+        again = [await session.append([USER, ANSWER], asked(f"r{number}")) for number in range(3)]
+        assert [plain(result) for result in again] == [plain(result) for result in first]
+        session = await world.reopened()
 
 
 CHILD = """
