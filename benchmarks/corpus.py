@@ -39,19 +39,25 @@ WORDS = {
 }
 
 
-def write_session(directory: Path, messages: int, *, size: float = 1.0) -> Path:
+MARKS = ',"_tl":{"r":"request-%d","h":"0123456789abcdef","m":"appendMessage","s":%d,"o":"0a1b2c3d","g":"tp0kpc.0"}}'
+"""The end of a record that a request with an id wrote."""
+
+
+def write_session(directory: Path, messages: int, *, size: float = 1.0, marked: bool = False) -> Path:
     """Write a session's log.
 
     Args:
         directory: Of the session; made if need be.
         messages: How many.
         size: How long they are, beside real ones (4.4 KB on average).
+        marked: Whether each record but the first says that a request with an id wrote it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "context.jsonl"
     with path.open("w", encoding="utf-8", newline="\n") as log:
-        for record in _records(messages, size):
-            log.write(json.dumps(record, ensure_ascii=False) + "\n")
+        for number, record in enumerate(_records(messages, size)):
+            line = json.dumps(record, ensure_ascii=False)
+            log.write((line[:-1] + MARKS % (number, number) if marked and number else line) + "\n")
     return path
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.conftest import Judge
-from benchmarks.corpus import write_session
+from benchmarks.corpus import messages, write_session
 from benchmarks.measure import interleaved
 from benchmarks.original import Original
 from benchmarks.parts import Part
@@ -85,6 +85,48 @@ def test_revert_beside_the_original(tmp_path: Path, server: Server, original: Or
         ),
     ]
     judge("9", ours, measured["original"], least=least, parts=parts)
+
+
+def reverting_once(server: Server, name: str, rounds: int, *, with_ids: bool) -> Callable[[], float]:
+    """A case: seconds to go back to the middle of 10 000 messages, each time of another session, since what a revert has to
+    note of the requests that go is noted once."""
+    sessions = [f"{name}-{number}" for number in range(rounds)]
+    for session in sessions:
+        server.request("session/open", {"sessionId": session})
+        frames = []
+        for number, message in enumerate(messages(10_000, size=0.5)):
+            params = {"sessionId": session} | ({"requestId": f"m{number}"} if with_ids else {})
+            if number == 5_000:
+                frames += server.frames("context/checkpoint", [{"sessionId": session}])
+            frames += server.frames("context/appendMessage", [{**params, "message": message}])
+        server.answered(frames, 64)
+    left = iter(sessions)
+
+    def revert() -> float:
+        session = next(left)
+        started = time.perf_counter()
+        server.request("context/revertTo", {"sessionId": session, "checkpointId": 0})
+        return time.perf_counter() - started
+
+    return revert
+
+
+def test_a_revert_notes_the_requests_that_go(tmp_path: Path) -> None:
+    """The newest thousand, which a repeat may come of."""
+    rounds = 5
+    server = Server.timeleap(tmp_path / "home", "--durability", "os")
+    try:
+        measured = interleaved(
+            "Revert 10 000 messages to the middle, which are of requests",
+            {
+                name: settled(reverting_once(server, name.replace(" ", "-"), rounds + 1, with_ids=with_ids))
+                for name, with_ids in (("without ids", False), ("with ids", True))
+            },
+            rounds=rounds,
+        )
+    finally:
+        server.kill()
+    assert measured["with ids"].over(measured["without ids"]) <= 4
 
 
 def settled(case: Callable[[], float]) -> Callable[[], float]:
