@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from timeleap_client.connection import Handler, OnProgress, Params, ServerConnection, Trace
@@ -334,6 +335,9 @@ class Link:
         """A new server, ready, with our sessions open; it becomes `_connection`."""
         process = await (self._start_server or ServerProcess.start)(self._launch)
         connection = ServerConnection(process, self._framing, self._bus.publish, self.handlers, self._trace)
+        import_module(
+            "timeleap_protocol.methods"
+        )  # a fifth of the time that importing the client took: the server starts
         try:
             await self._shake_hands(connection)
             self.sessions.forget_openings()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from timeleap_client.errors import TimeleapRpcError
-from timeleap_protocol.methods import REQUESTS
 
 Params = dict[str, Any]
 
@@ -79,6 +78,8 @@ class OpenSessions:
 
     def note(self, method: str, params: Params, result: Any) -> None:
         """Take in that a request succeeded."""
+        from timeleap_protocol.methods import REQUESTS
+
         row = REQUESTS.get(method)
         if row is None or row.opens is None:
             return

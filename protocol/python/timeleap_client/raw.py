@@ -15,7 +15,6 @@ from timeleap_client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, tim
 from timeleap_client.notifications import Bus, Notification, Subscription, Wanted
 from timeleap_client.process import Launch, StartServer, default_command
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
-from timeleap_protocol.methods import REQUESTS
 
 _AFTER_A_DECISION = 30.0
 """Seconds for an answer that waits for a person to arrive once it is due."""
@@ -165,6 +164,8 @@ class RawTimeleap:
             ConnectionLostError: The server went away, and repeating the request was not possible or did not help.
             ClientClosedError: The client is not running.
         """
+        from timeleap_protocol.methods import REQUESTS
+
         row = REQUESTS.get(method)
         sent = dict(params or {})
         if row is not None and (row.mutates or row.waits) and sent.get("requestId") is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from timeleap_client import opened
+from timeleap_protocol import methods
 from timeleap_protocol.method import Opens
 from timeleap_protocol.methods import REQUESTS
 
@@ -16,7 +17,7 @@ def test_a_row_says_what_becomes_of_an_open_session(
     monkeypatch: pytest.MonkeyPatch, effect: Opens | None, count: int
 ) -> None:
     rows = {name: replace(REQUESTS["session/setTitle"], name=name, opens="opens") for name in ("open", "probe")}
-    monkeypatch.setattr(opened, "REQUESTS", {**rows, "probe": replace(rows["probe"], opens=effect)})
+    monkeypatch.setattr(methods, "REQUESTS", {**rows, "probe": replace(rows["probe"], opens=effect)})
     sessions, known = opened.OpenSessions(), {"sessionId": "a"}
     for method in ("open", "open", "probe"):
         sessions.note(method, known, known)
