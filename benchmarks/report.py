@@ -100,9 +100,9 @@ def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
         else:
             cells = _cells(result)
         lines.append(f"| {' | '.join(cells)} |")
-    missed = [result for result in found.values() if not result.holds]
+    missed = [result for result in found.values() if not all(holds for _, holds in result.runs)]
     if missed:
-        lines += ["\n## Rows that miss their must\n", LIMITS]
+        lines += ["\n## Rows that miss their must, in one of these runs at least\n", LIMITS]
         for each in missed:
             lines += _profile(each)
     notes = [result for result in found.values() if result.note]
@@ -198,6 +198,7 @@ def main() -> None:
         drawn.append(("append.svg", "One append beside those of others, in microseconds"))
     if (curves := results.curves()) and "growth" in curves:
         (PICTURES / "growth.svg").write_text(plots.growth("As the session grows", curves["growth"]), "utf-8")
+    if (PICTURES / "growth.svg").exists():  # that of an earlier run stays
         drawn.append(("growth.svg", "What operations take as the session grows from 1 000 to 1 000 000 messages"))
     PAGE.write_text(page(found, drawn), "utf-8")
     print(
