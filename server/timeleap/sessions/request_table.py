@@ -185,11 +185,20 @@ def refuse_other_head(expected: str | None, head: str) -> None:
 
 
 class _Records(Struct):
-    """What a request appended: the state before it, the entries of its records, and the checkpoints among them."""
+    """What a request appended: the state before it, the entries of its records, and the checkpoints among them, which are
+    read where they are asked for."""
 
+    _engine: LogEngine
     before: LogState
     entries: list[Entry]
-    made: list[Checkpoint]
+    _made: list[Checkpoint] | None = None
+
+    def made(self) -> list[Checkpoint]:
+        if self._made is None:
+            last = self.entries[-1].state.messages
+            lines = [entry.line for entry in self.entries if entry.kind is RecordKind.CHECKPOINT]
+            self._made = [read_checkpoint(self._engine, line, last) for line in lines]
+        return self._made
 
 
 class RequestTable:
@@ -362,9 +371,7 @@ class RequestTable:
                 entries.append(entry)
                 if not entry.flags & RecordFlag.BATCH_OPEN:
                     break
-        last = entries[-1].state.messages
-        made = [read_checkpoint(engine, entry.line, last) for entry in entries if entry.kind is RecordKind.CHECKPOINT]
-        return _Records(before, entries, made)
+        return _Records(engine, before, entries)
 
     def _of_record(self, known: StoredResponse, records: _Records) -> Json:
         """The result of a request whose records stand in the log."""
@@ -374,7 +381,7 @@ class RequestTable:
         head = {"head": self._head_of(known, after)}
         if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
             # Its preview is what was written with it; what follows by now was not there when it was answered.
-            return {**head, "checkpoint": records.made[0].wire()}
+            return {**head, "checkpoint": records.made()[0].wire()}
         if entry.kind is RecordKind.USAGE and known.method != "appendMessage":
             return {**head, "tokenCount": entry.value}
         if entry.kind is RecordKind.SYSTEM_PROMPT:
@@ -386,7 +393,7 @@ class RequestTable:
     def _events(self, known: StoredResponse, head: str, records: _Records, *, with_spans: bool = False) -> list[Event]:
         """What listeners were told of what a request appended; of spans only where it is asked for, as they are not
         stored."""
-        engine, end, made = self._engine, records.entries[-1].state, records.made
+        engine, end, made = self._engine, records.entries[-1].state, records.made()
         said: tuple[str, Json] | None = None
         for entry in records.entries:
             if entry.kind is RecordKind.USAGE:

@@ -333,6 +333,17 @@ async def test_what_a_revert_notes_of_the_requests_that_go_is_no_summary(
         session = await world.reopened()
 
 
+async def test_a_repeat_of_messages_reads_no_checkpoint_among_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be damaged; the answer does not tell of it."""
+    session = await world.session()
+    first = await session.append([USER, {"checkpoint": {}}, ANSWER], asked("r"))
+    monkeypatch.delattr(request_table, "read_checkpoint")
+    again = await session.append([USER, {"checkpoint": {}}, ANSWER], asked("r"))
+    assert plain(again) == plain(first) and again["duplicate"] is True
+
+
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
