@@ -381,9 +381,8 @@ class PeerConnection(asyncio.Protocol):
     def _flush(self) -> None:
         frames, self._outbox, self._flush_due = self._outbox, [], False
         if frames and self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(
-                frames
-            )  # each write of its own would be a call of the system, and wake the owner
+            # Together: each write is a call of the system, and wakes the owner.
+            self._transport.writelines(frames)
 
     def _look(self) -> None:
         """While something is asked: see how long nothing was heard."""
