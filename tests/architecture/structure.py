@@ -1,4 +1,4 @@
-"""Measures of the server's source: sizes, names, imports, and method names outside the method table.
+"""Measures of the server's source: names, imports, and method names outside the method table.
 
 Each function returns the findings themselves, so that a test that fails can say where they are.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,19 +27,6 @@ METHOD_NAME = re.compile(r"(session|context|files|approval)/[A-Za-z]+\Z")
 NOTIFICATION = re.compile(r"/(did[A-Z]\w*|compactionSuggested|warning|summarize)\Z")
 METHOD_PREFIX = re.compile(r"(session|context|files|approval)/\Z")
 HANDLERS = re.compile(r"(^|/)(handlers|methods)(/|\w*\.py$)")
-
-ROOMS_OUTSIDE_THE_CORE = {"adapters", "api", "features", "cli", "mcp", "mirrors", "summaries"}
-LATER_ROOMS = (
-    "features/approvals/",
-    "features/files/",
-    "adapters/",
-    "mcp/",
-    "mirrors/",
-    "summaries/",
-    "storage/postgresql/",
-)
-"""Each has a budget of its own."""
-SMALL = 80  # lines
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -78,10 +65,6 @@ class Module:
         """The Python client library, which is no part of the server; its names count where doubles and circles are sought."""
         return self.name.startswith(("timeleap_client", "timeleap.client"))
 
-    @property
-    def in_core(self) -> bool:
-        return self.room not in ROOMS_OUTSIDE_THE_CORE
-
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         while (parent := self.parents.get(node)) is not None:
             yield parent
@@ -119,62 +102,6 @@ class Structure:
             self.all += [Module(path, client, "timeleap_client") for path in modules(client)]
         self.modules = [module for module in self.all if not module.of_client]
         self.by_name = {module.name: module for module in self.all}
-
-    def lines(self) -> dict[str, int]:
-        """Lines of the server without the rooms that came later, of its core, and of each room."""
-        counted = Counter({"server": 0, "core": 0})
-        for module in self.modules:
-            if module.rel.startswith(LATER_ROOMS):
-                counted[module.rel.rpartition("/")[0]] += module.lines
-                continue
-            counted["server"] += module.lines
-            counted["core"] += module.lines * module.in_core
-            counted[module.room or "leaves"] += module.lines
-        return dict(counted)
-
-    def modules_in_sums(self) -> list[str]:
-        return [module.rel for module in self.modules if not module.rel.startswith(LATER_ROOMS)]
-
-    def small_modules(self) -> list[str]:
-        return [module.rel for module in self.modules if module.lines < SMALL and not module.is_package]
-
-    def classes_with_bases(self) -> dict[str, int]:
-        """Lines of every class together with its bases of ours, each base counted once."""
-        table = {(module.name, node.name): node for module in self.modules for node in module.classes}
-        scope = {module.name: self._names_in(module) for module in self.modules}
-
-        def resolve(module: str, base: ast.expr) -> tuple[str, str] | None:
-            base = base.value if isinstance(base, ast.Subscript) else base
-            found = scope[module].get(base.id) if isinstance(base, ast.Name) else None
-            while found is not None and found not in table:  # what a package re-exports
-                further = scope.get(found[0], {}).get(found[1])
-                found = further if further != found else None
-            return found
-
-        def family(key: tuple[str, str], seen: set[tuple[str, str]]) -> set[tuple[str, str]]:
-            if key not in seen:
-                seen.add(key)
-                for base in table[key].bases:
-                    if (found := resolve(key[0], base)) is not None:
-                        family(found, seen)
-            return seen
-
-        def length(node: ast.ClassDef) -> int:
-            return (node.end_lineno or node.lineno) - node.lineno + 1
-
-        return {f"{key[0]}.{key[1]}": sum(length(table[part]) for part in family(key, set())) for key in table}
-
-    def _names_in(self, module: Module) -> dict[str, tuple[str, str]]:
-        names = {node.name: (module.name, node.name) for node in module.classes}
-        for imported in module.imports(self.by_name):
-            if imported.name and not imported.module.endswith(f".{imported.name}"):
-                names.setdefault(imported.alias or imported.name, (imported.module, imported.name))
-        return names
-
-    def classes_defined_twice(self) -> list[str]:
-        return _more_than_once(
-            (node.name, module.rel) for module in self.all if not module.generated for node in module.classes
-        )
 
     def modules_named_twice(self) -> list[str]:
         plain = [
@@ -249,14 +176,6 @@ class Structure:
             if imported.in_function
         }
         return [f"{rel}:{line}" for rel, line in sorted(found)]
-
-    def circles(self) -> list[str]:
-        """Sets of modules that import each other, imports for type checking included."""
-        graph = {
-            module.name: {imported.module for imported in module.imports(self.by_name)} - {module.name}
-            for module in self.all
-        }
-        return [" <-> ".join(circle) for circle in strongly_connected(graph)]
 
     def storage_seen_by_sessions(self) -> list[str]:
         """The modules of `storage` that `sessions` imports."""
