@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.log_output import LogHandler, LogOutput, take_standard_error
 from timeleap.rpc import stdio
 from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
@@ -47,8 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = parse(sys.argv[1:] if argv is None else argv, os.environ)
     descriptors = stdio.claim()
+    errors = take_standard_error(and_output=True)
     try:
-        configure_log(options.log_level, options.log_file)
+        configure_log(options.log_level, options.log_file, errors)
     except OSError as error:
         sys.stderr.write(f"timeleap serve: cannot log to {options.log_file}: {error.strerror}\n")
         return ExitCode.USAGE
@@ -106,31 +108,28 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
     return options
 
 
-class _LogFile(logging.FileHandler):
-    """A log file that may be on a full disk: said once, in a line. The sessions are what matters."""
+def configure_log(level: str, file: Path | None, errors: LogOutput) -> None:
+    """Log to `file`, readable by its owner only, or to the standard error output `errors`; other libraries from warnings on.
 
-    _told = False
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in the standard library)
-        if not self._told:
-            self._told = True
-            error = sys.exc_info()[1]
-            reason = error.strerror if isinstance(error, OSError) else error
-            with contextlib.suppress(OSError):
-                sys.stderr.write(f"timeleap serve: cannot write the log: {reason}\n")
-
-
-def configure_log(level: str, file: Path | None) -> None:
-    """Log to `file`, readable by its owner only, or to the standard error output; other libraries from warnings on."""
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    output = errors
     if file is not None:
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    handler = _LogFile(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
-    logging.raiseExceptions = False  # of a standard error output that takes nothing nobody can be told
+        # A pipe that nobody reads is refused, not waited for.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+        output = LogOutput(os.open(file, flags, 0o600), _tell_failed_log)
     form = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, format=form, handlers=[LogHandler(output)])
+    logging.raiseExceptions = False  # a record that cannot be put into words is left out
     logging.getLogger("timeleap").setLevel(level.upper())
     # pygls logs payloads, at levels that somebody may switch on for everything.
     logging.getLogger("pygls").setLevel(logging.WARNING)
+
+
+def _tell_failed_log(error: OSError) -> None:
+    """Say once, in a line, that the log file cannot be written; the sessions are what matters."""
+    sys.stderr.write(f"timeleap serve: cannot write the log: {error.strerror}\n")
 
 
 def make_service(home: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Service:

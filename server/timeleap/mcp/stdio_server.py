@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from timeleap.log_output import take_standard_error
 from timeleap.mcp import methods
 from timeleap.mcp.opened_sessions import OpenedSessions
 from timeleap.mcp.resources import Resources
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if find_spec("mcp") is None or find_spec("kingfisher_sdk") is None:
         sys.stderr.write("timeleap mcp needs the extra timeleap[mcp]: pip install 'timeleap[mcp]'\n")
         return _MISUSED
+    take_standard_error()
     from timeleap.mcp.sdk_server import SdkServer
 
     sessions = OpenedSessions(

@@ -103,10 +103,11 @@ class FakeService:
 
 if __name__ == "__main__":
     from timeleap.cli import serve
+    from timeleap.log_output import take_standard_error
     from timeleap.rpc import stdio
 
     serve.PATIENCE = float(os.environ.get("FAKE_PATIENCE", serve.PATIENCE))
     options = serve.parse(sys.argv[1:], os.environ)
     descriptors = stdio.claim()
-    serve.configure_log(options.log_level, options.log_file)
+    serve.configure_log(options.log_level, options.log_file, take_standard_error(and_output=True))
     sys.exit(serve.run(functools.cache(FakeService), descriptors))
