@@ -19,7 +19,7 @@ import { documentCommands } from "./commands/documentCommands.js";
 import { fileCommands } from "./commands/fileCommands.js";
 import { installCommand } from "./commands/installCommand.js";
 import { pinCommands } from "./commands/pinCommands.js";
-import { registerCommands, type Handlers, type Workbench } from "./commands/register.js";
+import { registerCommands, titleCommandsOf, type Handlers, type Workbench } from "./commands/register.js";
 import { searchCommands } from "./commands/searchCommands.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { sessionCommands } from "./commands/sessionCommands.js";
@@ -88,7 +88,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new ApprovalQuestions(bench),
     new News(server, sessions, log),
     pages,
-    ...registerCommands(bench, { ...commandsOf(bench, managed), ...pages.handlers() }),
+    ...registerCommands(bench, { ...commandsOf(bench, managed), ...pages.handlers() }, titleCommandsOf(context.extension.packageJSON)),
     ...registerTools(bench),
     ...registerMcpServer(launching),
     onDidChangeServerSettings(() => void restart(server)),

@@ -24,25 +24,50 @@ export interface Workbench {
 export type Handler = (node?: unknown) => Promise<unknown>;
 export type Handlers = Readonly<Record<string, Handler>>;
 
-/** Registers `timeleap.<name>` for each handler; what a handler throws is reported, not lost. */
-export function registerCommands(bench: Workbench, handlers: Handlers): vscode.Disposable[] {
-  return Object.entries(handlers).map(([name, handler]) =>
-    vscode.commands.registerCommand(`timeleap.${name}`, async (...given: unknown[]) => {
+/**
+ * Registers `timeleap.<name>` for each handler; what a handler throws is reported, not lost.
+ *
+ * @param titleCommands Ids of the commands that the manifest contributes to a view's title. `timeleap.title.<name>` is the title's
+ *   button of a command that rows have as well.
+ */
+export function registerCommands(bench: Workbench, handlers: Handlers, titleCommands: ReadonlySet<string>): vscode.Disposable[] {
+  const register = (id: string, run: (given: readonly unknown[]) => Promise<unknown>) =>
+    vscode.commands.registerCommand(id, async (...given: unknown[]) => {
       try {
-        return await handler(rowOf(given));
+        return await run(given);
       } catch (error) {
         await report(error, bench);
         return undefined;
       }
-    }),
-  );
+    });
+  return Object.entries(handlers).flatMap(([name, handler]) => {
+    const id = `timeleap.${name}`;
+    const argument = titleCommands.has(id) ? ofTitle : rowOf;
+    const registered = [register(id, (given) => handler(argument(given)))];
+    const button = `timeleap.title.${name}`;
+    return titleCommands.has(button) ? [...registered, register(button, () => handler())] : registered;
+  });
+}
+
+/** Ids of the commands in the titles of views, as the manifest has them. */
+export function titleCommandsOf(manifest: unknown): ReadonlySet<string> {
+  const { contributes } = manifest as { contributes?: { menus?: Record<string, readonly { readonly command: string }[]> } };
+  return new Set((contributes?.menus?.["view/title"] ?? []).map(({ command }) => command));
+}
+
+/**
+ * The argument of a command that is about the session, not about a row. A key or another extension may pass one. A button in a title
+ * passes two: the row that has the focus, which is none until somebody has touched a row, and the selection.
+ */
+function ofTitle(given: readonly unknown[]): unknown {
+  return given.length > 1 ? undefined : given[0];
 }
 
 /**
  * The row a command was called on; undefined: on none.
  *
- * A row's menu passes the row and what is selected besides. The editor passes nothing for a row that was taken away while its menu
- * was open; then the command must not fall back to the selected row, which is another one.
+ * A row's menu passes the row and the selection. The editor passes nothing for a row that was taken away while its menu was open;
+ * then the command must not fall back to the selected row, which is another one.
  */
 function rowOf(given: readonly unknown[]): unknown {
   const [row] = given;

@@ -1,6 +1,6 @@
 /** The whole extension on a real server, without an editor. */
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type * as vscode from "vscode";
@@ -8,6 +8,7 @@ import { activate, deactivate } from "../../src/extension.js";
 import type { TimeleapApi } from "../../src/apiTypes.js";
 import type { TreeNode } from "../../src/views/node.js";
 import type { NodeTree } from "../../src/views/tree.js";
+import { ROOT } from "./strings.js";
 import { user, Uri } from "./vscode.js";
 
 /** The command that starts a server, as the Makefile gives it. */
@@ -34,6 +35,8 @@ export interface Row {
   readonly description: string;
 }
 
+const MANIFEST = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as object;
+
 /** Activates the extension with a store of its own. */
 export function start(memory = new Map<string, unknown>(), home = mkdtempSync(join(tmpdir(), "timeleap-vscode-"))): Running {
   user.settings.set("timeleap.server.command", COMMAND);
@@ -51,7 +54,7 @@ export function start(memory = new Map<string, unknown>(), home = mkdtempSync(jo
     subscriptions,
     workspaceState: memento,
     globalState: memento,
-    extension: { packageJSON: { version: "0.0.0" } },
+    extension: { packageJSON: { ...MANIFEST, version: "0.0.0" } },
     extensionUri: Uri.file(join(home, "extension")),
     globalStorageUri: Uri.file(join(home, "storage")),
   };
