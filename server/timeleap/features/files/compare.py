@@ -299,7 +299,7 @@ class TreeJudge:
         except (ValueError, RecursionError):
             valid = False
         details = Details.decode(content)
-        paths = (*details.modes, *details.folders, *details.skipped)
+        paths = (*details.modes, *details.folders, *details.skipped, *details.absent)
         if not valid or not all(is_fit_path(path) for path in paths):
             raise UnfitError("has details that are not of their form")
         return details

@@ -17,7 +17,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeleap.storage.durable import list_directory, replace_at, sync_data
+from timeleap.features.files.root_folder import RootFolder
+from timeleap.storage.durable import replace_at, sync_data, sync_directory
 
 BY_DESCRIPTOR: Final = {os.open, os.mkdir, os.unlink, os.rmdir, os.stat, os.symlink, os.readlink} <= os.supports_dir_fd
 _FOLDER: Final = (
@@ -44,41 +45,55 @@ _OCCUPIED: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, 
 
 
 class Found(Struct, frozen=True):
-    """What is at a path; `oid` is git's name of its content, of files and links only."""
+    """What is at a path.
+
+    Attributes:
+        oid: Git's name of its content, of files and links only.
+        links: How many names the file has, some of them perhaps outside of the root.
+    """
 
     mode: int
     size: int
     changed_ns: int
     oid: str | None = None
+    links: int = 1
 
 
 class Disk:
     """The files below one root."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: RootFolder) -> None:
         self._root = root
+
+    def verify(self) -> None:
+        """Raises FilesUnavailableError where the root's path leads to another folder by now."""
+        self._root.verify()
 
     @contextmanager
     def _parent(self, path: str) -> Iterator[tuple[int | None, str]]:
         """The folder of `path` as a descriptor, and its name in it. Raises OSError if there is no such folder."""
         parts = path.split("/")
         if not BY_DESCRIPTOR:
-            place = self._root
+            self._root.verify()
+            place = self._root.path
             for part in parts[:-1]:
                 place /= part
                 if not stat.S_ISDIR(os.lstat(place).st_mode):
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
             yield None, str(place / parts[-1])
             return
-        fd = os.open(self._root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
-        try:
-            for part in parts[:-1]:
-                deeper = os.open(part, _FOLDER, dir_fd=fd)
-                os.close(fd)
-                fd = deeper
-            yield fd, parts[-1]
-        finally:
-            os.close(fd)
+        with self._root.opened() as root:
+            fd = root
+            try:
+                for part in parts[:-1]:
+                    deeper = os.open(part, _FOLDER, dir_fd=fd)
+                    if fd != root:
+                        os.close(fd)
+                    fd = deeper
+                yield fd, parts[-1]
+            finally:
+                if fd != root:
+                    os.close(fd)
 
     def look(self, path: str, *, content: bool = False) -> Found | None:
         """What is at `path` now, with `content` also hashed; None for nothing, also where a parent is no folder."""
@@ -90,7 +105,7 @@ class Disk:
                     oid = _named(os.fsencode(os.readlink(name, dir_fd=fd)))
                 elif content and stat.S_ISREG(facts.st_mode):
                     oid = _hashed(name, fd)
-                return Found(facts.st_mode, facts.st_size, facts.st_ctime_ns, oid)
+                return Found(facts.st_mode, facts.st_size, facts.st_ctime_ns, oid, facts.st_nlink)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
@@ -103,7 +118,7 @@ class Disk:
             if found is not None:
                 return found.changed_ns
             path = path.rpartition("/")[0]
-        return self._root.stat().st_ctime_ns
+        return self._root.facts("").st_ctime_ns
 
     def nearest_folder(self, path: str) -> str:
         """The deepest folder above `path` that exists; empty for the root."""
@@ -172,30 +187,46 @@ class Disk:
             if error.errno not in _OCCUPIED:
                 raise
 
-    def set_mode(self, path: str, mode: int, *, folder: bool = False) -> None:
-        """Set the permissions of what is there, if it is a file, or with `folder` if it is a folder."""
+    def set_mode(self, path: str, mode: int, *, folder: bool = False) -> bool:
+        """Set the permissions of what is there, if it is a file, or with `folder` if it is a folder. False for a file
+        with several names, which stays as it is: the others may be outside of the root."""
         if not hasattr(os, "fchmod"):
-            return
+            return True
         with self._parent(path) as (fd, name):
             facts = os.stat(name, dir_fd=fd, follow_symlinks=False)
             kind = stat.S_IFDIR if folder else stat.S_IFREG
             if stat.S_IMODE(facts.st_mode) == stat.S_IMODE(mode) or stat.S_IFMT(facts.st_mode) != kind:
-                return
+                return True
+            if not folder and facts.st_nlink > 1:
+                return False
             try:
                 opened = os.open(name, _READ, dir_fd=fd)
             except PermissionError:
                 os.chmod(name, stat.S_IMODE(mode), dir_fd=fd)  # one that its owner cannot read has no descriptor
-                return
+                return True
             try:
+                if not folder and os.fstat(opened).st_nlink > 1:
+                    return False
                 os.fchmod(opened, stat.S_IMODE(mode))
             finally:
                 os.close(opened)
+            return True
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; the root itself is the empty one. Raises OSError."""
+        with self._parent(f"{folder}/." if folder else ".") as (fd, name):
+            return [entry.name for entry in os.scandir(fd if fd is not None else name)]
+
+    def sync_folder(self, folder: str) -> None:
+        """Return when the names in a folder are on the disk. Raises OSError."""
+        place = self._root.place
+        sync_directory(Path(f"{place}/{folder}" if folder else place))
 
     def remove_temporaries(self, folders: set[str], prefix: str) -> None:
         """Remove what was written beside its place and has not got its name."""
         for folder in folders:
             with suppress(OSError):
-                for name in list_directory(self._root / folder):
+                for name in self.names(folder):
                     if name.startswith(prefix):
                         self.remove(f"{folder}/{name}" if folder else name)
 

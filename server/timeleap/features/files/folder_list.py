@@ -66,8 +66,8 @@ def list_folder(root: str, folder: str, facts: os.stat_result, since: int | None
 
 
 def main() -> None:
-    """Answer for the folders on stdin, each ended by a zero byte: a dict of tuples, without those that cannot be read."""
-    root, since = sys.argv[1], int(sys.argv[2])
+    """Answer for the folders on stdin, relative to where it works, each ended by a zero byte: a dict of tuples, without those that cannot be read."""
+    root, since = ".", int(sys.argv[1])
     answers: dict[str, tuple[object, ...]] = {}
     for name in sys.stdin.buffer.read().split(b"\0")[:-1]:
         folder = name.decode("utf-8", "surrogateescape")

@@ -19,6 +19,7 @@ from typing import IO, Final, Generic, TypeVar
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files.records import Control
+from timeleap.features.files.root_folder import RootFolder
 
 OLDEST: Final = (2, 36)
 """The first version that can be told to sync what it writes (core.fsync)."""
@@ -93,12 +94,21 @@ class Git:
         excludes_file: The user's own ignore file for all repositories; None for that of git's default place.
     """
 
-    def __init__(self, repository: Path, root: Path, *, settings: Sequence[str] = ()) -> None:
+    def __init__(
+        self, repository: Path, root: Path, *, settings: Sequence[str] = (), folder: RootFolder | None = None
+    ) -> None:
+        """`folder`: that of the root, through which git works while somebody holds it."""
         self.repository = repository
         self.root = root
+        self._folder = folder or RootFolder(root, None)
         self.alternate: str | None = None
         self.excludes_file: str | None = None
         self._settings = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+
+    @property
+    def place(self) -> str:
+        """A path that leads to the root wherever it was moved, while it is held."""
+        return self._folder.place
 
     def start(
         self,
@@ -112,7 +122,8 @@ class Git:
         """A process of git; `root` and `repository` in the place of ours, `borrowing`: with the alternate's objects."""
         environment = _environment()
         environment["GIT_DIR"] = str(repository or self.repository)
-        environment["GIT_WORK_TREE"] = str(root or self.root)
+        place = str(root) if root is not None else self._folder.place
+        environment["GIT_WORK_TREE"] = "."  # where it works: the folder may have another path by now
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
         if borrowing and self.alternate is not None:
@@ -122,10 +133,10 @@ class Git:
         try:
             return subprocess.Popen(
                 arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-                cwd=root or self.root,
+                cwd=place,
             )  # fmt: skip
         except FileNotFoundError as error:
-            if not (root or self.root).is_dir():
+            if not Path(place).is_dir():
                 message = f"the folder {root or self.root} is gone: no snapshot of its files can be taken"
                 raise FilesUnavailableError(message, reason="rootMissing") from error
             raise FilesUnavailableError("there is no git program any more", reason="noGit") from error

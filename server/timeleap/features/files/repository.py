@@ -35,6 +35,7 @@ from timeleap import clock
 from timeleap.errors import CorruptedError, FilesBusyError, SnapshotNotFoundError, StorageFailureError
 from timeleap.features.files.git import Git, GitError, parsed_objects
 from timeleap.features.files.records import Control, FilesConfig, Skipped, SkipReason, Snapshot, to_text
+from timeleap.features.files.root_folder import RootFolder
 from timeleap.features.files.roots import Root
 from timeleap.storage.durable import atomic_write, list_directory, make_directory, replace_file, storage_errors
 from timeleap.storage.lock import FileLock
@@ -67,6 +68,7 @@ class Details(Struct, frozen=True):
         folders: Permissions of folders that are not usual, or hold no file that is kept.
         skipped: What is there, but not in the tree: path to reason.
         exclude, include_ignored: The settings under which it was taken.
+        absent: What is ignored and was certainly not there, of the paths that were asked about.
     """
 
     usual: tuple[int, int, int] = (0o644, 0o755, 0o755)
@@ -75,9 +77,10 @@ class Details(Struct, frozen=True):
     skipped: dict[str, SkipReason] = field(default_factory=dict[str, SkipReason])
     exclude: tuple[str, ...] = ()
     include_ignored: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        members = {
+        members: dict[str, Any] = {
             "usual": self.usual,
             "modes": self.modes,
             "folders": self.folders,
@@ -85,6 +88,7 @@ class Details(Struct, frozen=True):
             "exclude": self.exclude,
             "includeIgnored": self.include_ignored,
         }
+        members |= {"absent": self.absent} if self.absent else {}
         return json.dumps(members, sort_keys=True, separators=(",", ":")).encode("ascii")
 
     @classmethod
@@ -108,6 +112,7 @@ class Details(Struct, frozen=True):
             },
             exclude=_texts(members.get("exclude")),
             include_ignored=_texts(members.get("includeIgnored")),
+            absent=tuple(filter(is_plain_path, _texts(members.get("absent")))),
         )
 
     def mode_of(self, path: str, executable: bool) -> int:
@@ -167,7 +172,8 @@ class Repository:
     def __init__(self, root: Root, config: FilesConfig) -> None:
         self.root = root
         self.path = root.repository
-        self.git = Git(self.path, root.path)
+        self.folder = RootFolder(root.path, root.identity)
+        self.git = Git(self.path, root.path, folder=self.folder)
         self._file_lock = FileLock(self.path / "lock")
         self._held = 0
         self._known_commits: dict[str, Commit] = {}
@@ -192,9 +198,11 @@ class Repository:
 
     @contextmanager
     def lock(self, control: Control | None = None) -> Iterator[None]:
-        """Hold the right to change the repository and the root's files; nests within one object.
+        """Hold the right to change the repository and the root's files, and the root's folder itself; nests within one
+        object.
 
         Raises:
+            FilesUnavailableError: The root's folder is gone, or another one is in its place.
             FilesBusyError: Another process or session holds it for longer than `WAIT_SECONDS`, or `control` says that
                 nobody waits any more.
         """
@@ -223,6 +231,7 @@ class Repository:
     def release(self) -> None:
         self._held -= 1
         if self._held == 0:
+            self.folder.release()
             self._file_lock.release()
 
     def _acquire(self, control: Control) -> None:
@@ -236,7 +245,13 @@ class Repository:
                     raise FilesBusyError(message)
                 time.sleep(_PAUSE_SECONDS)
             (self.path / _PACKING).unlink(missing_ok=True)  # of a process that was killed
-        self.git.alternate = self.origin().get("alternate")  # another process may have borrowed, or owned, since
+        try:
+            self.git.alternate = self.origin().get("alternate")  # another process may have borrowed, or owned, since
+            if self.root.identity is not None:
+                self.folder.hold()
+        except BaseException:
+            self._file_lock.release()
+            raise
 
     # Documents
 

@@ -7,6 +7,7 @@ snapshots of both states; from those two follows what is left to do, in either d
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import stat
@@ -20,7 +21,15 @@ from timeleap.errors import CancelledError, FilesIncompleteError, StorageFailure
 from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
 from timeleap.features.files.git import GitError
-from timeleap.features.files.records import Control, Recovered, changed_by_others, encode_path, is_below, shown_paths
+from timeleap.features.files.records import (
+    ChangeKind,
+    Control,
+    Recovered,
+    changed_by_others,
+    encode_path,
+    is_below,
+    shown_paths,
+)
 from timeleap.features.files.repository import INTENT, Commit, Repository
 from timeleap.features.files.restore_plan import Work
 from timeleap.features.files.scanner import TEMPORARY, folders_of
@@ -74,13 +83,15 @@ def new_prefix() -> str:
 class Writer:
     """Changes the files of one root from one state to another."""
 
-    def __init__(self, repository: Repository, prefix: str, control: Control) -> None:
-        self._repository = repository
+    def __init__(self, repository: Repository, prefix: str, control: Control, *, taking_back: bool = False) -> None:
+        """`taking_back`: the folder may have been moved by now; what was done in it is undone there."""
         self._git = repository.git
-        self._disk = Disk(repository.root.path)
+        self._disk = Disk(repository.folder)
+        self._taking_back = taking_back
         self._prefix = prefix
         self._control = control
         self._staged: dict[str, str] = {}
+        self._names = itertools.count()
 
     def carry_out(self, work: Work) -> None:
         """Do all of it, or nothing.
@@ -88,6 +99,7 @@ class Writer:
         Raises:
             FilesConflictError: A file was changed while this was going on; everything else is as before.
             StorageFailureError: The system refused; everything is as before.
+            FilesUnavailableError: The root was moved away, or replaced; everything in it is as before.
             FilesIncompleteError: It could not be undone; the intent is to stay.
         """
         try:
@@ -103,10 +115,15 @@ class Writer:
             self._exchange(work.steps, work.folders_removed, done)
             self._settle_folders(work)
             self._sync(work.steps)
+            self._verify()
         except BaseException as error:
             self._discard()
             self._take_back(done, work)
             raise _told(error) from error
+
+    def _verify(self) -> None:
+        if not self._taking_back:
+            self._disk.verify()
 
     def _go_on(self, number: int, total: int) -> None:
         if self._control.cancelled():
@@ -116,6 +133,7 @@ class Writer:
     # The steps of it
 
     def _check(self, steps: Iterable[Difference]) -> None:
+        self._verify()
         changed = [step.path for step in steps if not matches(step.old, self._disk.look(step.path, content=True))]
         if changed:
             raise changed_by_others(
@@ -124,7 +142,15 @@ class Writer:
 
     def _stage(self, steps: list[Difference]) -> None:
         """Write the new contents, under names of their own."""
-        written = [step for step in steps if step.new is not None and step.kind != "mode"]
+        written = [step for step in steps if step.new is not None and (step.kind != "mode" or self._is_shared(step))]
+        self._write_beside(written)
+
+    def _is_shared(self, step: Difference) -> bool:
+        """True for a file with another name: its permissions are that one's, too, and that may be outside of the root."""
+        found = self._disk.look(step.path)
+        return found is not None and found.links > 1
+
+    def _write_beside(self, written: list[Difference]) -> None:
         alone = len(written) <= _SYNCED_ALONE
         with self._git.blobs() as blobs:
             for number, step in enumerate(written):
@@ -132,7 +158,8 @@ class Writer:
                 entry = step.new
                 assert entry is not None
                 folder = self._disk.nearest_folder(step.path)
-                place = f"{folder}/{self._prefix}{number}" if folder else f"{self._prefix}{number}"
+                name = f"{self._prefix}{next(self._names)}"
+                place = f"{folder}/{name}" if folder else name
                 self._staged[step.path] = place
                 if entry.is_link:
                     content: list[bytes] = []
@@ -158,21 +185,26 @@ class Writer:
             self._check([step])
             done.append(step)
             self._go_on(len(done), len(steps))
-            if step.kind == "mode":
-                self._disk.set_mode(step.path, step.new.mode)
-            else:
-                folder = step.path.rpartition("/")[0]
-                if folder:
-                    self._disk.make_folder(folder)
-                if stat.S_ISDIR((self._disk.look(step.path) or _NOTHING).mode):
-                    for below in (*(each for each in empty if is_below(each, step.path)), step.path):
-                        self._disk.remove_folder(below)
-                self._disk.move(self._staged.pop(step.path), step.path)
+            self._set(step.path, step.new, step.kind, empty)
             failpoint("files.moved")
         removed = {step.path for step in blocking}
         for step in steps:
             if step.new is None and step.path not in removed:
                 self._remove(step, done)
+
+    def _set(self, path: str, entry: FileEntry, kind: ChangeKind, empty: list[str]) -> None:
+        """Let a path have what was written beside it, or other permissions alone."""
+        if kind == "mode" and path not in self._staged:
+            if self._disk.set_mode(path, entry.mode):
+                return
+            self._write_beside([Difference(path, None, entry)])  # it has got another name meanwhile
+        folder = path.rpartition("/")[0]
+        if folder:
+            self._disk.make_folder(folder)
+        if stat.S_ISDIR((self._disk.look(path) or _NOTHING).mode):
+            for below in (*(each for each in empty if is_below(each, path)), path):
+                self._disk.remove_folder(below)
+        self._disk.move(self._staged.pop(path), path)
 
     def _remove(self, step: Difference, done: list[Difference]) -> None:
         self._check([step])
@@ -192,14 +224,13 @@ class Writer:
         failpoint("files.folders_settled")
 
     def _sync(self, steps: list[Difference]) -> None:
-        root = self._repository.root.path
         folders = {step.path.rpartition("/")[0] for step in steps}
         if len(folders) > _SYNCED_ALONE:
             _sync_all()
             return
         for folder in folders:
             with suppress(FileNotFoundError, NotADirectoryError):
-                sync_directory(root / folder)
+                self._disk.sync_folder(folder)
 
     def _discard(self) -> None:
         for place in self._staged.values():
@@ -209,7 +240,7 @@ class Writer:
 
     def _take_back(self, done: list[Difference], work: Work) -> None:
         """Undo steps of which some may not have happened."""
-        self._control = Control()  # whoever has cancelled wants this done
+        self._control, self._taking_back = Control(), True  # whoever has cancelled wants this done
         back = [
             Difference(step.path, step.new, step.old)
             for step in done

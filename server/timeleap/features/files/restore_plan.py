@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import tempfile
 from collections.abc import Iterable
@@ -64,8 +63,7 @@ class Planner:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._git = repository.git
-        self._root = repository.root.path
-        self._disk = Disk(self._root)
+        self._disk = Disk(repository.folder)
 
     def work_out(
         self, now: TreeState, index: Path, newest: TreeState | None, request: RestoreGoal, goal: TreeState
@@ -103,18 +101,22 @@ class Planner:
 
     def _holds_other_files(self, path: str, gone: set[str]) -> bool:
         """True if a folder is in the place of a file and has contents that are no part of a snapshot."""
-        place = self._root / path
-        if place.is_symlink() or not place.is_dir():
+        found = self._disk.look(path)
+        if found is None or not stat.S_ISDIR(found.mode):
             return False
-        for folder, _, names in os.walk(place):
-            for name in names:
-                below = Path(folder, name).relative_to(self._root).as_posix()
-                if below not in gone:
-                    return True
+        for name in self._disk.names(path):
+            below = f"{path}/{name}"
+            inner = self._disk.look(below)
+            is_folder = inner is not None and stat.S_ISDIR(inner.mode)
+            if self._holds_other_files(below, gone) if is_folder else below not in gone:
+                return True
         return False
 
     def _ignored_at(self, goal: TreeState, now: TreeState, paths: list[str]) -> set[str]:
-        """Those of the paths that were left out then by the ignore files or settings: they may have been there."""
+        """Those of the paths that were left out then by the ignore files or settings: they may have been there, unless
+        it was looked for them."""
+        absent = set(goal.details.absent)
+        paths = [path for path in paths if path not in absent]
         if not paths:
             return set()
         asked = self._ignore_files(goal)

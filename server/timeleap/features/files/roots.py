@@ -14,6 +14,7 @@ from msgspec import Struct
 from timeleap.errors import FilesUnavailableError
 from timeleap.features.files.git import GitError, quiet_query
 from timeleap.features.files.records import to_text
+from timeleap.features.files.root_folder import Identity, identity_of
 
 FOLDER: Final = "files"
 """The folder of the home that holds the repositories of snapshots, one for each root."""
@@ -26,11 +27,13 @@ class Root(Struct, frozen=True):
         path: Without links.
         home: The store, without links; never part of a snapshot.
         key: Names its repository: of device, inode and path, so that a folder made where another was is another root.
+        identity: Device and inode; None for a repository's own folder in the place of a root's.
     """
 
     path: Path
     home: Path
     key: str
+    identity: Identity | None = None
 
     @property
     def repository(self) -> Path:
@@ -68,8 +71,8 @@ def find_root(home: Path, folder: Path) -> Root:
     if refused is not None:
         message = f"the files of {folder} are not kept: {refused}; choose a project's folder"
         raise FilesUnavailableError(message, reason="rootUnsafe")
-    identity = f"{facts.st_dev}\0{facts.st_ino}\0{real}".encode("utf-8", "surrogateescape")
-    return Root(real, store, hashlib.sha256(identity).hexdigest()[:24])
+    named = f"{facts.st_dev}\0{facts.st_ino}\0{real}".encode("utf-8", "surrogateescape")
+    return Root(real, store, hashlib.sha256(named).hexdigest()[:24], identity_of(facts))
 
 
 class UserRepository(Struct, frozen=True):

@@ -62,6 +62,7 @@ class Scanner:
     def __init__(self, git: Git, config: FilesConfig, control: Control, listings: dict[str, Listing]) -> None:
         self._git = git
         self._root = git.root
+        self._place = git.place
         self._config = config
         self._control = control
         self._listings = listings
@@ -76,7 +77,7 @@ class Scanner:
 
     def walk(self, known: frozenset[str], since: int | None = None, ahead: dict[str, Folder] | None = None) -> Walk:
         """Visit folders that certainly are not ignored; `since`, `ahead`: see `Walk`."""
-        walk = Walk(self._root, known, self._listings, since, ahead)
+        walk = Walk(self._place, known, self._listings, since, ahead)
         walk.visit([""])
         return walk
 
@@ -89,7 +90,7 @@ class Scanner:
             FilesTooLargeError: There are more files than the settings allow.
             FilesUnavailableError: The root is gone.
         """
-        if not self._root.is_dir():
+        if not Path(self._place).is_dir():
             message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
             raise FilesUnavailableError(message, reason="rootMissing")
         running = begun or self.begin(index)
@@ -118,7 +119,7 @@ class Scanner:
     def _take(self, scan: Scan, path: str) -> bool:
         """Look at a path and note it as present or skipped; False where the index is not to have it."""
         try:
-            facts = os.lstat(f"{self._root}/{path}")
+            facts = os.lstat(f"{self._place}/{path}")
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
@@ -161,7 +162,7 @@ class Scanner:
         return [path for path in untracked if not path.endswith(b"/")] + [path for path in found if path not in ignored]
 
     def _list_nested(self, folder: bytes, found: list[bytes], depth: int) -> None:
-        root = self._root / to_text(folder)
+        root = Path(self._place) / to_text(folder)
         listing = ("ls-files", "-z", "-o", "--exclude-per-directory=.gitignore")
         nothing = self._git.repository / "no-index"
         for path in split(self._git.run(*listing, index=nothing, root=root, control=self._control)):
@@ -205,14 +206,14 @@ class Walk:
 
     def __init__(
         self,
-        root: Path,
+        root: str,
         known: frozenset[str],
         before: dict[str, Listing],
         since: int | None,
         ahead: dict[str, Folder] | None = None,
     ) -> None:
         """`ahead`: folders that `list_ahead` has listed for the same `since`."""
-        self._root = str(root)
+        self._root = root
         self._since = since
         self._before = before
         self._ahead = ahead or {}
@@ -269,15 +270,17 @@ class Walk:
         return [path for path in self.skipped if to_bytes(path) in ignored]
 
 
-def list_ahead(root: Path, folders: Iterable[str], since: int) -> dict[str, Folder]:
+def list_ahead(root: str, folders: Iterable[str], since: int) -> dict[str, Folder]:
     """Folders below the root as a process of its own finds them, meanwhile the interpreter is free for others.
 
     Those that it cannot read are missing, or all of them: whoever visits them looks then.
     """
-    command = [sys.executable, "-I", "-S", folder_list.__file__, str(root), str(since)]
+    command = [sys.executable, "-I", "-S", folder_list.__file__, str(since)]
     asked = joined(map(to_bytes, ("", *folders)))
     try:
-        done = subprocess.run(command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        done = subprocess.run(
+            command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=root
+        )
         return {folder: Folder(*facts) for folder, facts in marshal.loads(done.stdout).items()}  # noqa: S302 - of our own program
     except (OSError, subprocess.SubprocessError, EOFError, ValueError, TypeError):
         return {}

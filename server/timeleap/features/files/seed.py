@@ -269,7 +269,7 @@ def _may_convert(git: Git, user: UserRepository, paths: list[bytes]) -> bool:
         while folder := folder.rpartition(b"/")[0]:
             folders.add(folder)
     names = {(folder + b"/" if folder else b"") + b".gitattributes" for folder in (b"", *folders)}
-    found = {name: _names_converting(f"{git.root}/{to_text(name)}") for name in names}
+    found = {name: _names_converting(f"{git.place}/{to_text(name)}") for name in names}
     if any(found.values()) or any(found[path] is None for path in paths if path in found):
         return True  # of a file that is not there git takes what the index has
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"

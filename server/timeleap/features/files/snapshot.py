@@ -36,6 +36,7 @@ from timeleap.features.files.scanner import (
     Scanner,
     Walk,
     folders_of,
+    ignored_paths,
     list_ahead,
 )
 from timeleap.features.files.seed import (
@@ -90,7 +91,7 @@ class Snapshots:
         self._repository = repository
         self._git = repository.git
         self._config = config
-        self._disk = Disk(repository.root.path)
+        self._disk = Disk(repository.folder)
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
 
     # The present state
@@ -101,6 +102,11 @@ class Snapshots:
         Raises:
             FilesTooLargeError, FilesUnavailableError, StorageFailureError, CancelledError: Nothing was changed.
         """
+        present = self._look(control)
+        self._repository.folder.verify()  # git may have been led to another folder of the same path
+        return present
+
+    def _look(self, control: Control) -> Present:
         self.sweep()
         self._git.excludes_file = find_excludes_file(self._repository.root.path)
         self._repository.write_exclude(self._patterns())
@@ -180,7 +186,7 @@ class Snapshots:
         paths, judging = seed_index(self._repository, user, self._config, index, scanner.begin)
         try:
             folders = folders_of(paths)
-            ahead = list_ahead(self._repository.root.path, folders, since) if len(paths) >= _MANY else None
+            ahead = list_ahead(self._git.place, folders, since) if len(paths) >= _MANY else None
             walk = scanner.walk(folders, since, ahead)
         finally:
             judging.wait()
@@ -265,13 +271,16 @@ class Snapshots:
         if facts is None or stat.S_ISLNK(facts.st_mode):
             return facts is not None
         try:
-            os.close(os.open(self._repository.root.path / path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))
+            os.close(os.open(f"{self._git.place}/{path}", os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))
         except OSError:
             return False
         return True
 
     def _facts(self, path: str) -> os.stat_result | None:
-        return _lstat(f"{self._repository.root.path}/{path}")
+        try:
+            return self._repository.folder.facts(path)
+        except OSError:
+            return None
 
     def _forget(self, index: Path, paths: Iterable[bytes]) -> None:
         if unwanted := joined(paths):
@@ -348,11 +357,33 @@ class Snapshots:
         index = present.index or self._copied(self.index_of(present))
         self._update(index, scan, control)
         tree = self._git.text("write-tree", index=index)
+        self._repository.folder.verify()
         was = present.state.details
         details = replace(was, modes={**was.modes, **_unusual(was, _modes(scan.present))}, skipped=scan.skipped)
         return replace(
             present, state=TreeState(tree, details), details_oid=self._repository.store_details(details), index=index
         )
+
+    def with_absent(self, present: Present, paths: list[str]) -> Present:
+        """The same, noting which of the paths are ignored and not there: they go when somebody goes back to it."""
+        beyond = {folder for folder in folders_of(paths) if self._is_no_folder(folder)}
+        paths = [path for path in paths if not beyond & folders_of([path])]  # git does not look behind links
+        ignored = ignored_paths(self._git, map(to_bytes, paths)) if paths else set[bytes]()
+        absent: set[str] = set()
+        for path in map(to_text, ignored):
+            above = path
+            while above and above not in absent and self._disk.look(above) is None:
+                absent.add(above)
+                above = above.rpartition("/")[0]
+        if not absent:
+            return present
+        was = present.state
+        details = replace(was.details, absent=tuple(sorted(absent)))
+        return replace(present, state=TreeState(was.tree, details), details_oid=self._repository.store_details(details))
+
+    def _is_no_folder(self, path: str) -> bool:
+        found = self._disk.look(path)
+        return found is not None and not stat.S_ISDIR(found.mode)
 
     def index_of(self, present: Present) -> Path:
         if present.index is not None:

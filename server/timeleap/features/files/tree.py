@@ -265,6 +265,7 @@ class FileTree:
             present, work = self._worked_out(request, control)
             if work.conflicts and plan.on_conflict == "refuse":
                 raise changed_by_others(work.conflicts)
+            present = self._snapshots.with_absent(present, [step.path for step in work.steps if step.old is None])
             before = self._snapshots.commit(present, self._session_uid, started, number=number)
             self._snapshots.publish(before, present)
             after = self._repository.write_commit(
@@ -305,7 +306,7 @@ class FileTree:
             raise
         except BaseException:
             if done:
-                Writer(self._repository, intent.prefix, Control()).carry_out(turned(work))
+                Writer(self._repository, intent.prefix, Control(), taking_back=True).carry_out(turned(work))
             remove_intent(self._repository)
             raise
 
@@ -430,13 +431,15 @@ class FileTree:
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
-        """Raises CorruptedError for a command of git that failed."""
+        """Raises CorruptedError for a command of git that failed, FilesUnavailableError if that is since the root's
+        folder is not there any more."""
         try:
             yield
         except UnseededError as error:
             message = "the repository at the root is damaged; try again: it is not used any more"
             raise CorruptedError(message, path=str(self.root)) from error
         except GitError as error:
+            self._repository.folder.verify()
             raise error.as_damage(self._repository.path) from error
 
 
@@ -484,7 +487,7 @@ class RestoreInProgress:
             FilesIncompleteError, FilesConflictError, StorageFailureError: The intent stays for `FileTree.recover`.
         """
         try:
-            writer = Writer(self._repository, self._intent.prefix, Control())
+            writer = Writer(self._repository, self._intent.prefix, Control(), taking_back=True)
             writer.carry_out(turned(self._work))
             failpoint("files.taken_back")
             remove_intent(self._repository)
