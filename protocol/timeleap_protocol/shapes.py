@@ -283,6 +283,8 @@ class SessionState(Head, ReadShape):
     path: str
     workspace: Opt[str] = None
     """URI."""
+    source: Opt[Source] = None
+    """The conversation of another program that it belongs to. With a `path` it is that program's read-only mirror."""
     archived: bool
     access: Access
     context: ContextSummary

@@ -55,6 +55,13 @@ def says(session: Session, texts: list[str]) -> None:
 TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 
 
+def test_the_state_of_a_mirror_says_that_it_is_one_and_whose(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    assert mirror.get_state()["source"] == {"kind": "claude-code", "key": file.session_id, "path": str(file.path)}
+    forked = Session.open(watching, watching.call("session/fork", sessionId=mirror.id)["sessionId"])
+    assert "source" not in forked.get_state()
+
+
 def test_a_session_of_the_program_is_listed_and_read(watching: Server, file: ClaudeFile) -> None:
     mirror = shown(watching, file, 4)
     assert mirror.texts() == TWO_TURNS

@@ -74,6 +74,9 @@ export function wordsFor(error: unknown): Words {
   if (trouble) {
     return { message: vscode.l10n.t("{0} Nothing was changed. {1}", trouble.what, trouble.next), steps: [logs()] };
   }
+  if (isTimeleapError(error, "readOnly") && error.data["reason"] === "mirrored") {
+    return { message: vscode.l10n.t("This is a read-only copy of another program's conversation. Fork it to go on here."), steps: [fork()] };
+  }
   return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
 }
 
@@ -154,6 +157,10 @@ function filesMode(): Step {
 function show(view: "checkpoints" | "timelines"): Step {
   const title = view === "checkpoints" ? vscode.l10n.t("Show Checkpoints") : vscode.l10n.t("Show Timelines");
   return { title, command: `timeleap.${view}.focus` };
+}
+
+export function fork(): Step {
+  return { title: vscode.l10n.t("Fork…"), command: "timeleap.title.fork" };
 }
 
 export function reload(): Step {

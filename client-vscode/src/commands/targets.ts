@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { whyReadOnly } from "../views/viewMessage.js";
-import { manageTrust, Refusal, reload } from "./report.js";
+import { fork, manageTrust, Refusal, reload, type Step } from "./report.js";
 
 export function shownSession(sessions: Pick<Sessions, "shown">): Session {
   if (!sessions.shown) {
@@ -18,9 +18,16 @@ export function writableSession(sessions: Pick<Sessions, "shown">): Session {
   const session = shownSession(sessions);
   requireTrust();
   if (!session.writable) {
-    throw new Refusal(whyReadOnly(session), ...(session.followed || session.obstacle ? [reload()] : []));
+    throw new Refusal(whyReadOnly(session), ...wayOut(session));
   }
   return session;
+}
+
+function wayOut(session: Session): Step[] {
+  if (session.mirrorOf !== undefined) {
+    return [fork()];
+  }
+  return session.followed || session.obstacle ? [reload()] : [];
 }
 
 export function requireTrust(): void {

@@ -13,6 +13,7 @@ import { checkpointName } from "../text/happened.js";
 import { CheckpointNode } from "../views/checkpointNodes.js";
 import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
 import { timelineName, TimelineNode } from "../views/timelinesTree.js";
+import { continueElsewhere, type RevertPlace } from "./continuing.js";
 import { pickCheckpoint, pickTimeline } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal, report } from "./report.js";
@@ -43,7 +44,7 @@ async function createCheckpoint(session: Session): Promise<void> {
 }
 
 async function revertTo(bench: Workbench, node: unknown): Promise<void> {
-  const session = writableSession(bench.sessions);
+  const session = sessionToGoBackIn(bench);
   const row = target(CheckpointNode, node, bench.views.checkpoints);
   const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Go back to before which checkpoint?")));
   if (!checkpoint) {
@@ -55,9 +56,15 @@ async function revertTo(bench: Workbench, node: unknown): Promise<void> {
   await revertToCheckpoint(bench, session, checkpoint);
 }
 
+/** A read-only copy of another program's conversation goes back in that program. */
+function sessionToGoBackIn({ sessions }: Workbench): Session {
+  return sessions.shown?.mirrorOf === undefined ? writableSession(sessions) : sessions.shown;
+}
+
 export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint): Promise<void> {
   const name = checkpointName(checkpoint);
   await revert(bench, session, { checkpointUid: checkpoint.uid }, {
+    name,
     question: vscode.l10n.t("Go back to before “{0}”?", name),
     goes: (gone) => vscode.l10n.t("This checkpoint and everything after it goes: {0}.", gone),
     done: (gone) => vscode.l10n.t("Went back to before “{0}”: {1} set aside.", name, gone),
@@ -65,13 +72,18 @@ export async function revertToCheckpoint(bench: Workbench, session: Session, che
 }
 
 interface RevertWords {
+  /** Name of the place. */
+  readonly name: string;
   readonly question: string;
   readonly goes: (gone: string) => string;
   readonly done: (gone: string) => string;
 }
 
 /** Whether the conversation went back. */
-async function revert(bench: Workbench, session: Session, to: { checkpointUid: string } | { messageIndex: number }, words: RevertWords): Promise<boolean> {
+async function revert(bench: Workbench, session: Session, to: RevertPlace, words: RevertWords): Promise<boolean> {
+  if (session.mirrorOf !== undefined) {
+    return continueElsewhere(session, session.mirrorOf, to, words.name);
+  }
   const forecasted = await forecast(session, "context/revertTo", to);
   const { plan } = forecasted;
   const restoring = await chooseRestoring(
@@ -91,7 +103,7 @@ async function revert(bench: Workbench, session: Session, to: { checkpointUid: s
 }
 
 async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
-  const session = writableSession(bench.sessions);
+  const session = sessionToGoBackIn(bench);
   const row = target(MessageNode, node, bench.views.checkpoints) ?? target(ToolCallNode, node, bench.views.checkpoints);
   if (!row) {
     throw new Refusal(vscode.l10n.t("Select a message first."));
@@ -107,6 +119,7 @@ async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
 /** Goes back to before a message, after asking. Whether the conversation went back. */
 export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string): Promise<boolean> {
   return revert(bench, session, { messageIndex }, {
+    name,
     question: vscode.l10n.t("Go back to before “{0}”?", name),
     goes: (gone) => vscode.l10n.t("This message and everything after it goes: {0}.", gone),
     done: (gone) => vscode.l10n.t("Went back to before “{0}”: {1} set aside.", name, gone),

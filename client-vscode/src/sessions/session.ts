@@ -12,6 +12,7 @@ import { openSession } from "./opening.js";
 import { OwnChanges } from "./ownChanges.js";
 import { Rewriting } from "./rewriting.js";
 import { spanIn } from "./spanSummary.js";
+import { programName } from "./sources.js";
 import { Timelines } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */
@@ -76,9 +77,15 @@ export class Session extends Disposables {
     return this.present.access !== "readOnly";
   }
 
+  /** The program whose conversation this is a read-only copy of; undefined: it is a session of our own. */
+  get mirrorOf(): string | undefined {
+    const { source } = this.present;
+    return source?.path === undefined ? undefined : programName(source.kind);
+  }
+
   /** Whether it was asked for to be changed, and can only be followed: its owner does not answer. */
   get followed(): boolean {
-    return !this.writable && !this.restricted && !this.obstacle && this.how.access === undefined && this.how.path === undefined;
+    return !this.writable && this.mirrorOf === undefined && !this.restricted && !this.obstacle && this.how.access === undefined && this.how.path === undefined;
   }
 
   /** What keeps it from being changed though that was asked for; opening it again tries again. */

@@ -47,7 +47,10 @@ export function serverMessage({ server, recovered, stale }: Omit<Situation, "ses
 }
 
 /** Why a session can only be looked at, and what to do. */
-export function whyReadOnly({ restricted, followed, obstacle }: Pick<Session, "restricted" | "followed" | "obstacle">): string {
+export function whyReadOnly({ mirrorOf, restricted, followed, obstacle }: Pick<Session, "mirrorOf" | "restricted" | "followed" | "obstacle">): string {
+  if (mirrorOf !== undefined) {
+    return vscode.l10n.t("A read-only copy of a {0} conversation. It grows as {0} works. Continue there from any checkpoint, or fork it to go on here.", mirrorOf);
+  }
   if (restricted) {
     return vscode.l10n.t("In Restricted Mode sessions can be looked at, not changed.");
   }

@@ -46,6 +46,7 @@ export const user = {
   statusBar: [] as StatusBarItem[],
   /** Pages that were opened. */
   panels: [] as WebviewPanel[],
+  terminals: [] as unknown[],
   /** Of panels, by their type. */
   serializers: new Map<string, unknown>(),
   trees: new Map<string, { options: { treeDataProvider: unknown }; message?: string; description?: string; selection: unknown[] }>(),
@@ -72,6 +73,7 @@ export const user = {
     window.tabGroups.all = [];
     this.statusBar = [];
     this.panels = [];
+    this.terminals = [];
     this.trees.clear();
     registered.clear();
     workspace.isTrusted = true;
@@ -315,6 +317,10 @@ export const window = {
       source.cancel();
     }
     return done;
+  },
+  createTerminal(options: unknown): { show(): void } {
+    user.terminals.push(options);
+    return { show: () => undefined };
   },
   createOutputChannel: (name: string) => log(name),
   createStatusBarItem(id: string): StatusBarItem {

@@ -136,9 +136,11 @@ class Session:
     def wire(self, access: str) -> Json:
         """`SessionState` of the contract, as seen with `access`."""
         forms, members = self.transactions.shapes, self.facts.wire()
+        source = self.meta.source
         return {
             "sessionId": self.session_id,
             "path": self.location,
+            **set_members(source=source.wire() if source is not None else None),
             "access": "readOnly" if self.meta.mirrored else access,
             "head": self.head,
             "context": forms.summary(self.summary()),

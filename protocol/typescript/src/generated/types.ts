@@ -1336,6 +1336,8 @@ export interface ImportResult {
   path: string;
   /** URI. */
   workspace?: string;
+  /** The conversation of another program that it belongs to. With a `path` it is that program's read-only mirror. */
+  source?: Source;
   archived: boolean;
   access: "owner" | "attached" | "readOnly";
   context: ContextSummary;
@@ -2812,6 +2814,8 @@ export interface SessionState {
   path: string;
   /** URI. */
   workspace?: string;
+  /** The conversation of another program that it belongs to. With a `path` it is that program's read-only mirror. */
+  source?: Source;
   archived: boolean;
   access: "owner" | "attached" | "readOnly";
   context: ContextSummary;

@@ -1,0 +1,63 @@
+/** Read-only copies of other programs' conversations. */
+
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { start, type Running } from "../support/extension.js";
+import { commands, user } from "../support/vscode.js";
+import { agent, open, press } from "./support.js";
+
+const ID = "3f2a8a52-5b1f-4c6e-9a30-5d6cf0a7b001";
+
+let running: Running;
+let file: string;
+
+beforeEach(async () => {
+  user.reset();
+  running = start();
+  file = join(mkdtempSync(join(tmpdir(), "claude-")), "projects", "-shop", `${ID}.jsonl`);
+  mkdirSync(join(file, ".."), { recursive: true });
+  writeFileSync(file, conversation(["Add tests", "Done.", "Fix the bug", "Fixed."]));
+  const client = await agent(running);
+  await client.request("bridge/catchUp", { kind: "claude-code", path: file, event: "stop" });
+  await client.shutdown();
+  await open("Add tests");
+});
+
+afterEach(() => running.stop());
+
+/** A session file as Claude Code writes it: prompts and answers in turn. */
+function conversation(texts: readonly string[]): string {
+  const uuid = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+  const records = texts.map((text, number) => {
+    const role = number % 2 === 0 ? "user" : "assistant";
+    const parentUuid = number === 0 ? null : uuid(number - 1);
+    const message = role === "user" ? { role, content: text } : { role, id: `msg_${String(number)}`, content: [{ type: "text", text }] };
+    return { parentUuid, isSidechain: false, type: role, uuid: uuid(number), sessionId: ID, cwd: "/shop", version: "2.1.330", timestamp: "2026-01-01T00:00:00.000Z", message };
+  });
+  return records.map((record) => `${JSON.stringify(record)}\n`).join("");
+}
+
+test("a copy says whose conversation it is, and never that a program does not answer", () => {
+  expect(running.api.shownSession!.state.source).toMatchObject({ kind: "claude-code", path: file });
+  const message = user.trees.get("timeleap.checkpoints")!.message;
+  expect(message).toContain("read-only copy of a Claude Code conversation");
+  expect(message).not.toMatch(/does not answer|Reload Session/);
+  expect(user.said.filter(({ buttons }) => buttons.includes("Reload Session"))).toEqual([]);
+});
+
+test("going back in a copy goes on in its program, in a terminal, from that place", async () => {
+  const [row] = await running.rows("checkpoints");
+  const before = readFileSync(file, "utf8");
+  press("Continue");
+  await commands.executeCommand("timeleap.revertTo", row!.node, undefined);
+  expect(user.said.at(-1)).toMatchObject({ modal: true, message: expect.stringContaining("Continue in Claude Code from before “Fix the bug”") as string });
+  expect(user.terminals).toMatchObject([{ name: "Claude Code", shellPath: "claude", shellArgs: expect.arrayContaining(["--resume"]) as unknown, cwd: "/shop" }]);
+  expect(readFileSync(file, "utf8")).toBe(before);
+});
+
+test.each(["clear", "compact", "createCheckpoint", "undo"])("%s on a copy offers a fork, not a reload", async (command) => {
+  await commands.executeCommand(`timeleap.${command}`);
+  expect(user.said.at(-1)).toMatchObject({ message: expect.stringContaining("read-only copy") as string, buttons: ["Fork…"] });
+});
