@@ -161,7 +161,8 @@ class SessionSetWorkspaceParams(MutationParams):
     """`session/setWorkspace`."""
 
     workspace: Name | None
-    """URI of the folder the session is about; null: of none."""
+    """URI of the folder the session is about; null: of none. It is kept and compared in one form, whichever way it is spelled
+    (`protocol/folder-uris.json`)."""
 
 
 class SessionForkParams(Choice, MutationParams):

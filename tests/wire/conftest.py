@@ -197,6 +197,13 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
     "test_timelines": frozenset(("test_what_was_damaged_before_comes_back_as_it_was",)),
     "test_summaries": frozenset(),
     "test_token_count_and_prompt": frozenset(),
+    "test_workspaces": frozenset(
+        (
+            "test_a_root_is_named_by_any_spelling",
+            "test_a_store_of_an_earlier_release_is_read_with_it",
+            "test_the_command_line_finds_what_an_editor_made",
+        )
+    ),
     "test_undo": frozenset(
         (
             "test_a_damaged_timeline_is_not_brought_back",

@@ -5,7 +5,7 @@ import type { Checkpoint, SessionInfo, Timeline, TrashedSession } from "timeleap
 import type { Wire } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { workspaces } from "../sessions/workspaces.js";
+import { isAmong, workspaces } from "../sessions/workspaces.js";
 import { messages, relativeTime, tokens } from "../text/format.js";
 import { checkpointName } from "../text/happened.js";
 import { timelineName } from "../views/timelinesTree.js";
@@ -51,8 +51,9 @@ export async function pickSession(sessions: Sessions, title: string): Promise<Se
   if (list.length === 0) {
     throw new Refusal(vscode.l10n.t("There are no sessions yet."));
   }
-  const uris = new Set<string | undefined>(workspaces().map(({ uri }) => uri));
-  const ordered = [...list.filter(({ workspace }) => uris.has(workspace)), ...list.filter(({ workspace }) => !uris.has(workspace))];
+  const folders = workspaces();
+  const here = list.filter(({ workspace }) => isAmong(folders, workspace));
+  const ordered = [...here, ...list.filter((info) => !here.includes(info))];
   const items = ordered.map((info) => {
     const count = sessions.tokensOf(info);
     return {

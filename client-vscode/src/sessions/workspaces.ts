@@ -1,6 +1,6 @@
 /** The folders of this window, as sessions name their workspace. */
 
-import { pathToFileURL } from "node:url";
+import { canonicalFolderUri } from "timeleap-client";
 import * as vscode from "vscode";
 
 export interface Workspace {
@@ -11,6 +11,12 @@ export interface Workspace {
 /** In their order in the window. */
 export function workspaces(): Workspace[] {
   return (vscode.workspace.workspaceFolders ?? []).map(workspaceOf);
+}
+
+/** Whether a session's workspace is one of these. */
+export function isAmong(folders: readonly Workspace[], workspace: string | undefined): boolean {
+  const uri = workspace === undefined ? undefined : canonicalFolderUri(workspace);
+  return folders.some((folder) => folder.uri === uri);
 }
 
 /** Where a new session belongs: the only folder, else the one a person chooses; null: none is open. Undefined: nothing was chosen. */
@@ -26,9 +32,9 @@ export async function chooseWorkspace(): Promise<Workspace | null | undefined> {
 /** The local path of a session's workspace; else of the first folder of the window. */
 export function folderOf(workspace: string | undefined): string | undefined {
   const folders = vscode.workspace.workspaceFolders ?? [];
-  return (folders.find((folder) => workspaceOf(folder).uri === workspace) ?? folders[0])?.uri.fsPath;
+  return (folders.find((folder) => isAmong([workspaceOf(folder)], workspace)) ?? folders[0])?.uri.fsPath;
 }
 
 function workspaceOf({ uri, name }: vscode.WorkspaceFolder): Workspace {
-  return { uri: uri.scheme === "file" ? pathToFileURL(uri.fsPath).href : uri.toString(), name };
+  return { uri: canonicalFolderUri(uri.toString()), name };
 }

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { SessionInfo, SessionListParams, TrashedSession } from "timeleap-client";
 import type { Sessions } from "../sessions/sessions.js";
-import { workspaces } from "../sessions/workspaces.js";
+import { isAmong, workspaces } from "../sessions/workspaces.js";
 import type { Wire } from "../server/sidecar.js";
 import { Pages, type Page } from "../sessions/pages.js";
 import { exact, fullTime, messages, relativeTime, tokens } from "../text/format.js";
@@ -42,8 +42,7 @@ export class SessionsTree extends NodeTree {
       return [];
     }
     const folders = workspaces();
-    const uris = new Set<string | undefined>(folders.map(({ uri }) => uri));
-    const elsewhere = ({ workspace }: SessionInfo): boolean => !uris.has(workspace);
+    const elsewhere = ({ workspace }: SessionInfo): boolean => !isAmong(folders, workspace);
     const [all, trash, ...here] = await Promise.all([this.all.list(), this.trash.list(), ...folders.map(({ uri }) => this.of(uri).list())]);
     const others = folders.length === 0 ? vscode.l10n.t("All Sessions") : vscode.l10n.t("Other Sessions");
     const groups = folders.map(({ uri, name }, index) => {

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from timeleap_client.notifications import RECONNECTED, Notification, Subscription
     from timeleap_client.raw import RawTimeleap, Summarize
     from timeleap_client.sync import BlockingSummarize, SyncNotifications, SyncSession, SyncTimeleap
+    from timeleap_protocol.folder_uri import canonical_folder_uri
 
 __all__ = [
     "DEFAULT_RESTARTS",
@@ -58,6 +59,7 @@ __all__ = [
     "SyncTimeleap",
     "TimeleapClientError",
     "TimeleapRpcError",
+    "canonical_folder_uri",
 ]
 
 _HOMES = {
@@ -84,6 +86,7 @@ _HOMES = {
     "SyncTimeleap": "sync",
     "TimeleapClientError": "errors",
     "TimeleapRpcError": "errors",
+    "canonical_folder_uri": "timeleap_protocol.folder_uri",
 }
 
 
@@ -91,4 +94,5 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for: who uses `RawTimeleap` alone pays for no model."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    home = _HOMES[name]
+    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)

@@ -315,7 +315,7 @@ class AsyncMethods(ABC):
 
         Args:
             session_id: The session.
-            workspace: URI of the folder the session is about; null: of none.
+            workspace: URI of the folder the session is about; null: of none. It is kept and compared in one form, whichever way it is spelled (`protocol/folder-uris.json`).
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
         """

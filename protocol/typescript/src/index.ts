@@ -6,6 +6,7 @@ export { TimeleapClient, type ClientEvents, type ClientOptions, type HistoryWith
 export type { Trace } from "./connection.js";
 export type { Disposable, Listener } from "./emitter.js";
 export { ClientClosedError, ConnectionLostError, RequestTimeoutError, StartFailedError, TimeleapError, type Exit } from "./errors.js";
+export { canonicalFolderUri } from "./folderUri.js";
 export type { ClientState } from "./link.js";
 export type { ServerCommand } from "./server.js";
 export type { Reopened } from "./sessions.js";

@@ -12,7 +12,7 @@ from typing import Any, Final
 from timeleap.mcp import methods
 from timeleap.mcp.secret_masks import SecretMask
 from timeleap.mcp.tool_results import ToolFailureError
-from timeleap_client import RECONNECTED, Notification, RawTimeleap
+from timeleap_client import RECONNECTED, Notification, RawTimeleap, canonical_folder_uri
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ class OpenedSessions:
         mask: SecretMask,
     ) -> None:
         self.session_id = session_id
-        self.workspace = workspace.as_uri()
+        self.workspace = canonical_folder_uri(workspace.as_uri())
         self._mask = mask
         self._make_client = make_client
         self._callable = callable_methods

@@ -20,6 +20,7 @@ from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
 from timeleap.sessions.working_tree import NO_CONTROL
 from timeleap_protocol.bridge_rows import CATCH_UP
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 if TYPE_CHECKING:
     from timeleap.call import Call
@@ -56,7 +57,8 @@ async def list_sources(service: Service, params: BridgeListParams, call: Call) -
 async def watch(service: Service, params: BridgeWatchParams, call: Call) -> Json:
     """Mirror the sessions of a folder, and follow them."""
     folder = _outside(service, _folder(params.kind, params.path))
-    watch = bridge_of(service).watch(params.kind, folder, params.workspace, call.client)
+    workspace = params.workspace and canonical_folder_uri(params.workspace)
+    watch = bridge_of(service).watch(params.kind, folder, workspace, call.client)
     with suppress(TimeoutError):  # a folder that does not answer is followed as soon as it does
         await asyncio.wait_for(watch.started.wait(), STARTED_SECONDS)
     return {"kind": params.kind, "path": str(folder), "method": watch.method}

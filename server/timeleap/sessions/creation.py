@@ -18,6 +18,7 @@ from timeleap.storage.durable import atomic_write, storage_errors
 from timeleap.storage.engine import LogReader
 from timeleap.storage.log_files import fork_log
 from timeleap.storage.record import system_prompt_record
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
@@ -39,7 +40,7 @@ class Traits(Struct, frozen=True):
     def members(self) -> Json:
         """The members of `timeleap.json` for them; None for those left out."""
         return {
-            "workspace": self.workspace,
+            "workspace": self.workspace and canonical_folder_uri(self.workspace),
             "source": self.source and self.source.wire(),
             "autoCheckpoint": None if self.auto_checkpoint == "off" else self.auto_checkpoint,
             "pins": list(self.pins) or None,

@@ -24,6 +24,7 @@ from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
 from timeleap.storage.lock import OwnerRecord, SessionLock
 from timeleap.storage.log_files import state_of
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 T = TypeVar("T")
 MAX_LIMIT = 1000
@@ -69,7 +70,7 @@ class ListRequest(Struct, frozen=True):
     def selects(self, session: Glance) -> bool:
         return (
             (self.include_archived or not session.archived)
-            and (self.workspace is None or session.workspace == self.workspace)
+            and (self.workspace is None or session.workspace == canonical_folder_uri(self.workspace))
             and (self.source_kind is None or (session.source is not None and session.source.kind == self.source_kind))
             and (self.source_key is None or (session.source is not None and session.source.key == self.source_key))
             and (self.query or "").casefold() in f"{session.title or ''}\n{session.session_id}".casefold()

@@ -48,6 +48,7 @@ from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMai
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.sessions.tree_settings import TreeSettings
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 T = TypeVar("T")
 VERSION = 1
@@ -188,7 +189,7 @@ class Meta:
 
     uid = _Attribute("uid", "")
     created_at = _Attribute[str | None]("createdAt", None)
-    workspace = _Attribute[str | None]("workspace", None)
+    workspace = _Attribute[str | None]("workspace", None, canonical_folder_uri)
     source = _Attribute[Source | None]("source", None, lambda member: convert(member, Source))
     mirrored = _Attribute("source", False, lambda member: "path" in member)  # another program writes it, by its file
     compacted_by_agent = _Attribute("source", False, lambda member: member.get("kind") == "claude-code")
@@ -203,9 +204,7 @@ class Meta:
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
-    files = _Attribute[TreeSettings | None](
-        "files", None, lambda member: convert(member, TreeSettings)
-    )  # None: never set
+    files = _Attribute[TreeSettings | None]("files", None, tree_settings.read_settings)  # None: never set
     files_from = _Attribute[str | None](FILES_FROM, None)  # the uid of the session a fork has its first snapshots of
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})

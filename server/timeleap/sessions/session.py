@@ -55,6 +55,7 @@ from timeleap.storage.engine import (
     Recovery,
     Replacement,
 )
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 Json = dict[str, Any]
 Answer = Callable[[Json | None, BaseException | None], None]
@@ -333,6 +334,7 @@ class Session:
 
     async def set_workspace(self, workspace: str | None, guard: Mutation = NOBODY) -> Json:
         """Say which folder it is about; None: none."""
+        workspace = workspace and canonical_folder_uri(workspace)
         return await self._change(
             guard, lambda facts: StateChange(replace(facts, workspace=workspace), meta={"workspace": workspace})
         )

@@ -11,9 +11,11 @@ from typing import Any, Final, Literal, NoReturn, get_args
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
 from timeleap.sessions.files import BAD, Problems, choice, is_encodable, items, model, text, whole
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 Json = dict[str, Any]
 FilesMode = Literal["off", "checkpoint", "turn"]
@@ -71,11 +73,17 @@ class TreeSettings(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     def with_changes(self, changes: Mapping[str, Any]) -> TreeSettings:
         """The settings after `files` of `session/open`: what is absent there stays as it was."""
-        return convert({**to_builtins(self), "mode": self.mode, **changes}, TreeSettings)
+        return read_settings({**to_builtins(self), "mode": self.mode, **changes})
 
     def member(self) -> Json:
         """The member of `timeleap.json`."""
         return {"mode": self.mode, **to_builtins(self)}
+
+
+def read_settings(member: Any) -> TreeSettings:
+    """The settings that the member of `timeleap.json` has, which is as it has to be."""
+    settings = convert(member, TreeSettings)
+    return replace(settings, roots=tuple(map(canonical_folder_uri, settings.roots)))
 
 
 def checkpoint_files(mark: Any) -> Json | None:

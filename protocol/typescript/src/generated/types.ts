@@ -2780,7 +2780,7 @@ export interface SessionSetWorkspaceParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
-  /** URI of the folder the session is about; null: of none. */
+  /** URI of the folder the session is about; null: of none. It is kept and compared in one form, whichever way it is spelled (`protocol/folder-uris.json`). */
   workspace: string | null;
 }
 

@@ -43,6 +43,7 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.tree_settings import folder_of
 from timeleap.sessions.working_tree import TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 Json = dict[str, Any]
 
@@ -247,7 +248,7 @@ class SessionTrees:
         Raises:
             InvalidInputError: There is none of that URI, or several and none was named.
         """
-        uris = self.uris
+        uris, uri = self.uris, uri and canonical_folder_uri(uri)
         if uri is None and len(roots) == 1:
             return roots[0]
         if uri not in uris:

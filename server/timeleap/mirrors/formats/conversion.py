@@ -22,6 +22,7 @@ from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import OpenFile, storage_errors
 from timeleap.storage.engine import NewRecord
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
+from timeleap_protocol.folder_uri import canonical_folder_uri
 
 BLOCK: Final = 1 << 18
 MAX_LINE: Final = 64 << 20
@@ -168,7 +169,7 @@ def workspace_of(path: object) -> str | None:
         return None
     pure = PureWindowsPath(path) if path[1:3] in (":\\", ":/") or path.startswith("\\\\") else PurePosixPath(path)
     try:
-        return pure.as_uri() if pure.is_absolute() else None
+        return canonical_folder_uri(pure.as_uri()) if pure.is_absolute() else None
     except ValueError:
         return None
 
