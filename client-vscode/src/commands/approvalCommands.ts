@@ -171,6 +171,10 @@ function required(bench: Workbench, node: unknown): PendingApproval {
 async function setAfk(bench: Workbench, afk: boolean): Promise<void> {
   const session = shownSession(bench.sessions);
   const { approval } = await session.request("session/setAfk", { afk });
+  if (approval.afk && approval.yolo) {
+    void sayInformation(vscode.l10n.t("Marked as away. YOLO is on, so everything in “{0}” is still approved.", session.name));
+    return;
+  }
   void sayInformation(
     approval.afk
       ? vscode.l10n.t("Marked as away: what “{0}” asks for is rejected at once.", session.name)

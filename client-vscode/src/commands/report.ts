@@ -87,6 +87,7 @@ function stepsAfter(kind: ServerFailure["kind"]): Step[] {
     case "protocol":
       return [install(), logs()];
     case "noPython":
+    case "wrongInterpreter":
     case "oldPython":
       return [chooseInterpreter(), logs()];
     default:

@@ -5,6 +5,7 @@ import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { chooseWorkspace } from "../sessions/workspaces.js";
+import { readSettings } from "../settings.js";
 import { withoutIcons } from "../text/say.js";
 import { fork } from "./forking.js";
 import { pickSession, pickTrashed } from "./pick.js";
@@ -155,7 +156,7 @@ async function copyId(node: unknown): Promise<void> {
 async function reload(bench: Workbench): Promise<void> {
   const { problem } = bench.sessions;
   if (problem) {
-    await bench.sessions.open(problem.how);
+    await bench.sessions.tryAgain(problem, readSettings().openNewest);
     return;
   }
   const session = shownSession(bench.sessions);

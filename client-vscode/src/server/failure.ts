@@ -5,7 +5,7 @@ import { isTimeleapError, messageOf } from "./errors.js";
 import { storageTroubleOf } from "./storageTrouble.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
-export type FailureKind = "noPython" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
+export type FailureKind = "noPython" | "wrongInterpreter" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
 
 /** There is no server, and trying again without a change will not help. */
 export class ServerFailure extends Error {

@@ -73,7 +73,7 @@ function hasServer(found: Awaited<ReturnType<typeof probe>>): boolean {
 async function whatIsWrongWith(interpreter: string, run: Run): Promise<ServerFailure | undefined> {
   const found = await probe(interpreter, run);
   if (!found) {
-    return new ServerFailure("noPython", vscode.l10n.t("The interpreter in the settings, {0}, does not run.", interpreter));
+    return new ServerFailure("wrongInterpreter", vscode.l10n.t("The interpreter in the settings, {0}, does not run.", interpreter));
   }
   if (!isNewEnough(found.version)) {
     return oldPython(found.version.join("."));

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { isTimeleapError } from "./errors.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
-export type StorageTroubleKind = "diskFull" | "quotaUsedUp" | "diskReadOnly" | "noPermission" | "storageRefused";
+export type StorageTroubleKind = "diskFull" | "quotaUsedUp" | "diskReadOnly" | "noPermission" | "storageRefused" | "databaseRefused";
 
 export interface StorageTrouble {
   readonly kind: StorageTroubleKind;
@@ -27,7 +27,7 @@ export function storageTroubleOf(error: unknown): StorageTrouble | undefined {
   const { errno, path, store, outcome } = error.data as Readonly<Record<string, unknown>>;
   if (store !== undefined) {
     const what = vscode.l10n.t("The database that the sessions are in cannot be used: {0}.", error.message);
-    return { kind: "storageRefused", what, next: nextAfter("storageRefused"), outcomeUnknown: outcome === "unknown" };
+    return { kind: "databaseRefused", what, next: nextAfter("databaseRefused"), outcomeUnknown: outcome === "unknown" };
   }
   if (WRONG_KIND_OF_FILE.has(errno)) {
     return undefined;
@@ -37,7 +37,7 @@ export function storageTroubleOf(error: unknown): StorageTrouble | undefined {
   return { kind, what: kind === "storageRefused" ? vscode.l10n.t("The operating system refused: {0}.", error.message) : nameOf(kind), next: nextAfter(kind) + place };
 }
 
-const KINDS: Readonly<Record<string, StorageTroubleKind>> = {
+const KINDS: Readonly<Record<string, Exclude<StorageTroubleKind, "databaseRefused">>> = {
   ENOSPC: "diskFull",
   EDQUOT: "quotaUsedUp",
   EROFS: "diskReadOnly",
@@ -45,7 +45,7 @@ const KINDS: Readonly<Record<string, StorageTroubleKind>> = {
   EPERM: "noPermission",
 };
 
-function nameOf(kind: Exclude<StorageTroubleKind, "storageRefused">): string {
+function nameOf(kind: Exclude<StorageTroubleKind, "storageRefused" | "databaseRefused">): string {
   switch (kind) {
     case "diskFull":
       return vscode.l10n.t("The disk is full.");
@@ -68,6 +68,7 @@ function nextAfter(kind: StorageTroubleKind): string {
     case "noPermission":
       return vscode.l10n.t("Change the permissions or choose another place, then try again.");
     case "storageRefused":
+    case "databaseRefused":
       return vscode.l10n.t("Try again; the log has the details.");
   }
 }

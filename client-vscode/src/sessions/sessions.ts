@@ -16,8 +16,8 @@ import { workspaces } from "./workspaces.js";
 export interface SessionProblem {
   readonly kind: "damaged" | "locked" | "gone" | "failed" | StorageTroubleKind;
   readonly message: string;
-  /** To ask again. */
-  readonly how: SessionOpenParams;
+  /** How to ask for it again; absent where the store did not say which session there is to show. */
+  readonly how?: SessionOpenParams;
 }
 
 /** A notification, and the session it is about. */
@@ -241,6 +241,17 @@ export class Sessions extends Disposables {
     }
   }
 
+  /** Looks again for what was asked for and could not be shown. */
+  async tryAgain({ how }: SessionProblem, newest: boolean): Promise<void> {
+    if (how) {
+      await this.open(how);
+      return;
+    }
+    this.trouble = undefined;
+    await this.openFirst(newest);
+    this.shownChanged.fire(this.current);
+  }
+
   /** Opens what was shown last time, else the newest session of this workspace; once, as soon as there is one. */
   openFirst(newest: boolean): Promise<void> {
     this.first ??= this.findFirst(newest);
@@ -330,7 +341,16 @@ export class Sessions extends Disposables {
     if (!newest || folders.length === 0) {
       return;
     }
-    const pages = await Promise.all(folders.map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
+    let pages: readonly Methods["session/list"]["result"][];
+    try {
+      pages = await Promise.all(folders.map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
+    } catch (error) {
+      this.first = undefined; // so that it is looked for again
+      if (choices === this.choices && storageTroubleOf(error)) {
+        this.fail(problemOf(error));
+      }
+      return;
+    }
     const [found] = pages.flatMap(({ sessions }) => sessions).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
     if (choices !== this.choices) {
       return;

@@ -55,6 +55,10 @@ export class StatusBar extends Disposables {
 
   private showApprovals({ approval }: SessionState): void {
     const { text, alarm, tooltip, spoken } = approvalsShown(approval, this.pending.pending().length);
+    if (text === "") {
+      this.approvals.hide();
+      return;
+    }
     this.approvals.text = text;
     this.approvals.command = this.pending.pending().length > 0 ? "timeleap.decideApproval" : "timeleap.manageApprovals";
     this.approvals.backgroundColor = alarm === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${alarm}Background`);
@@ -65,6 +69,7 @@ export class StatusBar extends Disposables {
 }
 
 interface ApprovalsShown {
+  /** Empty: there is nothing to say. */
   readonly text: string;
   readonly alarm: "" | "warning" | "error";
   readonly tooltip: string;
@@ -86,15 +91,11 @@ export function approvalsShown({ yolo, afk, autoApproveActions }: SessionState["
     const label = vscode.l10n.t("Away: requests are rejected");
     return { text: `$(sign-out) ${label}`, alarm: "warning", tooltip: vscode.l10n.t("What an agent asks for is rejected at once. Choose to change that."), spoken: label };
   }
-  return {
-    text: `$(shield) ${vscode.l10n.t("Approvals: {0}", autoApproveActions.length)}`,
-    alarm: "",
-    tooltip:
-      autoApproveActions.length === 0
-        ? vscode.l10n.t("The agent asks before it acts.")
-        : vscode.l10n.t("Without asking: {0}", autoApproveActions.join(", ")),
-    spoken: vscode.l10n.t("{0} actions approved without asking", autoApproveActions.length),
-  };
+  if (autoApproveActions.length === 0) {
+    return { text: "", alarm: "", tooltip: "", spoken: "" };
+  }
+  const label = autoApproveActions.length === 1 ? vscode.l10n.t("1 action runs without asking") : vscode.l10n.t("{0} actions run without asking", exact(autoApproveActions.length));
+  return { text: `$(shield) ${label}`, alarm: "", tooltip: vscode.l10n.t("Without asking: {0}", autoApproveActions.join(", ")), spoken: label };
 }
 
 /** What the item says, and how alarming that is. */

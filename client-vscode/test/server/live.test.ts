@@ -77,7 +77,7 @@ test("the state follows: tokens, approvals", async () => {
   await other.request("session/setAutoApprove", { sessionId: "shared", action: "run tests", enabled: true });
   const [tokens, approvals] = user.statusBar;
   await vi.waitFor(() => expect(tokens!.text).toContain("1.2K"), WAIT);
-  await vi.waitFor(() => expect(approvals!.text).toContain("Approvals: 1"), WAIT);
+  await vi.waitFor(() => expect(approvals!.text).toContain("1 action runs without asking"), WAIT);
 });
 
 test("what stands above the rows is set when it is another text only: after each time the editor draws rows later", async () => {

@@ -87,7 +87,7 @@ test("what is longer than a question is cut, and not all of it", () => {
 
 test("the status bar says first what runs unasked, then what waits, then that nobody is there", () => {
   const approval = { yolo: false, afk: false, autoApproveActions: [], sealed: true };
-  expect(approvalsShown(approval, 0)).toMatchObject({ text: "$(shield) Approvals: 0", alarm: "" });
+  expect(approvalsShown(approval, 0)).toMatchObject({ text: "", alarm: "" });
   expect(approvalsShown({ ...approval, afk: true }, 0)).toMatchObject({ text: "$(sign-out) Away: requests are rejected", alarm: "warning" });
   expect(approvalsShown({ ...approval, afk: true }, 2)).toMatchObject({ text: "$(question) Waiting for your decision: 2", alarm: "warning" });
   expect(approvalsShown({ ...approval, yolo: true, afk: true }, 1)).toMatchObject({ text: "$(warning) YOLO: everything is approved, Waiting for your decision: 1", alarm: "error" });

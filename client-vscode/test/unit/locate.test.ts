@@ -79,7 +79,7 @@ test("then the interpreter of the settings", async () => {
 });
 
 test.each([
-  ["/missing/python", "noPython"],
+  ["/missing/python", "wrongInterpreter"],
   ["/old/with", "oldPython"],
   ["/bare/python", "noServer"],
 ])("an interpreter of the settings that cannot serve is not passed over, but blamed: %s", async (interpreter, kind) => {

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
-import type { SessionState } from "timeleap-client";
+import { TimeleapError, type SessionState } from "timeleap-client";
 import type { Sidecar } from "../../src/server/sidecar.js";
 import { Sessions } from "../../src/sessions/sessions.js";
 import { EventEmitter, Uri, workspace } from "../support/vscode.js";
@@ -113,4 +113,19 @@ test("what a person closed while the first session was being opened stays closed
   await first;
   expect(sessions.shown).toBeUndefined();
   expect(sessions.isOpen("found")).toBe(false);
+});
+
+test("a database that cannot be reached is said to be, and looked at again when it is asked for", async () => {
+  workspace.isTrusted = true;
+  workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+  const server = new Slow();
+  const sessions = sessionsOf(server);
+  const first = sessions.openFirst(true);
+  server.refuse(new TimeleapError("no server answers", 4005, { kind: "storageFailure", retryable: true, store: "postgresql", reason: "unreachable" }));
+  await first;
+  expect(sessions.problem).toMatchObject({ kind: "databaseRefused", message: expect.stringContaining("The database that the sessions are in cannot be used: no server answers.") as string });
+  const again = sessions.tryAgain(sessions.problem!, true);
+  server.answer({ sessions: [] } as Partial<SessionState>);
+  await again;
+  expect(sessions.problem).toBeUndefined();
 });
