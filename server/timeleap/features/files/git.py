@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
+import signal
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -24,9 +28,19 @@ from timeleap.features.files.root_folder import RootFolder
 OLDEST: Final = (2, 36)
 """The first version that can be told to sync what it writes (core.fsync)."""
 
+DEADLINE: Final = 600.0
+"""Seconds that a command may take; of one that looks at the workspace, `LOOKING`, and of one that asks for settings,
+`ASKING`. What they read may be a pipe or a disk that never answers."""
+LOOKING: Final = 120.0
+ASKING: Final = 4.0
+
 _POLL_SECONDS: Final = 0.1
+_GRACE_SECONDS: Final = 1.0
+_LARGEST_DATA: Final = 1 << 30
+"""Bytes of memory for a command that reads files of patterns: git reads these whole."""
 _BLOCK: Final = 1 << 20
 _POSIX: Final = os.name == "posix"
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _SETTINGS: Final = (
     "core.fsync=all,-index", "core.fsyncMethod=batch", "gc.auto=0", "maintenance.auto=false", "core.fsmonitor=false",
     "core.untrackedCache=false", "core.splitIndex=false", f"core.hooksPath={os.devnull}", "core.autocrlf=false",
@@ -119,7 +133,8 @@ class Git:
         borrowing: bool = True,
         stdin: int = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
-        """A process of git; `root` and `repository` in the place of ours, `borrowing`: with the alternate's objects."""
+        """A process of git, the first of a group of its own; `root` and `repository` in the place of ours, `borrowing`:
+        with the alternate's objects."""
         environment = _environment()
         environment["GIT_DIR"] = str(repository or self.repository)
         place = str(root) if root is not None else self._folder.place
@@ -129,11 +144,13 @@ class Git:
         if borrowing and self.alternate is not None:
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self.alternate
         excludes = [] if self.excludes_file is None else ["-c", f"core.excludesFile={self.excludes_file}"]
+        if repository is None:
+            excludes += ["-c", f"core.attributesFile={os.devnull}"]
         arguments = ["git", *self._settings, *excludes, *command]
         try:
             return subprocess.Popen(
                 arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-                cwd=place,
+                cwd=place, start_new_session=True,
             )  # fmt: skip
         except FileNotFoundError as error:
             if not Path(place).is_dir():
@@ -151,16 +168,23 @@ class Git:
         repository: Path | None = None,
         borrowing: bool = True,
         accepted: tuple[int, ...] = (0,),
+        looking: bool = False,
+        deadline: float | None = None,
     ) -> bytes:
-        """The output of a command.
+        """The output of a command; `looking`: it reads what the workspace holds; `deadline`: seconds that it may take, if
+        not the usual ones.
 
         Raises:
             GitError: It ended with a code that is not `accepted`.
-            StorageFailureError: The disk is full.
+            StorageFailureError: The disk is full, or the command did not end in time; the process was ended.
             CancelledError: `control` says so; the process was ended.
         """
         process = self.start(*command, index=index, root=root, repository=repository, borrowing=borrowing)
-        output, errors = _communicate(process, stdin, control)
+        if looking:
+            _limit_memory(process)
+        output, errors = _communicate(
+            process, command[0], stdin, control, deadline or (LOOKING if looking else DEADLINE)
+        )
         if process.returncode not in accepted:
             raise self.failure(command[0], process.returncode, errors)
         return output
@@ -193,24 +217,114 @@ class Git:
         return self.run("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
 
 
-def _communicate(process: subprocess.Popen[bytes], stdin: bytes, control: Control | None) -> tuple[bytes, bytes]:
-    if control is None:
-        return process.communicate(stdin)
+def _communicate(
+    process: subprocess.Popen[bytes], command: str, stdin: bytes, control: Control | None, deadline: float
+) -> tuple[bytes, bytes]:
+    until = time.monotonic() + deadline
+
+    def go_on() -> None:
+        if control is not None and control.cancelled():
+            raise CancelledError("cancelled while the workspace's files were looked at; nothing was written")
+        if time.monotonic() > until:
+            message = f"git {command} did not end in {deadline:.0f} seconds: a disk or a pipe it reads does not answer"
+            raise StorageFailureError(message, errno="ETIMEDOUT")
+
+    try:
+        go_on()
+        return _piped_through(process, stdin, go_on) if _POSIX else _fed(process, stdin, go_on)
+    except BaseException:
+        end(process)
+        raise
+
+
+def _piped_through(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callable[[], None]) -> tuple[bytes, bytes]:
+    """What a process writes, while it is given its input: no threads, and its end is not waited for in steps."""
+    feed, output, errors = map(_piped, (process.stdin, process.stdout, process.stderr))
+    read: dict[IO[bytes], list[bytes]] = {output: [], errors: []}
+    left, asked = memoryview(stdin), time.monotonic()
+    with selectors.PollSelector() as selector, feed, output, errors:
+        selector.register(output, selectors.EVENT_READ)
+        selector.register(errors, selectors.EVENT_READ)
+        if left:
+            os.set_blocking(feed.fileno(), False)
+            selector.register(feed, selectors.EVENT_WRITE)
+        else:
+            feed.close()
+        while selector.get_map():
+            ready = selector.select(_POLL_SECONDS)
+            if not ready or time.monotonic() > asked + _POLL_SECONDS:
+                go_on()
+                asked = time.monotonic()
+            for key, _ in ready:
+                stream = key.fileobj
+                if stream is feed:
+                    left = _given(feed, left)
+                    if not left:
+                        selector.unregister(feed)
+                        feed.close()
+                elif stream is output or stream is errors:
+                    if block := os.read(key.fd, _BLOCK):
+                        read[stream].append(block)
+                    else:
+                        selector.unregister(stream)
+    process.wait()
+    return b"".join(read[output]), b"".join(read[errors])
+
+
+def _given(feed: IO[bytes], left: memoryview) -> memoryview:
+    """What is left of the input after as much was written as fits; nothing where nobody reads it any more."""
+    try:
+        return left[os.write(feed.fileno(), left[:_BLOCK]) :]
+    except BlockingIOError:
+        return left
+    except OSError:
+        return left[:0]  # a process that has ended reads no more, and its code says why
+
+
+def _fed(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callable[[], None]) -> tuple[bytes, bytes]:
+    """As `_piped_through`, for systems that cannot wait for pipes."""
     # `communicate` does not send on, after a timeout, what did not fit into the pipe before.
     pipe, process.stdin = _piped(process.stdin), None
     feeding = Parallel(lambda: _feed(pipe, stdin))
     try:
         while True:
-            if control.cancelled():
-                raise CancelledError("cancelled while the workspace's files were looked at; nothing was written")
             with suppress(subprocess.TimeoutExpired):
                 return process.communicate(timeout=_POLL_SECONDS)
+            go_on()
     except BaseException:
-        process.kill()
-        process.communicate()
+        end(process)
         raise
     finally:
         feeding.wait()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it has started: asked first, so that it removes its lock files."""
+    _signal(process, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_SECONDS)
+    _signal(process, _KILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if _POSIX:
+            os.killpg(process.pid, number)
+        else:
+            process.kill()
+
+
+def _limit_memory(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        with suppress(OSError, ValueError):  # it has ended, or has a lower limit already
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (_LARGEST_DATA, _LARGEST_DATA))
 
 
 def _feed(pipe: IO[bytes], data: bytes) -> None:
@@ -224,6 +338,9 @@ class BlobReader:
     def __init__(self, git: Git) -> None:
         self._git = git
         self._process = git.start("cat-file", "--batch")
+        self._timer = threading.Timer(DEADLINE, self._process.kill)
+        self._timer.daemon = True
+        self._timer.start()
 
     def __enter__(self) -> BlobReader:
         return self
@@ -231,6 +348,7 @@ class BlobReader:
     def __exit__(
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        self._timer.cancel()
         self._process.kill()
         self._process.communicate()
 
@@ -251,7 +369,7 @@ class BlobReader:
         while left:
             block = stdout.read(min(left, _BLOCK))
             if not block:
-                raise EOFError("git cat-file ended early")
+                raise StorageFailureError("git cat-file ended early", path=str(self._git.repository), errno="EPIPE")
             write(block)
             left -= len(block)
         stdout.read(1)
@@ -274,16 +392,28 @@ def _piped(stream: IO[bytes] | None) -> IO[bytes]:
     return stream
 
 
-def quiet_query(root: Path, *command: str, settings_of_user: bool = False) -> bytes:
+def quiet_query(
+    root: Path,
+    *command: str,
+    settings: Sequence[str] = (),
+    settings_of_user: bool = False,
+    control: Control | None = None,
+    deadline: float | None = None,
+) -> bytes:
     """The output of a command that only reads, in the user's own repository at `root`.
 
     Args:
         root: A folder.
         command: Of git.
+        settings: In the place of the repository's own.
         settings_of_user: With what the user has set for all repositories.
+        control: Says when nobody waits any more.
+        deadline: Seconds that it may take, if not `ASKING`.
 
     Raises:
         GitError: It failed; that of a folder without a repository, too.
+        StorageFailureError: It did not end in time.
+        CancelledError: `control` says so.
     """
     environment = _environment()
     if settings_of_user:
@@ -291,14 +421,17 @@ def quiet_query(root: Path, *command: str, settings_of_user: bool = False) -> by
             del environment[name]
             if name in os.environ:
                 environment[name] = os.environ[name]
-    settings = [
-        part for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}") for part in ("-c", setting)
-    ]
-    arguments = ["git", *settings, *command]
-    done = subprocess.run(arguments, cwd=root, capture_output=True, check=False, env=environment)
-    if done.returncode:
-        raise GitError(command[0], done.returncode, done.stderr)
-    return done.stdout
+    safe = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", *settings)
+    arguments = ["git", *(part for setting in safe for part in ("-c", setting)), *command]
+    process = subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=root,
+        start_new_session=True,
+    )  # fmt: skip
+    _limit_memory(process)
+    output, errors = _communicate(process, command[0], b"", control, deadline or ASKING)
+    if process.returncode:
+        raise GitError(command[0], process.returncode, errors)
+    return output
 
 
 class Parallel(Generic[_Result]):

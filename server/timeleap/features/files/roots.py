@@ -1,19 +1,16 @@
-"""Roots: the folders whose files are kept, which of them are refused, and the user's repository at one."""
+"""Roots: the folders whose files are kept, and which of them are refused."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-import subprocess
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from timeleap.errors import FilesUnavailableError
-from timeleap.features.files.git import GitError, quiet_query
-from timeleap.features.files.records import to_text
 from timeleap.features.files.root_folder import Identity, identity_of
 
 FOLDER: Final = "files"
@@ -73,61 +70,3 @@ def find_root(home: Path, folder: Path) -> Root:
         raise FilesUnavailableError(message, reason="rootUnsafe")
     named = f"{facts.st_dev}\0{facts.st_ino}\0{real}".encode("utf-8", "surrogateescape")
     return Root(real, store, hashlib.sha256(named).hexdigest()[:24], identity_of(facts))
-
-
-class UserRepository(Struct, frozen=True):
-    """The repository of the user that a folder belongs to; all of it is only read.
-
-    Attributes:
-        at_root: False where the folder is only a part of its working tree.
-        sha1: False where its objects have names of another kind than ours.
-    """
-
-    folder: Path
-    objects: Path
-    index: Path
-    exclude: Path
-    attributes: Path
-    at_root: bool
-    sha1: bool
-
-
-def find_user_repository(root: Path) -> UserRepository | None:
-    """None where there is none, or none that can be read."""
-    if not any(os.path.lexists(place / ".git") for place in (root, *root.parents)):
-        return None
-    names = ("objects", "index", "info/exclude", "info/attributes")
-    paths = [part for name in names for part in ("--git-path", name)]
-    try:
-        found = quiet_query(root, "rev-parse", "--absolute-git-dir", "--show-object-format", "--show-prefix", *paths)
-    except (GitError, OSError, subprocess.SubprocessError):
-        return None
-    lines = found.decode("utf-8", "surrogateescape").split("\n")
-    if len(lines) < 7:
-        return None
-    folder, object_format, prefix, objects, index, exclude, attributes = lines[:7]
-    return UserRepository(
-        folder=Path(folder),
-        objects=Path(os.path.realpath(root / objects)),
-        index=Path(os.path.realpath(root / index)),
-        exclude=Path(os.path.realpath(root / exclude)),
-        attributes=Path(os.path.realpath(root / attributes)),
-        at_root=not prefix,
-        sha1=object_format == "sha1",
-    )
-
-
-def find_excludes_file(root: Path) -> str | None:
-    """The ignore file that the user has set (`core.excludesFile`); None if that is not set, or is not a file."""
-    try:
-        found = quiet_query(root, "config", "--type=path", "--get", "core.excludesFile", settings_of_user=True)
-    except (GitError, OSError, subprocess.SubprocessError):
-        return None
-    path = root / to_text(found.removesuffix(b"\n"))
-    return str(path) if path.is_file() else None
-
-
-def ignored_by_parents(root: Path) -> list[bytes]:
-    """What the repository above ignores below a folder that is a part of its working tree; folders end with `/`."""
-    listing = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
-    return quiet_query(root, *listing).split(b"\0")[:-1]

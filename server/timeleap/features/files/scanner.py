@@ -64,15 +64,17 @@ class Scanner:
         self._root = git.root
         self._place = git.place
         self._config = config
-        self._control = control
+        self.control = control
         self._listings = listings
 
     def begin(self, index: Path) -> Parallel[bytes]:
         """Have git compare an index that nobody changes meanwhile: new files, and changed ones."""
         changed = ("diff-files", "-z", "--name-status", "--ignore-submodules=all")
         return Parallel(
-            lambda: self._git.run("ls-files", "-z", "-o", "--exclude-standard", index=index, control=self._control),
-            lambda: self._git.run(*changed, index=index, control=self._control),
+            lambda: self._git.run(
+                "ls-files", "-z", "-o", "--exclude-standard", index=index, control=self.control, looking=True
+            ),
+            lambda: self._git.run(*changed, index=index, control=self.control, looking=True),
         )
 
     def walk(self, known: frozenset[str], since: int | None = None, ahead: dict[str, Folder] | None = None) -> Walk:
@@ -165,7 +167,7 @@ class Scanner:
         root = Path(self._place) / to_text(folder)
         listing = ("ls-files", "-z", "-o", "--exclude-per-directory=.gitignore")
         nothing = self._git.repository / "no-index"
-        for path in split(self._git.run(*listing, index=nothing, root=root, control=self._control)):
+        for path in split(self._git.run(*listing, index=nothing, root=root, control=self.control, looking=True)):
             if path.endswith(b"/") and depth < _DEPTH:
                 self._list_nested(folder + path, found, depth + 1)
             elif not path.endswith(b"/"):
@@ -173,7 +175,7 @@ class Scanner:
 
     def ignored(self, paths: Iterable[bytes]) -> set[bytes]:
         """Those of the paths that the ignore files leave out."""
-        return ignored_paths(self._git, paths, control=self._control)
+        return ignored_paths(self._git, paths, control=self.control)
 
     def _included(self) -> list[bytes]:
         """Ignored files that the settings take in."""
@@ -181,7 +183,9 @@ class Scanner:
             return []
         patterns = [part for pattern in self._config.include_ignored for part in ("-x", pattern)]
         index = self._git.repository / "no-index"
-        return split(self._git.run("ls-files", "-z", "-o", "-i", *patterns, index=index, control=self._control))
+        return split(
+            self._git.run("ls-files", "-z", "-o", "-i", *patterns, index=index, control=self.control, looking=True)
+        )
 
     # Folders
 
@@ -294,7 +298,10 @@ def ignored_paths(
     if not asked:
         return set()
     command = ("check-ignore", "-z", "--stdin", "--no-index")
-    return {path[2:] for path in split(git.run(*command, stdin=asked, root=root, accepted=(0, 1), control=control))}
+    return {
+        path[2:]
+        for path in split(git.run(*command, stdin=asked, root=root, accepted=(0, 1), control=control, looking=True))
+    }
 
 
 def folders_of(paths: Iterable[str]) -> frozenset[str]:

@@ -23,16 +23,18 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from timeleap.errors import TimeleapError
-from timeleap.features.files.git import Git, GitError, Parallel, joined, split
-from timeleap.features.files.records import FilesConfig, to_text
+from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.features.files.git import ASKING, Git, GitError, Parallel, joined, split
+from timeleap.features.files.records import Control, FilesConfig, to_text
 from timeleap.features.files.repository import REFS, Repository, is_plain_path
-from timeleap.features.files.roots import Root, UserRepository
+from timeleap.features.files.roots import Root
+from timeleap.features.files.user_repository import UserRepository, are_files, default_folder
 
 LOOSE: Final = 2000
 """From so many loose objects on, owning them takes longer than a caller should wait."""
 
-_LARGEST_INDEX: Final = 1 << 30
+_LARGEST_INDEX: Final = 256 << 20
+_LARGEST_ENTRY: Final = 8192  # with what the index says of folders
 _LARGEST_ATTRIBUTES: Final = 1 << 20
 _GITLINK: Final = 0o160000
 _ENTRY: Final = struct.Struct(">24xL8xL20sH")  # mode, size, name, flags
@@ -90,6 +92,12 @@ def read_index(data: bytes) -> UserIndex:
             raise UnseededError
         offset += 8 + int.from_bytes(data[offset + 4 : offset + 8], "big")
     return entries
+
+
+def _is_plausible(header: bytes, size: int) -> bool:
+    """True if an index with that beginning can have so many bytes: one of holes has few entries and any length."""
+    count = int.from_bytes(header[8:12], "big")
+    return size <= min(_LARGEST_INDEX, (count + 1) * _LARGEST_ENTRY)
 
 
 def _entries(data: bytes, version: int, count: int) -> tuple[UserIndex, int]:
@@ -155,7 +163,7 @@ class Seed(Struct, frozen=True):
 
 
 def seed_index(
-    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Begin
+    repository: Repository, user: UserRepository, config: FilesConfig, target: Path, begin: Begin, *, control: Control
 ) -> tuple[list[str], Parallel[Seed]]:
     """Copy the user's index to `target`, borrow the objects it speaks of, and begin to own those that are needed.
 
@@ -164,14 +172,15 @@ def seed_index(
     Raises:
         UnseededError: It cannot be used (the seed may raise it, too); nothing more is borrowed than before.
     """
-    if not (user.at_root and user.sha1) or not user.objects.is_dir():
+    if not (user.at_root and user.usable and user.sha1 and are_files(user.objects)):
         raise UnseededError
     try:
-        with user.index.open("rb") as file:
+        with open(user.index, "rb", opener=_open_at_once) as file:
             facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_INDEX:
+            if not stat.S_ISREG(facts.st_mode) or not _is_plausible(file.read(12), facts.st_size):
                 raise UnseededError
-            data = file.read()
+            file.seek(0)
+            data = file.read(_LARGEST_INDEX)
     except OSError as error:
         raise UnseededError from error
     target.write_bytes(data)
@@ -184,7 +193,7 @@ def seed_index(
     def undone() -> Iterator[None]:
         try:
             yield
-        except (GitError, UnseededError) as error:
+        except (GitError, UnseededError, StorageFailureError) as error:
             compared.wait()
             repository.borrow(None if before is None else Path(before))
             raise UnseededError from error
@@ -194,7 +203,7 @@ def seed_index(
 
     def judged() -> Seed:
         with undone():
-            return _judged(repository, user, config, index, compared, path=target)
+            return _judged(repository, user, config, index, compared, path=target, control=control)
 
     return index.texts, Parallel(judged)
 
@@ -207,11 +216,12 @@ def _judged(
     compared: Parallel[bytes],
     *,
     path: Path,
+    control: Control,
 ) -> Seed:
     git = repository.git
     names = _names(index.oids)
-    running = Parallel(lambda: git.batch_sizes(names), lambda: _attributes(git, user, index.paths))
-    excluded = _excluded(git, user, config)
+    running = Parallel(lambda: git.batch_sizes(names), lambda: _attributes(git, user, index.paths, control))
+    excluded = _excluded(git, path, config)
     plain = is_plain_path("/".join(index.texts))  # as each of them is: one search takes less time than many
     dropped = {
         path
@@ -251,18 +261,18 @@ def _names_of_folders(git: Git, tree: str) -> bytes:
     return tree.encode("ascii") + b"\n" + listed.replace(b"\0", b"\n")
 
 
-def _attributes(git: Git, user: UserRepository, paths: list[bytes]) -> bytes:
+def _attributes(git: Git, user: UserRepository, paths: list[bytes], control: Control) -> bytes:
     """What `check-attr` says of all files, or nothing if no attributes that convert contents are set anywhere."""
-    if not _may_convert(git, user, paths):
+    if not _may_convert(git, user, paths, control):
         return b""
     command = ("check-attr", "-z", "--stdin", *(name.decode("ascii") for name in _CONVERTING))
-    return git.run(*command, stdin=joined(paths), repository=user.folder)
+    return git.run(*command, stdin=joined(paths), repository=user.folder, control=control, looking=True)
 
 
-def _may_convert(git: Git, user: UserRepository, paths: list[bytes]) -> bool:
+def _may_convert(git: Git, user: UserRepository, paths: list[bytes], control: Control) -> bool:
     """True unless each file that can set attributes was read, and none names one that converts contents."""
     settings = ("config", "--get-regexp", r"^(core\.attributesfile|attr\..*)$")
-    if git.run(*settings, repository=user.folder, accepted=(0, 1)):
+    if git.run(*settings, repository=user.folder, accepted=(0, 1), control=control, deadline=ASKING):
         return True  # attributes may come from elsewhere
     folders = {path.rpartition(b"/")[0] for path in paths}
     for folder in list(folders):
@@ -272,17 +282,18 @@ def _may_convert(git: Git, user: UserRepository, paths: list[bytes]) -> bool:
     found = {name: _names_converting(f"{git.place}/{to_text(name)}") for name in names}
     if any(found.values()) or any(found[path] is None for path in paths if path in found):
         return True  # of a file that is not there git takes what the index has
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
+    own = default_folder() / "attributes"
     return any(_names_converting(path) for path in (own, user.attributes, *_SYSTEM_ATTRIBUTES))
 
 
 def _names_converting(path: str | Path) -> bool | None:
-    """True if a file of attributes may set one that converts contents; None if it is not there."""
+    """True if a file of attributes may set one that converts contents; None if it is not there. Raises UnseededError for
+    one that git is not to read either."""
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_ATTRIBUTES:
-                return True
+                raise UnseededError
             content = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -304,11 +315,11 @@ def _converted(attributes: bytes) -> set[bytes]:
     return {path for path, value in values if value not in (b"unspecified", b"unset")}
 
 
-def _excluded(git: Git, user: UserRepository, config: FilesConfig) -> set[bytes]:
+def _excluded(git: Git, index: Path, config: FilesConfig) -> set[bytes]:
     if not config.exclude:
         return set()
     patterns = [part for pattern in config.exclude for part in ("-x", pattern)]
-    return set(split(git.run("ls-files", "-z", "-c", "-i", *patterns, index=user.index)))
+    return set(split(git.run("ls-files", "-z", "-c", "-i", *patterns, index=index)))
 
 
 # Owning what was borrowed

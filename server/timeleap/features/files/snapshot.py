@@ -27,7 +27,6 @@ from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import GitError, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
-from timeleap.features.files.roots import UserRepository, find_excludes_file, find_user_repository, ignored_by_parents
 from timeleap.features.files.scanner import (
     RACY_NS,
     TEMPORARY,
@@ -48,6 +47,13 @@ from timeleap.features.files.seed import (
     own_objects,
     seed_index,
     unborrow_failed,
+)
+from timeleap.features.files.user_repository import (
+    UserRepository,
+    find_excludes_file,
+    find_user_repository,
+    ignored_by_parents,
+    own_patterns,
 )
 from timeleap.storage.durable import failpoint
 
@@ -108,8 +114,8 @@ class Snapshots:
 
     def _look(self, control: Control) -> Present:
         self.sweep()
-        self._git.excludes_file = find_excludes_file(self._repository.root.path)
-        self._repository.write_exclude(self._patterns())
+        self._git.excludes_file = find_excludes_file(self._repository.root.path, self._user_repository(), control)
+        self._repository.write_exclude(self._patterns(control))
         try:
             found = self._repository.find_index()
             if found is not None:
@@ -183,7 +189,7 @@ class Snapshots:
 
     def _seeded(self, user: UserRepository, index: Path, scanner: Scanner, since: int) -> tuple[Seed, Walk]:
         """The user's index, judged while the folders of its files are walked."""
-        paths, judging = seed_index(self._repository, user, self._config, index, scanner.begin)
+        paths, judging = seed_index(self._repository, user, self._config, index, scanner.begin, control=scanner.control)
         try:
             folders = folders_of(paths)
             ahead = list_ahead(self._git.place, folders, since) if len(paths) >= _MANY else None
@@ -319,7 +325,7 @@ class Snapshots:
             self._user = (seen, find_user_repository(root))
         return self._user[1]
 
-    def _patterns(self) -> list[bytes]:
+    def _patterns(self, control: Control) -> list[bytes]:
         """What is left out in addition to what the folder's own ignore files say."""
         root = self._repository.root
         patterns = [TEMPORARY.encode() + b"*"]
@@ -327,11 +333,11 @@ class Snapshots:
             patterns.append(_anchored(to_bytes(root.home_within + "/")))
         user = self._user_repository()
         if user is not None:
-            with suppress(OSError):
-                patterns.insert(0, user.exclude.read_bytes().rstrip(b"\n"))
+            patterns = own_patterns(user) + patterns
             if not user.at_root:
-                with suppress(GitError):
-                    patterns += [_anchored(path) for path in ignored_by_parents(root.path) if b"\n" not in path]
+                excludes = self._git.excludes_file or os.devnull
+                ignored = ignored_by_parents(root.path, user, excludes, control)
+                patterns += [_anchored(path) for path in ignored if b"\n" not in path]
         for pattern in self._config.exclude:
             if "\n" in pattern or "\0" in pattern:
                 raise InvalidInputError.of("files.exclude", "a pattern is one line")
