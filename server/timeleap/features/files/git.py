@@ -49,17 +49,25 @@ _SETTINGS: Final = (
     f"core.protectNTFS={str(not _POSIX).lower()}", "index.threads=true", "advice.ignoredHook=false",
     "submodule.recurse=false", "protocol.allow=never", "core.logAllRefUpdates=false",
 )  # fmt: skip
+_BUS_ERROR: Final = getattr(signal, "SIGBUS", 0)
+_UNSTABLE: Final = (b"unstable object source data", b"short read while indexing", b"file changed while")
 _Result = TypeVar("_Result")
 _NO_SPACE: Final = ((b"No space left on device", "ENOSPC"), (b"Disk quota exceeded", "EDQUOT"))
 
 
 class GitError(Exception):
-    """A git command failed; `stderr` is what it said."""
+    """A git command failed; `code` is the one it ended with, `stderr` what it said."""
 
     def __init__(self, command: str, code: int, stderr: bytes) -> None:
         super().__init__(f"git {command} ended with {code}")
         self.command = command
+        self.code = code
         self.stderr = stderr
+
+    @property
+    def is_of_changing_file(self) -> bool:
+        """True if a file was written or cut while it was read (git maps it: where it is cut the system ends git)."""
+        return self.code == -_BUS_ERROR or any(said in self.stderr for said in _UNSTABLE)
 
     def as_damage(self, path: Path) -> CorruptedError:
         said = self.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
@@ -185,6 +193,8 @@ class Git:
         output, errors = _communicate(
             process, command[0], stdin, control, deadline or (LOOKING if looking else DEADLINE)
         )
+        if process.returncode < 0 and index is not None:
+            index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # the system ended it, and it left its lock
         if process.returncode not in accepted:
             raise self.failure(command[0], process.returncode, errors)
         return output

@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from timeleap.errors import FilesTooLargeError, FilesUnavailableError
+from timeleap.errors import FilesTooLargeError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files import folder_list
 from timeleap.features.files.folder_list import Folder, list_folder, stamp_of
-from timeleap.features.files.git import Git, Parallel, joined, split
+from timeleap.features.files.git import Git, GitError, Parallel, joined, split
 from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
 
@@ -28,6 +28,7 @@ RACY_NS: Final = 2_000_000_000
 """What changed so shortly before it was looked at is looked at again: times of files are coarse."""
 
 _TIMES_TELL: Final = os.name == "posix"  # on Windows, FAT keeps no time of a folder's change
+_ATTEMPTS: Final = 5
 _DEPTH: Final = 64  # repositories within repositories
 
 
@@ -69,13 +70,20 @@ class Scanner:
 
     def begin(self, index: Path) -> Parallel[bytes]:
         """Have git compare an index that nobody changes meanwhile: new files, and changed ones."""
-        changed = ("diff-files", "-z", "--name-status", "--ignore-submodules=all")
         return Parallel(
-            lambda: self._git.run(
-                "ls-files", "-z", "-o", "--exclude-standard", index=index, control=self.control, looking=True
-            ),
-            lambda: self._git.run(*changed, index=index, control=self.control, looking=True),
+            lambda: self._looked("ls-files", "-z", "-o", "--exclude-standard", index=index),
+            lambda: self._looked("diff-files", "-z", "--name-status", "--ignore-submodules=all", index=index),
         )
+
+    def _looked(self, *command: str, index: Path) -> bytes:
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._git.run(*command, index=index, control=self.control, looking=True)
+            except GitError as error:
+                if not error.is_of_changing_file:
+                    raise
+        message = f"a file in {self._root} changes all the time while it is compared: try again"
+        raise StorageFailureError(message, path=str(self._root), errno="EAGAIN")
 
     def walk(self, known: frozenset[str], since: int | None = None, ahead: dict[str, Folder] | None = None) -> Walk:
         """Visit folders that certainly are not ignored; `since`, `ahead`: see `Walk`."""

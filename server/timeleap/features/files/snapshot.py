@@ -98,6 +98,7 @@ class Snapshots:
         self._git = repository.git
         self._config = config
         self._disk = Disk(repository.folder)
+        self._failed: Counter[str] = Counter()
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
 
     # The present state
@@ -225,6 +226,7 @@ class Snapshots:
     def _update(self, index: Path, scan: Scan, control: Control) -> None:
         """Bring an index up to date; what changes meanwhile is read again, a few times."""
         wanted = list(scan.present)
+        self._failed.clear()
         for _ in range(_ATTEMPTS):
             self._forget(index, map(to_bytes, scan.gone))
             self._add(index, wanted, scan, control)
@@ -253,24 +255,50 @@ class Snapshots:
             paths = [path for path in wanted if path in scan.present]
             if not paths:
                 return
+            given = joined(map(to_bytes, paths))
             try:
-                self._git.run(*command, stdin=joined(map(to_bytes, paths)), index=index, control=control)
+                self._git.run(*command, stdin=given, index=index, control=control, looking=True)
             except GitError as error:
                 named = {to_text(path) for path in _REFUSED.findall(error.stderr)} & set(paths)
-                unreadable = named | {path for path in paths if not self._readable(path)}
-                if not unreadable:
-                    raise
-                for path in unreadable:
+                refused = {path for path in paths if not self._readable(path)}
+                refused |= set[str]() if error.is_of_changing_file else named
+                if not refused:
+                    self._add_changing(index, paths, scan, control, error=error)
+                    return
+                for path in refused:
                     self._skip(scan, path)
-                self._forget(index, map(to_bytes, unreadable))
+                self._forget(index, map(to_bytes, refused))
             else:
                 return
         raise CorruptedError("too many files cannot be read", path=str(self._repository.root.path))
 
+    def _add_changing(self, index: Path, paths: list[str], scan: Scan, control: Control, *, error: GitError) -> None:
+        """Find by halves the file that was changed while it was read; read it again, and skip it if that goes on."""
+        if not error.is_of_changing_file:
+            raise error
+        half = len(paths) // 2
+        if half:
+            self._add_portion(index, paths[:half], scan, control)
+            self._add_portion(index, paths[half:], scan, control)
+            return
+        (path,) = paths
+        self._failed[path] += 1
+        if self._failed[path] < _ATTEMPTS:
+            self._add_portion(index, paths, scan, control)
+            return
+        del scan.present[path]
+        scan.skipped[path] = "changing"
+        self._forget(index, [to_bytes(path)])
+
     def _skip(self, scan: Scan, path: str) -> None:
         del scan.present[path]
-        if self._facts(path) is not None:
-            scan.skipped[path] = "unreadable" if not self._readable(path) else "unsupported"
+        facts = self._facts(path)
+        if facts is None:
+            return
+        if not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode)):
+            scan.skipped[path] = "changing"  # something else was put in its place
+        else:
+            scan.skipped[path] = "unsupported" if self._readable(path) else "unreadable"
 
     def _readable(self, path: str) -> bool:
         facts = self._facts(path)
