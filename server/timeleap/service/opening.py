@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,8 +108,10 @@ async def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Acc
 
 async def _attach(service: Service, params: SessionOpenParams, call: Call, path: Path | None) -> Json:
     """Open through its owner a session that another process owns."""
-    mine = guard(params, call)
-    place = service.store.place(params.session_id, path)
+    mine, session_id = guard(params, call), params.session_id
+    if session_id is None and path is None:  # another process has just made it for this very request
+        session_id, _ = await asyncio.to_thread(service.store.ledger.making, mine)
+    place = service.store.place(session_id, path)
     duplicate = path is None and await service.store.made_by(place.session_id, mine)
     attachment = service.attachment(call, place)
     asked = {"access": "write", **_settings(params)}

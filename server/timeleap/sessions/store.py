@@ -47,6 +47,8 @@ from timeleap.storage.lock import Endpoint, SessionLock
 
 __all__ = ["OpenedSession", "SessionInfo", "SessionStore"]
 T = TypeVar("T")
+TRIES = 5
+"""How often to open or make a session that other processes delete meanwhile."""
 
 
 class OpenedSession(Struct, frozen=True):
@@ -138,22 +140,49 @@ class SessionStore:
         else:
             if session_id is None:
                 announced, _ = await asyncio.to_thread(self.ledger.making, guard)
-                session_id = announced or new_session_id()
+                session_id = announced or await asyncio.to_thread(self.ledger.announce, guard, new_session_id())
             check_session_id(session_id)
+        traits = Traits(title, system_prompt, workspace, auto_checkpoint, source=source)
+        async with self._openings.turn(session_id):
+            if path is not None:
+                opened = OpenedSession(await self._openings.open(session_id, path, access, progress))
+            else:
+                opened = await self._open_own(session_id, traits if create else None, guard, access, progress)
+        await opened.session.keep_auto_checkpoint(auto_checkpoint)
+        return opened
+
+    async def _open_own(
+        self, session_id: str, traits: Traits | None, guard: Mutation, access: Asked, progress: Progress | None
+    ) -> OpenedSession:
+        """Open a session of the store at its turn, or (with `traits`) make it: again where another process has deleted it
+        in between. Raises as `open`."""
+        tries = TRIES if traits is not None else 1
+        while True:
+            tries -= 1
+            around = self._shared.opening(session_id) if self._shared else contextlib.nullcontext()
+            try:
+                async with around:
+                    return await self._open_now(session_id, traits, guard, access, progress)
+            except SessionNotFoundError:
+                if tries == 0:
+                    raise
+            except StorageFailureError as error:
+                if tries == 0 or error.data.get("errno") != "ENOENT" or self._exists(session_id):
+                    raise
+
+    async def _open_now(
+        self, session_id: str, traits: Traits | None, guard: Mutation, access: Asked, progress: Progress | None
+    ) -> OpenedSession:
         created = duplicate = False
-        shared = self._shared if path is None else None
-        async with self._openings.turn(session_id), shared.opening(session_id) if shared else contextlib.nullcontext():
-            if path is None and session_id not in self._openings and not self._exists(session_id):
-                if not create:
-                    raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
-                traits = Traits(title, system_prompt, workspace, auto_checkpoint, source=source)
-                created = await asyncio.to_thread(self._create, session_id, traits, guard)
-            elif path is None:
-                duplicate = await self.made_by(session_id, guard)
-            no_turn = contextlib.nullcontext()  # it is ours already
-            async with self._taken_back(session_id, no_turn) if created else contextlib.nullcontext():
-                session = await self._openings.open(session_id, path, access, progress)
-        await session.keep_auto_checkpoint(auto_checkpoint)
+        if session_id not in self._openings and not self._exists(session_id):
+            if traits is None:
+                raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
+            created = await asyncio.to_thread(self._create, session_id, traits, guard)
+        if not created:
+            duplicate = await self.made_by(session_id, guard)
+        no_turn = contextlib.nullcontext()  # it is ours already
+        async with self._taken_back(session_id, no_turn) if created else contextlib.nullcontext():
+            session = await self._openings.open(session_id, None, access, progress)
         return OpenedSession(session, created, duplicate)
 
     @contextlib.asynccontextmanager
@@ -221,14 +250,15 @@ class SessionStore:
         try:
             self._build(session_id, guard, lambda directory: creation.build(directory, traits, guard))
         except SessionExistsError:
+            if self._shared is not None:
+                self._shared.fetch(session_id)
             if not self._exists(session_id):
                 raise  # an id that differs from it only by case is taken
             return False
         return True
 
     def _build(self, wanted: str | None, guard: Mutation, write: Callable[[Path], None]) -> str:
-        session_id = self.home.free_id(wanted)
-        self.ledger.note(guard, {"sessionId": session_id})
+        session_id = self.ledger.announce(guard, self.home.free_id(wanted))
         with self.home.building() as directory:
             write(directory)
             self._publish(directory, session_id)
@@ -320,9 +350,15 @@ class SessionStore:
         if isinstance(fork, TimeleapError):
             raise fork
         wanted = announced if new_session_id is None else check_session_id(new_session_id)
-        new_id = await asyncio.to_thread(
-            self._build, wanted, guard, lambda directory: creation.build_fork(directory, fork, guard)
-        )
+        try:
+            new_id = await asyncio.to_thread(
+                self._build, wanted, guard, lambda directory: creation.build_fork(directory, fork, guard)
+            )
+        except SessionExistsError:
+            _, made = await self.made_before(guard)  # by another process, at the same moment
+            if made is None:
+                raise
+            return made
         return await self._open_made(new_id)
 
     async def made_before(self, guard: Mutation) -> tuple[str | None, OpenedSession | None]:
@@ -344,12 +380,19 @@ class SessionStore:
             StorageFailureError: It could not be moved.
         """
 
-        def publish() -> None:
-            self.ledger.note(guard, {"sessionId": session_id})
-            self._publish(directory, session_id)
+        def publish() -> str:
+            name = self.ledger.announce(guard, session_id)
+            self._publish(directory, name)
+            return name
 
-        await asyncio.to_thread(publish)
-        return await self._open_made(session_id)
+        try:
+            new_id = await asyncio.to_thread(publish)
+        except SessionExistsError:
+            _, made = await self.made_before(guard)  # by another process, at the same moment
+            if made is None:
+                raise
+            return made
+        return await self._open_made(new_id)
 
     async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
         """Look at a session, open or not, at the turn of the request."""

@@ -110,6 +110,19 @@ class Ledger:
             with self._locked("note a request"):
                 self._file.append([_line(guard.request_id, guard, facts)])
 
+    def announce(self, guard: Mutation, session_id: str) -> str:
+        """Note the id that a request is about to give to its session; returns the one that counts, which another process
+        may have noted for the same request just now."""
+        if guard.request_id is None:
+            return session_id
+        with self._locked("note a request"):
+            for known in reversed(self._file.read()):
+                noted = _made(known)
+                if known.request_id == guard.request_id and noted is not None and fits(guard, known.fingerprint):
+                    return noted
+            self._file.append([_line(guard.request_id, guard, {"sessionId": session_id})])
+        return session_id
+
     def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
         """Note, durably, what a request to purge is answered with, in the place of what it was about to do."""
         if guard.request_id is not None:

@@ -357,7 +357,8 @@ class Database:
 
     def version(self, connection: Connection[Any]) -> int:
         """The version of the schema; 0 where there is none."""
-        if connection.execute("SELECT to_regclass('timeleap_schema')").fetchone() == (None,):
+        # Reading a table takes note of what others have made since this connection looked for the name in vain.
+        if connection.execute("SELECT to_regclass('timeleap_schema') FROM pg_class LIMIT 1").fetchone() == (None,):
             return 0
         found = connection.execute("SELECT version FROM timeleap_schema").fetchone()
         return 0 if found is None else int(found[0])
