@@ -27,7 +27,7 @@ from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent, set_members
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
-from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
+from timeleap.storage.engine import LogEngine, LogReader, Prepared, Replacement, Timeline, highest_noted
 
 Json = dict[str, Any]
 
@@ -175,16 +175,12 @@ class StateManager:
             raise
         self.facts = replace(self.facts, approval=self._approvals.current)
 
-    def drop_stale_dmail(self) -> None:
-        """Forget the pending D-Mail if its checkpoint is not in the log any more.
-
-        Raises:
-            StorageFailureError: It is forgotten, but still on disk; the next opening forgets it there.
-        """
+    def dropping(self, log: LogReader, head: str) -> list[Event]:
+        """The event that a rewrite drops the pending D-Mail, whose checkpoint is not in the new log; none where it stays."""
         pending = self.facts.pending_dmail
-        if pending is not None and not has_uid(self._log, pending.checkpoint_uid):
-            self.facts = replace(self.facts, pending_dmail=None)
-            self._meta.write({"pendingDMail": None})
+        if pending is None or has_uid(log, pending.checkpoint_uid):
+            return []
+        return changes(self.facts, replace(self.facts, pending_dmail=None), head)
 
     def remove_timelines(self, going: Sequence[Timeline]) -> str:
         """Delete timelines for good and forget what is remembered about them; says in words what was done."""
@@ -277,7 +273,7 @@ class StateManager:
             members[FILES_FOLLOWED] = {"token": files_token, **proof}
         if self._meta.inherited_lines > replacement.keep_lines:
             members["inheritedLines"] = replacement.keep_lines
-        self._meta.write(members)
+        self._meta.write({**members, **self._forgotten()})
 
     def note_stacks(self, stacks: Stacks, requests: list[Json], files_token: str | None = None) -> None:
         """Write what can be undone and redone after a step that leaves the log as it is."""
@@ -287,11 +283,20 @@ class StateManager:
         self.note(changes, requests)
         self.facts = replace(self.facts, stacks=stacks)
 
-    def settle_rewrite(self, prepared: Prepared, stacks: Stacks) -> None:
-        """A rewrite was done; where its timeline is to go again, write what was noted so that it holds without."""
+    def settle_rewrite(self, prepared: Prepared, stacks: Stacks, *, drops_dmail: bool = False) -> None:
+        """A rewrite was done: forget the D-Mail that it drops; and where its timeline is to go again, write what was noted
+        so that it holds without.
+
+        Raises:
+            StorageFailureError: It counts here; the next step, or the next opening, writes it.
+        """
         self.facts = replace(self.facts, stacks=stacks)
+        if drops_dmail:
+            self.facts = replace(self.facts, pending_dmail=None)
         if prepared.equals is not None:
             self._meta.write(self._unconditional())
+        elif drops_dmail:
+            self._meta.write(self._forgotten())
 
     def forget_steps(self) -> None:
         """Forget what cannot be gone back to any more, since its timeline is gone."""
@@ -332,8 +337,7 @@ class StateManager:
         changes: Json = {}
         if self._meta.get("journal") is not None and not self._true_journal():
             changes["journal"] = None
-        if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
-            changes["pendingDMail"] = None
+        changes |= self._forgotten()
         following = past.next_of(self._meta.get(past.MEMBER))
         must = bool(changes) or (following is not None and not past.happened(following, self._log))
         changes = {**self._unconditional(), **changes}
@@ -357,9 +361,16 @@ class StateManager:
             return False
         return "timelineId" not in noted or past.happened(noted, self._log)
 
+    def _forgotten(self) -> Json:
+        """The change that forgets a noted D-Mail whose checkpoint is gone: an undo that brings the checkpoint back is not
+        to bring that back, too."""
+        stale = self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None
+        return {"pendingDMail": None} if stale else {}
+
     def _unconditional(self) -> Json:
-        """The notes of the last rewrite, in a form that stays true when the timeline that proves it is gone."""
-        found: Json = {}
+        """The notes of the last rewrite, in a form that stays true when the timeline that proves it is gone; and what is
+        to be forgotten."""
+        found = self._forgotten()
         journal = self._meta.get("journal")
         if journal is not None and "timelineId" in journal:
             lines = self._true_journal()

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.call import to_its_end
-from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
+from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, WorkOut
 from timeleap.sessions.approvals import Approvals
@@ -281,7 +281,6 @@ class SessionTransactions:
             timelines = self.engine.timelines()
             transaction.finish()
             self.tell(transaction.events, guard.cause)
-            self._drop_dmail(guard.cause)
             await self._prune(timelines)
             if self.meta.keeps_files:
                 await self._log_changed()
@@ -389,9 +388,10 @@ class SessionTransactions:
     def _prepared(self, transaction: Transaction, planned: RewritePlan, step: FilesStep | None) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""
         before = after = self.stacks()
+        drops: list[Event] = []
 
         def prepare(prepared: Prepared) -> None:
-            nonlocal after
+            nonlocal after, drops
             assert prepared.log is not None
             replacement, token, files = planned.replacement, None, None
             carried = self.requests.leaving(replacement.keep_lines)  # the whole index may be looked through for them
@@ -409,16 +409,18 @@ class SessionTransactions:
             result, events = planned.result(head, name, context), [planned.event(head, name, context)]
             if step is not None:
                 result, events = {**result, **step.result()}, [*step.events(head), *events]
-            own = transaction.record(result, events)
+            drops = self.state.dropping(prepared.log, head) if prepared.replaces else []
+            own = transaction.record(result, [*events, *drops])
             if prepared.replaces:
                 self.state.note_rewrite(prepared, replacement, [*carried, *own], after, token)
             else:
                 self.state.note_stacks(after, own, token)
             failpoint("session.prepared")
 
-        return replace(
-            planned.replacement, prepare=prepare, settle=lambda prepared: self.state.settle_rewrite(prepared, after)
-        )
+        def settle(prepared: Prepared) -> None:
+            self.state.settle_rewrite(prepared, after, drops_dmail=bool(drops))
+
+        return replace(planned.replacement, prepare=prepare, settle=settle)
 
     def _foretold(
         self, guard: Mutation, work_out: Callable[[], RewritePlan], files: RestoreRequest
@@ -493,15 +495,6 @@ class SessionTransactions:
             return
         if text:
             self.warn("timelinesPruned", text)
-
-    def _drop_dmail(self, cause: Cause) -> None:
-        """Forget the pending D-Mail if its checkpoint is gone (a crash before this is mended at the next open)."""
-        before = self.state.facts
-        try:
-            self.state.drop_stale_dmail()
-        except StorageFailureError as error:
-            self.warn("dmailNotDropped", f"the D-Mail that was dropped is still on disk: {error}")
-        self.tell_changes(before, cause)
 
     # Changes that others make, and the end
 
