@@ -53,17 +53,17 @@ def test_what_one_process_removed_no_change_of_another_brings_back(serve: Serve,
         b.texts()
         for method, params in removal:
             a.call(method, **params)
+        state = a.get_state()
         for method, params in changes:
             b.start(method, **params).reply()  # or there is nothing to undo
-            seen = [session.get_state() for session in (a, b)]
-            assert seen[0] == seen[1]
-            assert seen[0]["pendingDMail"] is None
+            state = a.get_state()
+            assert b.get_state() == state
+            assert state["pendingDMail"] is None
         if what.startswith("a D-Mail"):
             assert {session.refuse("context/deliverDMail")["code"] for session in (a, b)} == {4008}
         for session in (a, b):
             session.call("session/close")
-        again = Session.open(servers[1], f"s{number}").get_state()
-        assert again == seen[0]
+        assert Session.open(servers[1], f"s{number}").get_state() == state
 
 
 def test_every_process_hears_once_that_a_dmail_is_dropped(serve: Serve, url: str) -> None:

@@ -139,8 +139,9 @@ class SessionStore:
             session_id, path = place.session_id, place.path
         else:
             if session_id is None:
-                announced, _ = await asyncio.to_thread(self.ledger.making, guard)
-                session_id = announced or await asyncio.to_thread(self.ledger.announce, guard, new_session_id())
+                session_id, _ = await asyncio.to_thread(self.ledger.making, guard)
+            if session_id is None:
+                session_id = await asyncio.to_thread(self.ledger.announce, guard, new_session_id())
             check_session_id(session_id)
         traits = Traits(title, system_prompt, workspace, auto_checkpoint, source=source)
         async with self._openings.turn(session_id):
