@@ -141,7 +141,7 @@ class InitializeParams(_Lsp):
     """`initialize`: LSP's params, all optional."""
 
     process_id: Nullable[Int] = None
-    """The server exits when this process no longer lives."""
+    """The server exits when this process ends; one that it cannot see, as of another container, is not waited for."""
     client_info: Lenient[ClientInfo] = None
     capabilities: Lenient[ClientCapabilities] = None
     initialization_options: Nullable[InitializationOptions] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
 
@@ -20,6 +21,7 @@ PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap.mcp.stdio_server"}
 def main() -> int:
     """Run the command of `sys.argv`; returns the exit code."""
     interrupt.quiet()
+    occupy_standard_descriptors()
     arguments = sys.argv[1:]
     if arguments == ["--version"]:  # the command line answers it in every other place
         sys.stdout.write(f"timeleap {__version__}\n")
@@ -39,6 +41,21 @@ def main() -> int:
     from timeleap.cli.app import main as command_line
 
     return command_line(name)
+
+
+def occupy_standard_descriptors() -> None:
+    """Put the null device in the place of standard streams that are closed: else the next file to be opened, or the next
+    socket, gets the number, and what a library or a child process prints goes there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.set_inheritable(number, True)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # it was closed when Python began
+            mode = "w" if number else "r"
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False))
 
 
 def command_position(arguments: Sequence[str]) -> int | None:

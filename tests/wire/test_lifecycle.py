@@ -240,7 +240,7 @@ def test_a_last_line_without_line_feed_counts(start: StartServer) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_drains_and_exits_0_with_stdin_open_and_an_append_in_flight(
     start_at: StartServer, home: Path, framing: Framing, number: signal.Signals
 ) -> None:
@@ -264,6 +264,20 @@ def test_a_signal_before_initialize_exits_0(start_at: StartServer, home: Path, n
     assert server.call("rpc.discover")
     server.signal(number)
     assert server.wait() == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_hang_up_that_was_ignored_at_the_start_stays_ignored(start_at: StartServer, home: Path) -> None:
+    """As under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        server = start_at(home, fresh=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    server.initialize()
+    server.signal(signal.SIGHUP)
+    Session.open(server, "s").say("goes on")
+    assert server.finish() == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -294,12 +308,14 @@ def test_the_death_of_the_given_process_ends_the_server_drained(start_at: StartS
     assert Session.open(server.again(), "s").texts() == ["kept"]
 
 
-def test_a_given_process_that_is_dead_already_ends_the_server(start_at: StartServer, home: Path) -> None:
+def test_a_given_process_that_is_not_seen_here_ends_nothing(start_at: StartServer, home: Path) -> None:
+    """The client starts the server in a container, where its number is that of nobody."""
     parent = subprocess.Popen([sys.executable, "-c", ""])
     parent.wait()
     server = start_at(home, fresh=True)
-    server.start("initialize", processId=parent.pid)
-    assert server.wait(timeout=20) == 0
+    server.initialize(processId=parent.pid)
+    Session.open(server, "s").say("still there")
+    assert server.process.poll() is None
 
 
 def test_a_living_process_keeps_the_server(start_at: StartServer, home: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from timeleap.errors import SessionLockedError
 from timeleap.rpc.codec import encode, plain
 from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire, wire_error
 from timeleap.sessions.listing import holder_of
-from timeleap.storage.lock import Endpoint
+from timeleap.storage.lock import Endpoint, boot_id
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import PROTOCOL_VERSION
@@ -42,6 +42,10 @@ _READ_A_SECOND = 2 << 20  # bytes that also a busy owner takes in: while it read
 _DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
 _PING = "$/ping"  # no such method: the quickest answer there is
 _NOTHING = msgspec.Raw(b"")
+_SHARE = (
+    f"if the two are containers of one machine, set {sockets.DIRECTORY_VARIABLE} in both to a directory that both see "
+    "and that only you can use, such as one on the volume of the store"
+)
 _SPACES = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -66,13 +70,14 @@ def endpoint_of(directory: Path) -> Endpoint:
         PeerLostError: The record has no endpoint that can be used here.
     """
     holder = holder_of(directory)
-    host = (holder.owner or {}).get("host")
-    if host is not None and host != socket.gethostname():
-        raise PeerLostError(f"it runs on {host}, and can only be reached from there", hopeless=True)
     if holder.endpoint is None:
         raise PeerLostError("it does not say how it is reached")
     if "problem" in holder.endpoint:
         raise PeerLostError(f"it cannot be reached: {holder.endpoint['problem']}", hopeless=True)
+    host = (holder.owner or {}).get("host")
+    # Containers of one machine have names of their own, and may share the directory with the sockets.
+    if host is not None and host != socket.gethostname() and (holder.boot is None or holder.boot != boot_id()):
+        raise PeerLostError(f"it runs on {host}, and can only be reached from there", hopeless=True)
     return holder.endpoint
 
 
@@ -123,8 +128,13 @@ async def attach(
         raise PeerLostError(f"it must not be trusted: {error}", hopeless=True) from None
     except TimeoutError:
         raise PeerLostError("it does not answer", hung=True) from None
+    except FileNotFoundError:
+        raise PeerLostError(f"it cannot be reached: its socket is not to be seen from here; {_SHARE}") from None
+    except ConnectionRefusedError:
+        raise PeerLostError(f"it cannot be reached: nobody listens at its socket; {_SHARE}") from None
     except (OSError, ValueError) as error:
-        raise PeerLostError(f"it cannot be reached: {type(error).__name__}") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "its address is none"
+        raise PeerLostError(f"it cannot be reached: {why}") from None
     try:
         await _introduce(peer, client, token)
         state = await peer.ask(OPEN_SESSION.name, {**params, "path": str(directory), "create": False})

@@ -112,7 +112,8 @@ def _make(directory: Path) -> None:
         directory.mkdir(mode=0o700)
     except FileExistsError:
         return  # another process was faster; the directory is checked in any case
-    directory.chmod(0o700)  # whatever the umask took away
+    with suppress(PermissionError):  # some mounts take no modes; which it has is looked at in any case
+        directory.chmod(0o700)  # whatever the umask took away
 
 
 def _check_directory(directory: Path) -> None:
@@ -413,7 +414,8 @@ def _bound(directory: Path) -> tuple[socket.socket, Path]:
         try:
             sock.setblocking(False)
             sock.bind(str(path))
-            path.chmod(0o600)  # whatever the umask; nobody can connect before `listen`
+            with suppress(PermissionError):  # a mount that takes no modes; the directory keeps others out
+                path.chmod(0o600)  # whatever the umask; nobody can connect before `listen`
             sock.listen(BACKLOG)
         except OSError as error:
             sock.close()

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from timeleap import user_folders
 from timeleap.cli.command import LATEST
 from timeleap.cli.formatting import Json, count, one_line
 from timeleap.cli.terminal import Progress, Terminal, UsageError
@@ -46,7 +47,7 @@ def session_identity(name: str) -> Json:
         return {}
     if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == _LOG_NAME and Path(name).exists()):
         return {"sessionId": name}
-    path = Path(name).expanduser()
+    path = user_folders.absolute(name)
     if path.is_dir():
         return {"path": str(path.absolute())}
     if path.name == _LOG_NAME and path.is_file():

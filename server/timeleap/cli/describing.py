@@ -6,6 +6,7 @@ import operator
 from pathlib import Path
 from typing import Annotated
 
+from timeleap import user_folders
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
 from timeleap.cli.formatting import Json, ago, one_line
@@ -79,7 +80,7 @@ def workspace(
     if folder is None and not none:
         _show(terminal, read_state(terminal, session, "workspace"))
         return
-    uri = None if folder is None else folder.expanduser().absolute().as_uri()
+    uri = None if folder is None else user_folders.absolute(folder).as_uri()
     # Sent as null: it means no folder here, not "left out".
     result = change_session(terminal, session, "session/setWorkspace", workspace=uri)
     terminal.answer(result, f"workspace: {uri or 'none'}")

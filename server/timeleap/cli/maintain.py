@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
+from timeleap import user_folders
 from timeleap.cli.backend import Backend, OpenSession, given, reading, session_identity, writing
 from timeleap.cli.command import (
     FAILED,
@@ -66,7 +67,7 @@ def export(
     if target is None or (file and output):
         raise UsageError("name the file to be written, once")
     chosen = form or _BY_SUFFIX.get(target.suffix.lower())
-    path = str(target.expanduser().absolute())
+    path = str(user_folders.absolute(target))
     with reading(terminal, session) as opened:
         params = given(format=chosen or "native", path=path, overwrite=overwrite or None, withFiles=files or None)
         result = opened.call("session/export", **params, saying="Exporting")
@@ -99,8 +100,8 @@ def import_session(
         timeleap import ~/.codex/sessions/rollout.jsonl old-idea
         timeleap import fix-dates.zip --folder ~/fix-dates
     """
-    folders = [path.expanduser().resolve().as_uri() for path in folder or ()] or None
-    params = given(path=str(file.expanduser().absolute()), sessionId=session, format=form, folders=folders)
+    folders = [user_folders.absolute(path).resolve().as_uri() for path in folder or ()] or None
+    params = given(path=str(user_folders.absolute(file)), sessionId=session, format=form, folders=folders)
     with Backend(terminal) as backend:
         state = backend.call("session/import", params, saying="Importing")
     messages = count(state["context"]["messageCount"], "message")

@@ -276,7 +276,10 @@ def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None
 def _signals(stop: Callable[[], None]) -> Generator[None]:
     """Call `stop` on the event loop when the process is asked to end; later requests of the kind change nothing."""
     loop = asyncio.get_running_loop()
-    for number in [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]:
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored under `nohup`
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         try:
             loop.add_signal_handler(number, stop)
         except NotImplementedError:  # Windows

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from timeleap import user_folders
 from timeleap.cli.command import command, subcommands
 from timeleap.cli.parameters import Argument, Commands
 from timeleap.cli.terminal import Exit, Terminal, UsageError
@@ -145,7 +146,9 @@ def shown(value: Any) -> Any:
 
 def _file(terminal: Terminal) -> Path:
     home = terminal.home or os.environ.get("TIMELEAP_HOME") or _reader().default_home()
-    return Path(home).expanduser().absolute() / str(_reader().FILE_NAME)
+    place = user_folders.absolute(home)
+    _reader().require_home(place)
+    return place / str(_reader().FILE_NAME)
 
 
 def _text(file: Path) -> str:

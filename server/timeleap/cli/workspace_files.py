@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import quote, unquote_to_bytes
 
+from timeleap import user_folders
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
 from timeleap.cli.command import LATEST, DryRun, Session, Yes, command, parse_size, subcommands
 from timeleap.cli.file_changes import (
@@ -334,7 +335,7 @@ def mode(
         timeleap files mode fix-dates off
     """
     chosen = given(
-        roots=[folder.expanduser().absolute().as_uri() for folder in root] if root else None,
+        roots=[user_folders.absolute(folder).as_uri() for folder in root] if root else None,
         exclude=exclude or None,
         includeIgnored=include_ignored or None,
         maxFileBytes=None if max_file_size is None else parse_size(max_file_size),

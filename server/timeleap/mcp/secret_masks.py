@@ -26,7 +26,7 @@ class SecretMask:
     """
 
     def __init__(self, cache: Path | None = None) -> None:
-        self._cache = cache or platformdirs.user_cache_path("timeleap") / "secret-rules"
+        self._cache = cache or _cache_of_user()
         self._scanner: Any = None
         self._turn = threading.Lock()
 
@@ -62,13 +62,20 @@ class SecretMask:
             if self._scanner is None:
                 from kingfisher_sdk import Rules, Scanner
 
-                self._scanner = Scanner(Rules(cache=True, cache_dir=str(self._cache)))
+                cached = {"cache": True, "cache_dir": str(self._cache)} if self._cache is not None else {"cache": False}
+                self._scanner = Scanner(Rules(**cached))
             findings = self._scanner.scan(data)
         for finding in findings:
             place = finding.location
             secret = data[place["start_offset"] : place["end_offset"]].decode("utf-8", "replace")
             if len(secret) >= SHORTEST:
                 yield secret
+
+
+def _cache_of_user() -> Path | None:
+    """Where this user keeps caches; None without a home directory."""
+    place = platformdirs.user_cache_path("timeleap")
+    return place / "secret-rules" if place.is_absolute() else None
 
 
 def without_cut_word(text: str, limit: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from timeleap.errors import StorageFailureError
 from timeleap.mirrors.folders import FOLDERS, FolderNotes, look, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.watching import FolderWatch
@@ -84,7 +85,11 @@ class Bridge:
 
     async def sources(self) -> list[Json]:
         """`BridgeSource`s of the contract."""
-        folders = {(kind, usual_folder(kind)): None for kind in FOLDERS} | dict.fromkeys(self._watches)
+        folders: dict[tuple[str, Path], None] = {}
+        for kind in FOLDERS:
+            with suppress(StorageFailureError):  # a user without a home directory has none of that kind
+                folders[kind, usual_folder(kind)] = None
+        folders |= dict.fromkeys(self._watches)
         return [await asyncio.to_thread(self._source, kind, folder) for kind, folder in folders]
 
     def _source(self, kind: str, folder: Path) -> Json:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from timeleap import user_folders
+from timeleap.errors import StorageFailureError
 from timeleap.storage.durable import OpenFile, atomic_write, make_directory
 
 ID_DIGITS: Final = 24
@@ -47,7 +49,15 @@ def usual_folder(kind: str) -> Path:
     configured = os.environ.get(place.variable)
     if configured and not place.is_home:
         return Path(configured) / place.folder
-    return (Path(configured) if configured else Path.home()) / place.usual / place.folder
+    home = Path(configured) if configured else user_folders.home()
+    if home is None:
+        raise StorageFailureError(
+            f"there is no folder of sessions of {kind}, since this user has no home directory: name one, or set "
+            f"{place.variable}",
+            path="",
+            errno="ENOENT",
+        )
+    return home / place.usual / place.folder
 
 
 def mirror_id(kind: str, path: str | os.PathLike[str]) -> str:

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum, IntEnum, auto
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from timeleap.call import Call, Client
@@ -370,7 +372,7 @@ class Connection(asyncio.Protocol):
         warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
         for warning in warnings:
             log.warning("%s", warning)
-        if params.process_id is not None and params.process_id > 0:
+        if params.process_id is not None and params.process_id > 0 and _is_alive(params.process_id):
             self._watch = asyncio.create_task(_watch_over(self, params.process_id))
         announced = advertised() | self._service().capabilities() | ({"warnings": warnings} if warnings else {})
         return {
@@ -549,6 +551,20 @@ async def _watch_over(connection: Connection, process_id: int) -> None:
         return
     log.warning("the client's process %d is gone: finishing", process_id)
     connection.close_input()
+
+
+def _is_alive(process_id: int) -> bool:
+    """True if a process is seen here. One that is not may be of another machine or container, whose numbers say nothing
+    here, or hidden from us: the end of the input says when it is gone."""
+    if sys.platform == "linux":
+        try:
+            state = Path(f"/proc/{process_id}/stat").read_bytes().rpartition(b") ")[2][:1]
+        except OSError:
+            return False
+        return state not in (b"Z", b"X")
+    import psutil
+
+    return psutil.pid_exists(process_id)
 
 
 def _unread() -> RefusedError:

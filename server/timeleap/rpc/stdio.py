@@ -71,6 +71,8 @@ def claim() -> Descriptors:
     os.dup2(2, 1)
     if null > 2:
         os.close(null)
+    if sys.stderr is None:  # it was closed when Python began
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     return taken
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from timeleap import user_folders
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits
 from timeleap.sessions.files import read_bytes
@@ -32,6 +33,7 @@ MAX_FILE: Final = 1 << 20
 KEY_VARIABLE: Final = "TIMELEAP_SUMMARIZER_API_KEY"
 """The environment variable that holds the key of the summarising endpoint."""
 
+_KNOWN_HOME: Final = "a path that begins with no ~, or with the ~ of a user who has a home directory"
 _LONGEST_KEY: Final = 100  # characters of an unknown one that are repeated
 _MOST_WARNINGS: Final = 20
 
@@ -52,11 +54,24 @@ class Config(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def default_home() -> Path:
-    """The platform's directory for a user's application data."""
-    import platformdirs
+NOWHERE: Final = Path(os.devnull, "timeleap")
+"""The home where none was named and the user has no home directory for one: whoever uses it calls `require_home`."""
 
-    return Path(platformdirs.user_data_dir("timeleap", appauthor=False))
+
+def default_home() -> Path:
+    """The platform's directory for a user's application data; `NOWHERE` where this user has none."""
+    return user_folders.folder("data") or NOWHERE
+
+
+def require_home(home: Path) -> None:
+    """Raise StorageFailureError if there is no place for a store."""
+    if home == NOWHERE:
+        raise StorageFailureError(
+            "there is no place for a store, since this user has no home directory: name a directory with TIMELEAP_HOME "
+            "(or HOME)",
+            path=str(home),
+            errno="ENOENT",
+        )
 
 
 def load(
@@ -110,7 +125,7 @@ def load(
     return Config(
         home=root,
         database=database,
-        key_file=Path(resolved["keyFile"]).expanduser().absolute() if resolved["keyFile"] else None,
+        key_file=_key_file(resolved["keyFile"]) if resolved["keyFile"] else None,
         durability=resolved["durability"],
         budget=budget,
         max_preserved_messages=resolved["maxPreservedMessages"],
@@ -123,12 +138,19 @@ def load(
 
 
 def _home(chosen: Any) -> Path:
-    try:
-        if isinstance(chosen, (str, os.PathLike)) and os.fspath(chosen) and "\0" not in str(chosen):
-            return Path(chosen).expanduser().absolute()
-    except RuntimeError:
-        raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
-    raise _refused("home", "a path", "initializationOptions")
+    if not isinstance(chosen, (str, os.PathLike)) or not os.fspath(chosen) or "\0" in str(chosen):
+        raise _refused("home", "a path", "initializationOptions")
+    found = user_folders.expanded(chosen)
+    if found is None:
+        raise _refused("home", _KNOWN_HOME, "initializationOptions")
+    return found
+
+
+def _key_file(chosen: str) -> Path:
+    found = user_folders.expanded(chosen)
+    if found is None:
+        raise _refused("keyFile", _KNOWN_HOME, "the settings")
+    return found
 
 
 def place_of(home: Path, store: str | None) -> tuple[Path, str | None]:

@@ -28,7 +28,7 @@ from timeleap.service.scheduling import (
     step_by_step,
     until_cancelled,
 )
-from timeleap.sessions.session_files import move_in
+from timeleap.sessions.home_directory import move_in
 from timeleap.sessions.session_trash import keep_trash
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,
@@ -45,6 +45,7 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import tell_recovery
 from timeleap.sessions.working_tree import StoreFiles
+from timeleap.storage.durable import modes_refused
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.method import IGNORED_IN_SESSION
 from timeleap_protocol.methods import ANSWERED, REQUESTS
@@ -253,11 +254,14 @@ class Service:
             if options and self._store is None:
                 self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
                 self.shapes = Shapes(self.config.budget)
+            settings.require_home(self.config.home)
             move_in(self.config.home)
             _ = self._handlers[OPEN.name], OPEN.read_params({}), self.network
             step_by_step(iter((self._keep_trash,)), lambda: bool(self._connections))
         self._connections[id(client)] = _Connection(client)
-        return [] if client.is_peer else list(self.config.warnings)
+        if client.is_peer:
+            return []
+        return [*self.config.warnings, *([modes_refused.message] if modes_refused.message else [])]
 
     def capabilities(self) -> Json:
         """Members of what `initialize` announces that depend on the settings."""

@@ -28,8 +28,9 @@ from timeleap.errors import (
     SessionNotFoundError,
     StorageFailureError,
 )
+from timeleap.sessions.home_directory import move_in
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
+from timeleap.sessions.session_files import LOG_NAME, META_NAME
 from timeleap.sessions.shapes import Cause, Event
 from timeleap.storage.durable import (
     failpoint,

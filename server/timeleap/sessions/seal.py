@@ -25,7 +25,6 @@ import hmac
 import json
 import os
 import secrets
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -34,6 +33,7 @@ from typing import Any, Concatenate, ParamSpec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap import user_folders
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
 from timeleap.sessions.files import BAD, MAX_NUMBER, Problems, whole
@@ -261,19 +261,14 @@ def _same_place(place: SealLocation, other: SealLocation) -> bool:
         return False
 
 
-def default_key_file() -> Path:
-    """Where the user's key is: `TIMELEAP_KEY_FILE`, else in the platform's configuration directory."""
+def default_key_file() -> Path | None:
+    """Where the user's key is: `TIMELEAP_KEY_FILE`, else in the user's directory for settings; None where there is no
+    such directory."""
     chosen = os.environ.get(ENVIRONMENT)
     if chosen:
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "linux" and "ANDROID_ROOT" not in os.environ:
-        # What platformdirs would say; importing it takes longer than making a session, which asks for this.
-        return Path(
-            os.environ.get("XDG_CONFIG_HOME", "").strip() or "~/.config", "timeleap", "approval.key"
-        ).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("timeleap", appauthor=False)) / "approval.key"
+        return user_folders.expanded(chosen)
+    settings = user_folders.folder("config")
+    return None if settings is None else settings / "approval.key"
 
 
 class KeyRing:
@@ -289,12 +284,23 @@ class KeyRing:
         self._chosen = path
         self._store = store
 
-    @property
-    def _path(self) -> Path:
+    def _find(self) -> Path | None:
         # Looked up at first need: finding the platform's directory costs more than opening a session.
         if self._chosen is None:
             self._chosen = default_key_file()
         return self._chosen
+
+    @property
+    def _path(self) -> Path:
+        path = self._find()
+        if path is None:
+            raise StorageFailureError(
+                "there is no place for the key for approvals, since this user has no home directory, so approvals cannot "
+                f"be switched on: name a file for it outside of the store with {ENVIRONMENT}",
+                path="",
+                errno="ENOENT",
+            )
+        return path
 
     @property
     def _revisions(self) -> Path:
@@ -310,6 +316,8 @@ class KeyRing:
 
     def register(self) -> Register:
         """The notes about all sessions."""
+        if self._find() is None:
+            return Register({})
         register = Register(files.read_document(self._revisions).members)
         if self._store is not None:
             register.finish_deletes(os.path.realpath(self._store))

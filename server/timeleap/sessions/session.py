@@ -43,7 +43,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
-from timeleap.sessions.warnings import log_warnings, recovered
+from timeleap.sessions.warnings import log_warnings, modes_warning, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import (
     Appended,
@@ -129,6 +129,7 @@ class Session:
     def warnings(self) -> list[Json]:
         """Warnings for the user: damage, recovery, broken seals. Each has `kind` and `message`."""
         found = [*log_warnings(self.engine), *self.transactions.state.warnings, *self.transactions.notices]
+        found += modes_warning()
         if self.unreachable is None:
             return found
         message = f"other processes cannot attach to this session: {self.unreachable}"

@@ -13,7 +13,6 @@ its text; and the store's own `requests.jsonl` names the session in the requests
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
@@ -25,7 +24,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from timeleap.storage import durable
-from timeleap.storage.durable import list_directory, make_directory, remove_file, storage_errors, sync_directory
+from timeleap.storage.durable import list_directory, remove_file, storage_errors, sync_directory
 
 LOG_NAME: Final = "context.jsonl"
 META_NAME: Final = "timeleap.json"
@@ -178,17 +177,3 @@ def _files(path: Path, within: str = "") -> Iterator[SessionFile]:
                 name = f"{within}{entry.name}"
                 rule, of = classify(name)
                 yield SessionFile(name, rule, facts.st_size, facts.st_mtime, of)
-
-
-def move_in(path: Path) -> None:
-    """Make the home directory `path` (0700) if it does not exist, and see that it can be used.
-
-    Raises:
-        StorageFailureError: It cannot be used.
-    """
-    with storage_errors(f"use {path} as home", path):
-        make_directory(path)
-        if not path.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-        if not list_directory(path) and os.name != "nt":
-            path.chmod(0o700)  # it may have been made under another umask

@@ -16,7 +16,7 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.shapes import RECOVERED, Event
 from timeleap.sessions.statefile import StateFile
-from timeleap.storage.durable import is_regular, status
+from timeleap.storage.durable import is_regular, modes_refused, status
 from timeleap.storage.engine import LogEngine
 
 SMALL: Final = 64 << 10
@@ -83,6 +83,11 @@ def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
         text = f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
         found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
     return found
+
+
+def modes_warning() -> list[dict[str, Any]]:
+    """A file system that took no modes: others may read what is stored."""
+    return [{"kind": "readableByOthers", "message": modes_refused.message}] if modes_refused.message else []
 
 
 def recovered(engine: LogEngine) -> Event | None:

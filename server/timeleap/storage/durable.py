@@ -4,8 +4,10 @@ Every file and every directory that Timeleap's storage changes, it changes throu
 record all of it in one place, and the platforms' differences stay in one place. Failpoints, at the end, are where such
 tests stop it.
 
-- Files are 0600 and directories 0700 whatever the umask. Links are never followed, and what is no regular file is
-  refused without blocking (a FIFO would block a plain open).
+- Files are 0600 and directories 0700 whatever the umask, where the file system has modes. Links are never followed, and
+  what is no regular file is refused without blocking (a FIFO would block a plain open).
+- No file gets one of the descriptors 0 to 2, not even where a standard stream is closed: what a library or a child
+  process prints must not become a part of it.
 - `sync_data` is fdatasync on Linux, F_FULLFSYNC on macOS (where fsync leaves the data in the drive's cache),
   FlushFileBuffers on Windows.
 - Windows cannot rename over an open file: there (`HOLD_OPEN` false) a file is opened for each access.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import _thread
 import errno
+import logging
 import os
 import secrets
 import stat
@@ -29,6 +32,8 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
+
+log = logging.getLogger(__name__)
 
 try:
     import deflate as _zlib  # pyright: ignore[reportMissingImports]
@@ -57,6 +62,16 @@ _COMMON: Final = (
 _BLOCK: Final = 1 << 20
 _LARGE: Final = 8 << 20
 _NO_KERNEL_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
+NO_MODES: Final = (
+    errno.EPERM,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EACCES,
+    errno.EROFS,
+)
+"""Errors of chmod() where a file system has no modes, or lets nobody set them."""
 _seek_lock: Final = threading.Lock()
 
 
@@ -72,16 +87,68 @@ def open_regular(path: Path, flags: int) -> int:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise _not_regular(path, _mode_of(path) or 0) from error
         raise
+    if fd <= 2:
+        fd = _above_standard(fd)
     try:
         opened = os.fstat(fd)
         if not stat.S_ISREG(opened.st_mode):
             raise _not_regular(path, opened.st_mode)
-        if flags & os.O_CREAT and mode is None and hasattr(os, "fchmod"):
-            os.fchmod(fd, FILE_MODE)
+        if flags & os.O_CREAT and mode is None:
+            set_mode(fd, FILE_MODE, path)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _above_standard(fd: int) -> int:
+    """Another descriptor of the same opening, above those of the standard streams; the given one is closed."""
+    low = [fd]
+    try:
+        while (found := os.dup(low[-1])) <= 2:
+            low.append(found)
+        return found
+    finally:
+        for each in low:
+            os.close(each)
+
+
+class _ModesRefused:
+    """Says once a process that a file system takes no modes."""
+
+    message: str | None = None
+
+    def tell(self, path: Path, error: OSError) -> None:
+        if self.message is None:
+            self.message = (
+                f"the file system of {path.parent} does not let modes be set ({error.strerror}): other users of this "
+                "machine may be able to read what is stored there"
+            )
+            log.warning("%s", self.message)
+
+
+modes_refused: Final = _ModesRefused()
+
+
+def set_mode(target: int | Path, mode: int, path: Path) -> None:
+    """Give a file or directory of ours its mode: by its descriptor or its path; `path` is its name in words.
+
+    Some mounts refuse that (vfat, SMB, object storage over FUSE). What is made there has the mode that the mount gives
+    it; where that lets others in, `modes_refused` says so.
+    """
+    if os.name == "nt":
+        return
+    try:
+        if isinstance(target, int):
+            os.fchmod(target, mode)
+        else:
+            os.chmod(target, mode)
+    except OSError as error:
+        if error.errno not in NO_MODES:
+            raise
+        there = os.fstat(target) if isinstance(target, int) else os.stat(target)
+        if stat.S_IMODE(there.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+            modes_refused.tell(path, error)
 
 
 def _mode_of(path: Path) -> int | None:
@@ -154,7 +221,19 @@ HOLD_OPEN: Final[bool] = sys.platform != "win32"
 DIRECTORY_MODE: Final = 0o700
 
 _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
-_NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NOT_FOR_LACK_OF_LINKS: Final = (
+    errno.EEXIST,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOSPC,
+    errno.EDQUOT if hasattr(errno, "EDQUOT") else errno.ENOSPC,
+    errno.EROFS,
+    errno.ENOMEM,
+)
+"""Errors of link() that are none of a system without hard links. Such a system may answer with any other: EPERM, ENOTSUP,
+ENOSYS, but also EACCES (Android), EIO (Docker Desktop's mounts), EINVAL (FUSE)."""
 _REPLACE_ATTEMPTS: Final = 50 if sys.platform == "win32" else 1
 
 
@@ -375,8 +454,7 @@ def make_directory(path: Path) -> None:
         os.mkdir(path, DIRECTORY_MODE)
     except FileExistsError:
         return
-    if os.name != "nt":
-        os.chmod(path, DIRECTORY_MODE)
+    set_mode(path, DIRECTORY_MODE, path)
     sync_directory(path.parent)
 
 
@@ -488,10 +566,22 @@ def link_exclusive(source: Path, target: Path) -> bool:
         else:
             os.link(source, target)
     except OSError as error:
-        if error.errno in _NO_HARD_LINKS:
-            return False
-        raise
+        if _is_second_name(source, target):
+            return True  # a network file system asked twice, or reports an error of what it did all the same
+        if error.errno in _NOT_FOR_LACK_OF_LINKS:
+            raise
+        return False
     return True
+
+
+def _is_second_name(path: Path, other: Path) -> bool:
+    """True if both names are those of one regular file that has no other names."""
+    try:
+        one, two = os.lstat(path), os.lstat(other)
+    except OSError:
+        return False
+    same = (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
+    return same and one.st_ino != 0 and one.st_nlink == 2 and stat.S_ISREG(one.st_mode) and path != other
 
 
 def remove_file(path: Path) -> None:

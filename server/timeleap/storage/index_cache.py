@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from timeleap import user_folders
 from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus
 from timeleap.storage.index import EntryStore, IndexDamagedError, open_index, save
@@ -25,19 +25,17 @@ BYTES: Final = 256 << 20
 _OURS: Final = re.compile(r"[0-9a-f]{32}\.idx|\.[0-9a-f]{32}\.idx\.[0-9a-f]{16}\.tmp")
 
 
-def directory() -> Path:
-    """Where the cache is; it need not exist."""
-    if sys.platform == "linux" and "ANDROID_ROOT" not in os.environ:
-        # What platformdirs would say; importing it takes longer than to open a session.
-        return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache", "timeleap", "indexes").expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("timeleap", appauthor=False)) / "indexes"
+def directory() -> Path | None:
+    """Where the cache is; it need not exist. None where the user has no place for one."""
+    caches = user_folders.folder("cache")
+    return None if caches is None else caches / "indexes"
 
 
 def find(log: Path, there: FileStatus) -> tuple[EntryStore, bool] | None:
     """The index kept for a log, whose file is `there` now, and whether every line was parsed for it."""
     path = _path(log)
+    if path is None:
+        return None
     try:
         known = durable.status(path)
         found = open_index(log, there.identity.inode, writable=False, found=path)
@@ -52,6 +50,8 @@ def find(log: Path, there: FileStatus) -> tuple[EntryStore, bool] | None:
 def keep(log: Path, there: FileStatus, store: EntryStore, *, parsed: bool) -> None:
     """Keep the entries of a log, whose file is `there`. What cannot be written is not kept."""
     path = _path(log)
+    if path is None:
+        return
     with suppress(OSError):
         # Of the same time and shorter is the index of a log that has grown within one tick of the clock.
         known = find(log, there)
@@ -64,9 +64,10 @@ def keep(log: Path, there: FileStatus, store: EntryStore, *, parsed: bool) -> No
         _trim(path.parent)
 
 
-def _path(log: Path) -> Path:
+def _path(log: Path) -> Path | None:
+    place = directory()
     name = hashlib.blake2b(os.fsencode(os.path.realpath(log)), digest_size=16).hexdigest()
-    return directory() / f"{name}.idx"
+    return None if place is None else place / f"{name}.idx"
 
 
 def _trim(place: Path) -> None:

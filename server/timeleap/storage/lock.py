@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -62,8 +63,8 @@ class FileLock:
         it, no matter which process made the file: the record may say how its holder is reached.
         """
         there = os.fstat(self._fd)
-        if stat.S_IMODE(there.st_mode) != durable.FILE_MODE and hasattr(os, "fchmod"):
-            os.fchmod(self._fd, durable.FILE_MODE)
+        if stat.S_IMODE(there.st_mode) != durable.FILE_MODE:
+            durable.set_mode(self._fd, durable.FILE_MODE, self._path)
         durable.pwrite(self._fd, memoryview(data.ljust(there.st_size)), 0)
 
     def read(self) -> bytes:
@@ -140,6 +141,16 @@ class OwnerRecord(NamedTuple):
     owner: dict[str, Any] | None = None  # `{pid, host, since}`; None where no process is named
     mode: LockMode | None = None
     endpoint: Endpoint | None = None
+    boot: str | None = None  # the start of the system that the holder runs on
+
+
+@cache
+def boot_id() -> str | None:
+    """Identifies this start of this machine's system, in all of its containers; None where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def decode_record(data: bytes) -> OwnerRecord:
@@ -159,6 +170,7 @@ def decode_record(data: bytes) -> OwnerRecord:
         owner=named if "pid" in named else None,
         mode=mode if mode in ("hold", "per-write") else None,
         endpoint=endpoint if isinstance(endpoint, dict) else None,
+        boot=record["boot"] if _is_word(record.get("boot")) else None,
     )
 
 
@@ -221,6 +233,7 @@ class SessionLock(FileLock):
             "host": socket.gethostname(),
             "since": clock.now_iso(),
             "mode": mode,
+            "boot": boot_id(),
         }
         if mode == "hold" and self._endpoint is not None:
             record["endpoint"] = dict(self._endpoint)

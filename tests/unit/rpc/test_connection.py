@@ -750,6 +750,25 @@ async def test_the_process_of_the_client_is_watched(monkeypatch: pytest.MonkeyPa
     client.communicate()
 
 
+@pytest.mark.parametrize("process_id", [2**22 - 1, 2**31, 2**53 - 1])
+async def test_a_process_that_is_not_seen_here_ends_nothing(monkeypatch: pytest.MonkeyPatch, process_id: int) -> None:
+    """It is one of another container or machine, whose number says nothing here."""
+    monkeypatch.setattr(connection_module, "WATCH_INTERVAL", 0.01)
+    edge = await Edge().ready(processId=process_id)
+    assert edge.connection._watch is None
+    edge.order(1, "fine")
+    assert "result" in await edge.reply(1)
+
+
+async def test_a_process_that_was_dead_before_the_start_ends_nothing() -> None:
+    client = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)  # it stays, as a zombie
+    edge = await Edge().ready(processId=client.pid)
+    client.wait()
+    assert edge.connection._watch is None
+    assert not edge.connection.finished.done()
+
+
 @pytest.mark.parametrize("process_id", [0, -1, None])
 async def test_what_is_no_process_is_not_watched(process_id: Any) -> None:
     edge = await Edge().ready(processId=process_id)

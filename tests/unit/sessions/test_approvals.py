@@ -499,6 +499,7 @@ def test_the_key_file_is_where_the_environment_says(monkeypatch: pytest.MonkeyPa
     assert seal.default_key_file() == tmp_path / "mine"
     monkeypatch.delenv("TIMELEAP_KEY_FILE")
     found = seal.default_key_file()
+    assert found is not None
     assert found.is_absolute()
     assert "timeleap" in str(found)
 

@@ -192,12 +192,85 @@ def test_an_atomic_write_is_whole_or_not_there(tmp_path: Path) -> None:
 def test_links_are_exclusive_and_may_be_missing(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     assert durable.link_exclusive(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "c").write_text("c")
     with pytest.raises(FileExistsError):
-        durable.link_exclusive(tmp_path / "a", tmp_path / "b")
-    with faults(errno.EPERM, 1, calls=("link",)):
-        assert not durable.link_exclusive(tmp_path / "a", tmp_path / "c")
-    with faults(errno.EIO, 1, calls=("link",)), pytest.raises(OSError, match="Input"):
         durable.link_exclusive(tmp_path / "a", tmp_path / "c")
+    assert (tmp_path / "b").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    "name", ["EPERM", "EACCES", "EINVAL", "EIO", "ENOSYS", "EOPNOTSUPP", "EMLINK", "EXDEV", "ENOTTY"]
+)
+def test_systems_without_links_say_so_in_many_ways(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a").write_text("a")
+    with faults(getattr(errno, name), 1, calls=("link",)):
+        assert not durable.link_exclusive(tmp_path / "a", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("name", ["ENOSPC", "EROFS", "ENOENT", "ENAMETOOLONG"])
+def test_an_error_that_the_other_way_would_meet_too_is_no_lack_of_links(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a").write_text("a")
+    with (
+        faults(getattr(errno, name), 1, calls=("link",)),
+        pytest.raises(OSError, match=os.strerror(getattr(errno, name))),
+    ):
+        durable.link_exclusive(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize("code", [errno.EEXIST, errno.EIO])
+def test_a_link_that_was_made_though_an_error_was_reported_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    real = os.link
+
+    def link(source: Path, target: Path, **options: bool) -> None:
+        real(source, target, **options)
+        raise OSError(code, os.strerror(code))
+
+    (tmp_path / "a").write_text("a")
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(os, "supports_follow_symlinks", {link, *os.supports_follow_symlinks})
+    assert durable.link_exclusive(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["EPERM", "EOPNOTSUPP", "EINVAL", "EROFS", "ENOSYS"])
+def test_modes_that_cannot_be_set_are_told_once_where_others_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    monkeypatch.setattr(durable.modes_refused, "message", None)
+
+    def refuse(*_: object) -> None:
+        raise OSError(getattr(errno, name), os.strerror(getattr(errno, name)))
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    monkeypatch.setattr(os, "fchmod", refuse)
+    durable.make_directory(tmp_path / "private")  # as it should be, though nothing could be set
+    durable.create_exclusive(tmp_path / "file").close()
+    assert durable.modes_refused.message is None
+    (tmp_path / "open").write_text("x")
+    os.umask(os.umask(0o022))
+    for _ in range(2):
+        monkeypatch.setattr(os, "stat", lambda _: os.stat_result((0o40755, *[0] * 9)))
+        durable.set_mode(tmp_path / "open", 0o600, tmp_path / "open")
+    assert "does not let modes be set" in str(durable.modes_refused.message)
+    assert len([one for one in caplog.records if "modes" in one.message]) == 1
+
+
+def test_no_file_gets_the_descriptor_of_a_standard_stream(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; [os.close(number) for number in range(3)]\n"
+        "from pathlib import Path; from timeleap.storage import durable; from timeleap.storage.lock import FileLock\n"
+        "kept = [durable.create_exclusive(Path(sys.argv[1], str(number))) for number in range(4)]\n"
+        "lock = FileLock(Path(sys.argv[1], 'lock')); assert lock.try_acquire()\n"
+        "for number in range(3):\n"
+        "    try: os.write(number, b'printed')\n"
+        "    except OSError: pass\n"
+        "    else: os._exit(1)\n"
+        "os._exit(0 if not FileLock(Path(sys.argv[1], 'lock')).try_acquire() else 2)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {**dict.fromkeys("0123", b""), "lock": b""}
 
 
 def test_directories_that_cannot_be_synced_are_no_failure(tmp_path: Path) -> None:

@@ -1390,7 +1390,7 @@ export interface InitializationOptions {
 
 /** `initialize`: LSP's params, all optional. */
 export interface InitializeParams {
-  /** The server exits when this process no longer lives. */
+  /** The server exits when this process ends; one that it cannot see, as of another container, is not waited for. */
   processId?: number;
   clientInfo?: ClientInfo;
   capabilities?: ClientCapabilities;

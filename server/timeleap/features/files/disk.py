@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeleap.features.files.root_folder import RootFolder
-from timeleap.storage.durable import replace_at, sync_data, sync_directory
+from timeleap.storage.durable import NO_MODES, replace_at, sync_data, sync_directory
 
 BY_DESCRIPTOR: Final = {os.open, os.mkdir, os.unlink, os.rmdir, os.stat, os.symlink, os.readlink} <= os.supports_dir_fd
 _FOLDER: Final = (
@@ -143,7 +143,8 @@ class Disk:
 
                 copy(write)
                 if hasattr(os, "fchmod"):
-                    os.fchmod(file, stat.S_IMODE(mode))
+                    with _modes_or_none():
+                        os.fchmod(file, stat.S_IMODE(mode))
                 if sync:
                     sync_data(file)
             finally:
@@ -202,12 +203,14 @@ class Disk:
             try:
                 opened = os.open(name, _READ, dir_fd=fd)
             except PermissionError:
-                os.chmod(name, stat.S_IMODE(mode), dir_fd=fd)  # one that its owner cannot read has no descriptor
+                with _modes_or_none():  # one that its owner cannot read has no descriptor
+                    os.chmod(name, stat.S_IMODE(mode), dir_fd=fd)
                 return True
             try:
                 if not folder and os.fstat(opened).st_nlink > 1:
                     return False
-                os.fchmod(opened, stat.S_IMODE(mode))
+                with _modes_or_none():
+                    os.fchmod(opened, stat.S_IMODE(mode))
             finally:
                 os.close(opened)
             return True
@@ -229,6 +232,16 @@ class Disk:
                 for name in self.names(folder):
                     if name.startswith(prefix):
                         self.remove(f"{folder}/{name}" if folder else name)
+
+
+@contextmanager
+def _modes_or_none() -> Iterator[None]:
+    """Set modes where the file system has any: contents come back where it has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_MODES:
+            raise
 
 
 def _named(content: bytes) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from timeleap import user_folders
 from timeleap.errors import FilesUnavailableError
 from timeleap.features.files.root_folder import Identity, identity_of
 
@@ -57,11 +58,11 @@ def find_root(home: Path, folder: Path) -> Root:
         raise FilesUnavailableError(message, reason="rootMissing") from error
     if not stat.S_ISDIR(facts.st_mode):
         raise FilesUnavailableError(f"{folder} is no folder: name one to keep its files", reason="rootMissing")
-    user = Path(os.path.realpath(Path.home()))
+    home_directory = user_folders.home()
     refused = None
     if real == Path(real.anchor):
         refused = "it is the root of a file system"
-    elif user.is_relative_to(real):
+    elif home_directory is not None and Path(os.path.realpath(home_directory)).is_relative_to(real):
         refused = "it is the user's home folder, or one above it"
     elif real.is_relative_to(store):
         refused = "it lies in Timeleap's own store"

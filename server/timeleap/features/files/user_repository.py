@@ -17,6 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from timeleap import user_folders
 from timeleap.errors import StorageFailureError
 from timeleap.features.files.bounded import UnfitFileError, is_fit, read_bounded
 from timeleap.features.files.git import LOOKING, GitError, quiet_query
@@ -187,7 +188,12 @@ def find_excludes_file(root: Path, user: UserRepository | None, control: Control
 
 def default_folder() -> Path:
     """Where git looks for what a user has set for all repositories."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "git"
+
+
+def _home() -> Path:
+    """The user's home; where there is none, git reads no settings of the user, and nothing is found below the null device."""
+    return user_folders.home() or Path(os.devnull)
 
 
 def _may_be_set(user: UserRepository | None) -> bool:
@@ -195,7 +201,7 @@ def _may_be_set(user: UserRepository | None) -> bool:
     if os.name == "nt":
         return True
     own = os.environ.get("GIT_CONFIG_GLOBAL")
-    files = [Path(own)] if own is not None else [Path.home() / ".gitconfig", default_folder() / "config"]
+    files = [Path(own)] if own is not None else [_home() / ".gitconfig", default_folder() / "config"]
     files += _system_settings()
     files += user.config if user is not None and user.usable else ()
     for path in files:

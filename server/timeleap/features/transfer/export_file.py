@@ -113,6 +113,5 @@ def refused(text: str) -> InvalidInputError:
 
 def _private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
-    if hasattr(os, "fchmod"):
-        os.fchmod(descriptor, 0o600)  # whatever the umask
+    durable.set_mode(descriptor, durable.FILE_MODE, Path(path))  # whatever the umask
     return descriptor

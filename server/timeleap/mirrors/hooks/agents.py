@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from timeleap import user_folders
+from timeleap.errors import StorageFailureError
+
 _WRITING_TOOLS: Final = "^(Bash|Edit|MultiEdit|Write|NotebookEdit|mcp__.*)$"
 _WRITING_TOOLS_OF_CODEX: Final = "^(Bash|apply_patch|mcp__.*)$"
 _WRITING_TOOLS_OF_GEMINI: Final = "^(run_shell_command|write_file|replace|mcp_.*)$"
@@ -74,7 +77,15 @@ class Agent(NamedTuple):
         if chosen := environ.get(self.variable):
             inside = (self.folder,) if self.is_home else ()
             return SettingsPlace(Path(chosen).expanduser().absolute(), (*inside, self.user_file))
-        return SettingsPlace(Path.home(), (self.folder, self.user_file))
+        home = user_folders.home()
+        if home is None:
+            raise StorageFailureError(
+                f"there are no settings of {self.name}, since this user has no home directory: name the folder that it "
+                f"keeps them in with {self.variable}",
+                path="",
+                errno="ENOENT",
+            )
+        return SettingsPlace(home, (self.folder, self.user_file))
 
     def entries(self, command: str) -> dict[str, Any]:
         """What is added to the hooks of each event."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+from timeleap import user_folders
 from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import FAILED, DryRun, Session, Yes, command, subcommands
 from timeleap.cli.formatting import now, safe
@@ -232,7 +233,7 @@ async def _next_change(client: RawTimeleap, changes: Subscription, params: list[
 
 def _watched(backend: Backend, agent: str | None, folder: str | None) -> list[dict[str, Any]]:
     """The params of `bridge/watch` for each folder that is followed from now on."""
-    path = None if folder is None else str(Path(folder).expanduser().absolute())
+    path = None if folder is None else str(user_folders.absolute(folder))
     if agent is None:
         sources = backend.call("bridge/list")["sources"]
         params = [{"kind": source["kind"]} for source in sources if source["available"]]
@@ -312,7 +313,9 @@ def _chosen(name: str) -> Agent:
 
 
 def _home(terminal: Terminal) -> Path:
-    return Path(terminal.home or os.environ.get("TIMELEAP_HOME") or config.default_home()).expanduser().absolute()
+    home = user_folders.absolute(terminal.home or os.environ.get("TIMELEAP_HOME") or config.default_home())
+    config.require_home(home)
+    return home
 
 
 def _settings(terminal: Terminal, agent: Agent, project: bool) -> HookSettings:
