@@ -111,6 +111,20 @@ class Disk:
                 return None
             raise
 
+    def content(self, path: str) -> bytes:
+        """The content of a file, or where a link points to. Raises OSError."""
+        with self._parent(path) as (fd, name):
+            if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                return os.fsencode(os.readlink(name, dir_fd=fd))
+            blocks: list[bytes] = []
+            file = os.open(name, _READ, dir_fd=fd)
+            try:
+                while block := os.read(file, _BLOCK):
+                    blocks.append(block)
+            finally:
+                os.close(file)
+            return b"".join(blocks)
+
     def changed_ns(self, path: str) -> int:
         """When it was changed last; of what is gone, when its folder was, or the nearest one above that is there."""
         while path:

@@ -8,16 +8,17 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 
-from timeleap.errors import FilesTooLargeError, FilesUnavailableError, StorageFailureError
+from timeleap.errors import CancelledError, FilesTooLargeError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files import folder_list
 from timeleap.features.files.folder_list import Folder, list_folder, stamp_of
 from timeleap.features.files.git import Git, GitError, Parallel, joined, split
+from timeleap.features.files.obstacles import Watch
 from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
 
@@ -60,12 +61,13 @@ class Scan(Struct):
 class Scanner:
     """Compares one root with an index, by git and by a walk through its folders at the same time."""
 
-    def __init__(self, git: Git, config: FilesConfig, control: Control, listings: dict[str, Listing]) -> None:
+    def __init__(self, git: Git, config: FilesConfig, watch: Watch, listings: dict[str, Listing]) -> None:
         self._git = git
         self._root = git.root
         self._place = git.place
         self._config = config
-        self.control = control
+        self.control = watch.control
+        self._watch = watch
         self._listings = listings
 
     def begin(self, index: Path) -> Parallel[bytes]:
@@ -87,7 +89,7 @@ class Scanner:
 
     def walk(self, known: frozenset[str], since: int | None = None, ahead: dict[str, Folder] | None = None) -> Walk:
         """Visit folders that certainly are not ignored; `since`, `ahead`: see `Walk`."""
-        walk = Walk(self._place, known, self._listings, since, ahead)
+        walk = Walk(self._place, known, self._listings, since, ahead, judge=self._watch.judge)
         walk.visit([""])
         return walk
 
@@ -99,21 +101,28 @@ class Scanner:
         Raises:
             FilesTooLargeError: There are more files than the settings allow.
             FilesUnavailableError: The root is gone.
+            CancelledError: Nobody waits for it, or there is an obstacle.
         """
         if not Path(self._place).is_dir():
             message = f"the folder {self._root} is gone: no snapshot of its files can be taken"
             raise FilesUnavailableError(message, reason="rootMissing")
         running = begun or self.begin(index)
-        walk = walk or self.walk(known)
-        untracked = split(running.result(0))
-        fields = split(running.result(1))
+        try:
+            walk = walk or self.walk(known)
+            if self._watch.found:
+                raise CancelledError("there is an obstacle in the workspace")
+            untracked = split(running.result(0))
+            fields = split(running.result(1))
+        except BaseException:
+            running.wait()  # nobody may use the index, or the folder, any more
+            raise
         untracked = self._with_nested(untracked) + self._included()
         scan = Scan(folders=walk.folders, listings=walk.listings)
         self._sort_changed(scan, zip(fields[::2], fields[1::2], strict=True))
         self._sort_new(scan, untracked)
         self._complete_walk(walk, scan.present)
         scan.skipped |= walk.skipped
-        self._check_count(index, scan)
+        refuse_too_many(self._root, index_count(index) + len(scan.present) - len(scan.gone), self._config)
         return scan
 
     def _sort_changed(self, scan: Scan, changed: Iterable[tuple[bytes, bytes]]) -> None:
@@ -148,15 +157,6 @@ class Scanner:
         elif not stat.S_ISDIR(facts.st_mode):
             scan.skipped[path] = "special"
         return False
-
-    def _check_count(self, index: Path, scan: Scan) -> None:
-        count = index_count(index) + len(scan.present) - len(scan.gone)
-        if count > self._config.max_files >= 0:
-            message = (
-                f"{self._root} has about {count} files, more than the {self._config.max_files} of files.maxFiles: "
-                "exclude some (files.exclude), or raise the limit"
-            )
-            raise FilesTooLargeError(message, files=count, limit=self._config.max_files)
 
     # Repositories within the root, which git passes over
 
@@ -223,8 +223,11 @@ class Walk:
         before: dict[str, Listing],
         since: int | None,
         ahead: dict[str, Folder] | None = None,
+        *,
+        judge: Callable[[str], None],
     ) -> None:
-        """`ahead`: folders that `list_ahead` has listed for the same `since`."""
+        """`ahead`: folders that `list_ahead` has listed for the same `since`; `judge` is told of each."""
+        self._judge = judge
         self._root = root
         self._since = since
         self._before = before
@@ -243,6 +246,7 @@ class Walk:
         while waiting:
             folder = waiting.pop()
             others: tuple[tuple[str, bool], ...] = ()
+            self._judge(folder)
             try:
                 others = self._others(folder)
             except FileNotFoundError:
@@ -310,6 +314,16 @@ def ignored_paths(
         path[2:]
         for path in split(git.run(*command, stdin=asked, root=root, accepted=(0, 1), control=control, looking=True))
     }
+
+
+def refuse_too_many(root: Path, count: int, config: FilesConfig) -> None:
+    """Raises FilesTooLargeError if there are more files than the settings allow."""
+    if count > config.max_files >= 0:
+        message = (
+            f"{root} has about {count} files, more than the {config.max_files} of files.maxFiles: "
+            "exclude some (files.exclude), or raise the limit"
+        )
+        raise FilesTooLargeError(message, files=count, limit=config.max_files)
 
 
 def folders_of(paths: Iterable[str]) -> frozenset[str]:

@@ -21,10 +21,12 @@ from typing import Final, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from timeleap.errors import CorruptedError, InvalidInputError
+from timeleap.errors import CancelledError, CorruptedError, InvalidInputError, StorageFailureError
+from timeleap.features.files.careful import CarefulScanner
 from timeleap.features.files.compare import TreeState, differences
 from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import GitError, joined, split
+from timeleap.features.files.obstacles import Watch
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.scanner import (
@@ -37,6 +39,7 @@ from timeleap.features.files.scanner import (
     folders_of,
     ignored_paths,
     list_ahead,
+    refuse_too_many,
 )
 from timeleap.features.files.seed import (
     Seed,
@@ -98,6 +101,7 @@ class Snapshots:
         self._git = repository.git
         self._config = config
         self._disk = Disk(repository.folder)
+        self._careful: CarefulScanner | None = None  # where the last look found obstacles
         self._failed: Counter[str] = Counter()
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
 
@@ -113,29 +117,59 @@ class Snapshots:
         self._repository.folder.verify()  # git may have been led to another folder of the same path
         return present
 
-    def _look(self, control: Control) -> Present:
+    def _look(self, control: Control, *, seeding: bool = True) -> Present:
         self.sweep()
+        self._careful = None
         self._git.excludes_file = find_excludes_file(self._repository.root.path, self._user_repository(), control)
         self._repository.write_exclude(self._patterns(control))
+        watch = Watch(self._git.place, control)
         try:
-            found = self._repository.find_index()
-            if found is not None:
-                return self._look_again(*found, control)
             try:
-                return self._look_first(control, seeding=True)
-            except GitError:
-                if self._git.alternate is None:
+                return self._look_by_git(watch, seeding=seeding)
+            except (CancelledError, GitError, StorageFailureError):
+                if control.cancelled() or not watch.look():
                     raise
-                unborrow_failed(self._repository)  # the user's repository is damaged; its files are not
-                return self._look_first(control, seeding=False)
+            finally:
+                watch.end()
+            return self._look_carefully(control)
         except GitError as error:
             raise error.as_damage(self._repository.path) from error
 
-    def _look_again(self, index: Path, base: Commit, control: Control) -> Present:
+    def _look_by_git(self, watch: Watch, *, seeding: bool) -> Present:
+        found = self._repository.find_index()
+        if found is not None:
+            return self._look_again(*found, watch)
+        try:
+            return self._look_first(watch, seeding=seeding)
+        except GitError:
+            if self._git.alternate is None:
+                raise
+            unborrow_failed(self._repository)  # the user's repository is damaged; its files are not
+            return self._look_first(watch, seeding=False)
+
+    def _look_carefully(self, control: Control) -> Present:
+        """Look without letting git into the workspace: something there would never answer it."""
         started = time.time_ns()
+        shadow = self._work_index()
+        careful = CarefulScanner(self._git, self._repository.folder, self._config, control, shadow)
+        self._careful = careful
+        scan = careful.scan()
+        refuse_too_many(self._repository.root.path, len(scan.present), self._config)
+        index = self._work_index()
+        self._git.run("read-tree", "--empty", index=index)
+        careful.add(index, scan)
+        os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
+        tree = self._git.text("write-tree", index=index)
+        details = Details(usual=_usual(_modes(scan.present), scan.folders))
+        details = self._details(details, scan, self._folders_in(tree), scan.present)
+        failpoint("files.objects_written")
+        return Present(TreeState(tree, details), self._repository.store_details(details), index, None)
+
+    def _look_again(self, index: Path, base: Commit, watch: Watch) -> Present:
+        started, control = time.time_ns(), watch.control
         details = self._repository.read_details(base)
         key = self._repository.root.key
-        scanner = Scanner(self._git, self._config, control, _listings_of_roots.get(key, {}))
+        scanner = Scanner(self._git, self._config, watch, _listings_of_roots.get(key, {}))
         scan = scanner.scan(index, self._folders_in(base.tree))
         _remember(_listings_of_roots, key, scan.listings)
         recent = self._recent_again(self._repository.recent_modes(index), scan)
@@ -156,11 +190,11 @@ class Snapshots:
                 (same if stat.S_IMODE(facts.st_mode) == mode else scan.present)[path] = facts
         return same
 
-    def _look_first(self, control: Control, *, seeding: bool) -> Present:
-        started = time.time_ns()
+    def _look_first(self, watch: Watch, *, seeding: bool) -> Present:
+        started, control = time.time_ns(), watch.control
         index = self._work_index()
         user = self._user_repository() if seeding else None
-        scanner = Scanner(self._git, self._config, control, {})
+        scanner = Scanner(self._git, self._config, watch, {})
         seed = walk = None
         kept: dict[str, int] = {}
         if user is not None:
@@ -389,7 +423,10 @@ class Snapshots:
         if not scan.present and scan.skipped == present.state.details.skipped:
             return present
         index = present.index or self._copied(self.index_of(present))
-        self._update(index, scan, control)
+        if self._careful is not None:
+            self._careful.add(index, scan)
+        else:
+            self._update(index, scan, control)
         tree = self._git.text("write-tree", index=index)
         self._repository.folder.verify()
         was = present.state.details
@@ -402,9 +439,8 @@ class Snapshots:
         """The same, noting which of the paths are ignored and not there: they go when somebody goes back to it."""
         beyond = {folder for folder in folders_of(paths) if self._is_no_folder(folder)}
         paths = [path for path in paths if not beyond & folders_of([path])]  # git does not look behind links
-        ignored = ignored_paths(self._git, map(to_bytes, paths)) if paths else set[bytes]()
         absent: set[str] = set()
-        for path in map(to_text, ignored):
+        for path in self._ignored(paths):
             above = path
             while above and above not in absent and self._disk.look(above) is None:
                 absent.add(above)
@@ -414,6 +450,11 @@ class Snapshots:
         was = present.state
         details = replace(was.details, absent=tuple(sorted(absent)))
         return replace(present, state=TreeState(was.tree, details), details_oid=self._repository.store_details(details))
+
+    def _ignored(self, paths: list[str]) -> set[str]:
+        if self._careful is not None:
+            return self._careful.ignored(paths)
+        return set(map(to_text, ignored_paths(self._git, map(to_bytes, paths)))) if paths else set()
 
     def _is_no_folder(self, path: str) -> bool:
         found = self._disk.look(path)
@@ -447,7 +488,7 @@ class Snapshots:
         try:
             self.publish(commit, present)
         except UnseededError:
-            present = self._look_first(control, seeding=False)
+            present = self._look(control, seeding=False)
             commit = stored(present)
             self.publish(commit, present)
         return commit, present

@@ -7,13 +7,16 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.support.holding import wait_until
 from tests.unit.features.files.conftest import Opener, git, go_back, put
+from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import CancelledError, StorageFailureError
 from timeleap.features.files import git as runner
+from timeleap.features.files import obstacles
 from timeleap.features.files.git import Git
 from timeleap.features.files.records import Control
 from timeleap.features.files.tree import FileTree
@@ -130,6 +133,102 @@ def test_settings_that_lead_to_a_pipe_are_waited_for_a_few_seconds_at_most(
     with (root / ".git/config").open("a") as file:
         file.write("[include]\n\tpath = ../settings\n[core]\n\texcludesFile = ../settings\n")
     assert [each.path for each in open_tree().snapshot().skipped] == ["settings"]
+
+
+# In the folders
+
+
+PLACES = (
+    ".gitignore",
+    "sub/.gitignore",
+    "new/deep/.gitignore",
+    ".gitattributes",
+    "sub/.gitattributes",
+    "sub/.git/HEAD",
+)
+
+
+@pytest.mark.parametrize("make", [pipe, listening])
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("with_repository", [True, False])
+def test_whatever_is_where_patterns_are_looked_for_the_files_are_saved(
+    open_tree: Opener, root: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Make, with_repository: bool
+) -> None:
+    monkeypatch.setattr(obstacles, "PATIENCE", 0.2)
+    put(root, a="1", sub__b="2", sub__c_log="log", other__d="3", other__e_log="log")
+    (root / "other/.gitignore").write_text("*.log\n")
+    if with_repository:
+        git(root, "init", "-q")
+        git(root, "add", "a", "other")
+        git(root, "commit", "-qm", "x")
+    if "sub/.git" in name:
+        (root / "sub/.git").mkdir()
+    first = open_tree().snapshot().snapshot_id
+    put(root, new__deep__f="4")
+    put_in_place(root / name, make)
+    for _ in range(2):
+        taken = open_tree().snapshot()
+        assert {(each.path, each.reason) for each in taken.skipped} <= {(name, "special")}
+        before = whole_tree(root)
+        put(root, a="other", sub__b=None, other__d="other", other__e_log="other", other__f="5")
+        restored = go_back(open_tree(), taken.snapshot_id)
+        assert whole_tree(root) == {**before, "other/e.log": whole_tree(root)["other/e.log"]}
+        assert (root / "other/e.log").read_text() == "other"
+        go_back(open_tree(), restored.before)
+        assert (root / "other/d").read_text() == "other"
+        go_back(open_tree(), taken.snapshot_id)
+    (root / name).unlink()
+    go_back(open_tree(), first)
+    assert not (root / "new/deep/f").exists()
+
+
+@pytest.mark.parametrize("make", [holes, patterns])
+@pytest.mark.parametrize("name", [".gitignore", "sub/.gitignore", "new/deep/.gitignore"])
+def test_patterns_of_any_length_are_not_read(open_tree: Opener, root: Path, name: str, make: Make) -> None:
+    put(root, a="1", sub__b="2", new__deep__f="4")
+    put_in_place(root / name, make)
+    taken = open_tree().snapshot()
+    put(root, a="2", sub__b=None)
+    go_back(open_tree(), taken.snapshot_id)
+    assert ((root / "a").read_text(), (root / "sub/b").read_text()) == ("1", "2")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_careful_look_finds_what_git_finds(
+    open_tree: Opener, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random_tree(root, Random(seed))
+    settings = {"exclude": ("*.tmp",), "include_ignored": ("kept*",) if seed % 2 else ()}
+    by_git = open_tree("s1", **settings).snapshot()
+    monkeypatch.setattr(obstacles, "is_obstacle", lambda *_, **__: True)
+    carefully = open_tree("s2", **settings).snapshot()
+    assert carefully.snapshot_id == by_git.snapshot_id
+    assert carefully.skipped == by_git.skipped
+    assert open_tree("s1", **settings).changes(by_git.snapshot_id, None) == []
+    assert open_tree("s1", **settings).snapshot().changed == 0
+
+
+def random_tree(root: Path, chance: Random) -> None:
+    """Folders with files, links, ignore files and repositories, of names that patterns are about."""
+    names = ["a", "b.log", "build", "kept", "x.tmp", "ö", "with space", "-dash", "kept.log", "new\nline"]
+    lines = ["*.log", "build/", "/a", "!kept.log", "b*", "# none", "sub/x", "**/deep", "\\-dash", "with space"]
+    folders = [root]
+    for _ in range(60):
+        folder = chance.choice(folders)
+        path = folder / chance.choice([*names, "sub", "deep"])
+        if os.path.lexists(path):
+            continue
+        kind = chance.random()
+        if kind < 0.35:
+            path.mkdir(mode=chance.choice([0o755, 0o700]))
+            folders.append(path)
+        elif kind < 0.45:
+            path.symlink_to(chance.choice(["a", "/nowhere", "../sub"]))
+        else:
+            path.write_text(chance.choice(["", "1", "2" * 5000]))
+            path.chmod(chance.choice([0o644, 0o755, 0o600]))
+    for folder in chance.sample(folders, min(4, len(folders))):
+        (folder / ".gitignore").write_text("\n".join(chance.sample(lines, 3)) + "\n")
 
 
 # Processes
