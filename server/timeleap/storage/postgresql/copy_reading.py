@@ -18,8 +18,8 @@ from timeleap.storage.postgresql.servers import Statement, WatchedConnection
 
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
 _FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
-SESSION: Final = f"SELECT s.version, s.live, s.changed, s.approvals {_FROM}"
-"""What `Copy.update` takes."""
+SESSION: Final = f"SELECT s.version, s.live, date_part('epoch', s.changed) * 1e9, s.approvals {_FROM}"
+"""What `Copy.update` takes. A time as a number is read by us whatever the database's `datestyle` is."""
 _VERSION: Final = Statement(
     b"timeleap_version",
     "SELECT s.version FROM timeleap_schema v, timeleap_session s WHERE v.version = $1::int AND s.id = $2::text",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-import re
+import secrets
 import selectors
 import socket
 import threading
@@ -16,32 +16,38 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, TypeVar
-from urllib.parse import unquote
 
 import psycopg
 from psycopg import Connection, errors, sql
-from psycopg.conninfo import conninfo_to_dict
 
 from timeleap import clock
 from timeleap.call import Staleness
-from timeleap.errors import InvalidInputError, StorageFailureError, TimeleapError
-from timeleap.storage.postgresql.servers import SILENT_SECONDS, WORKING_SECONDS, Servers, WatchedConnection
+from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.storage.postgresql import poolers
+from timeleap.storage.postgresql.servers import (
+    SILENT_SECONDS,
+    WORKING_SECONDS,
+    PooledConnection,
+    Servers,
+    WatchedConnection,
+)
+from timeleap.storage.postgresql.store_url import DIRECT, StoreUrl
 
 T = TypeVar("T")
 
 Reason = Literal[
-    "unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost", "busy", "timeout"
+    "unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost", "busy", "timeout", "pooler"
 ]
 """Why a store cannot be used, as `data.reason` has it."""
 
-READ: Final = "timeleap_read"
-"""The parameter of a URL that says where reads may go. It is ours, not libpq's."""
 AWAY_SECONDS: Final = 1.0
 """How long a primary that did not answer is not asked again by reads that a standby can answer."""
 CHANNEL: Final = "timeleap"
 MIGRATION_LOCK: Final = 7_164_838_221
 WAITING_LOCK: Final = 1_953_066_093
 """The first number of the advisory lock that a process has while it hears of changes; the second one is its sender."""
+MEETING_LOCK: Final = 1_953_066_094
+"""The same of two connections that are to meet in one database."""
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
@@ -51,18 +57,6 @@ LISTENING_PAUSE: Final = 0.5
 """How long to wait for notifications before looking whether another server is the primary."""
 MAX_IDLE: Final = 4
 """Connections that are kept for the next use."""
-DEFAULTS: Final[dict[str, Any]] = {
-    "connect_timeout": 3,
-    "target_session_attrs": "read-write",
-    "application_name": "timeleap",
-    "tcp_user_timeout": 10_000,
-    "keepalives_idle": 10,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    # What a stopped process holds locked is let go of, and nobody waits for ever.
-    "options": "-c lock_timeout=10s -c statement_timeout=120s -c idle_in_transaction_session_timeout=60s",
-}
-
 MIGRATIONS: Final = (
     """
     CREATE TABLE timeleap_session (
@@ -137,6 +131,10 @@ MIGRATIONS: Final = (
 """`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
 VERSION: Final = len(MIGRATIONS)
 _logger = logging.getLogger(__name__)
+_NO_LISTENING: Final = (
+    "over which nothing is heard of what other processes change: name the server itself, or a pool in session mode, by"
+    f" {DIRECT}=HOST:PORT in the URL, or use a pool in session mode"
+)
 _AWAY: Final = ("unreachable", "lost", "readOnly")
 """Why no primary answers, for a read."""
 
@@ -156,6 +154,9 @@ _CONNECTING: Final[Mapping[str, Reason]] = {
     "permission denied": "rights",
     "session is read-only": "readOnly",
     "server is in hot standby": "readOnly",
+    "unsupported startup parameter": "pooler",
+    "no such database": "authentication",
+    "no such user": "authentication",
 }
 """What libpq says of a connection that was refused; its errors carry no code."""
 
@@ -167,24 +168,17 @@ class Database:
         label: Its URL without user, password and options.
         reads_standby: Reads are answered by a standby while no primary answers, if they are marked then.
         sender: What changes made through it are announced with.
+        listening: The servers as they are reached to listen, and to keep a lock: past a pooler, if there is one.
     """
 
     def __init__(self, url: str) -> None:
-        """`url`: a libpq URI, which may also have `READ`; several hosts are tried in turn. Raises InvalidInputError where
-        it is none."""
-        url, self.reads_standby = _without_read(url)
-        try:
-            given = conninfo_to_dict(url)
-        except psycopg.ProgrammingError:
-            raise InvalidInputError("store: not a PostgreSQL URL, such as postgresql://host/database") from None
-        # A password stays with libpq: it stands in no message of ours.
-        self._options: dict[str, Any] = {**DEFAULTS, **given}
-        hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
-        ports = str(given.get("port") or "").split(",")
-        named = [f"{host}:{ports[min(at, len(ports) - 1)]}" if ports[0] else host for at, host in enumerate(hosts)]
-        self.label = f"postgresql://{','.join(named)}/{given.get('dbname') or ''}"
+        """`url`: a libpq URI, which may also have parameters of ours; several hosts are tried in turn. Raises
+        InvalidInputError where it is none."""
+        found = StoreUrl(url)
+        self.label, self.reads_standby, self._options = found.label, found.reads_standby, found.options
         self.sender = clock.new_uid(8)
-        self._servers = Servers(self._options)
+        self._servers = Servers(found.options)
+        self.listening = self._servers if found.direct is None else Servers(found.direct)
         self._idle: list[WatchedConnection] = []
         self._closed = False
         self._lock = threading.Lock()
@@ -194,14 +188,49 @@ class Database:
     def connect(self) -> WatchedConnection:
         """A connection of one's own, each statement of which is a transaction unless one is begun. Raises
         StorageFailureError."""
+        connection = self._connect(self._servers)
+        if isinstance(connection, PooledConnection) and self.listening is self._servers:
+            connection.close()
+            raise self.failure("pooler", f"{self.label} is a pooler in transaction mode, {_NO_LISTENING}")
+        return connection
+
+    def connect_to_listen(self) -> WatchedConnection:
+        """A connection that hears of changes and keeps locks. Raises StorageFailureError."""
+        connection = self._connect(self.listening)
+        if isinstance(connection, PooledConnection):
+            connection.close()
+            place = self.label if self.listening is self._servers else f"{DIRECT} of the URL"
+            raise self.failure("pooler", f"{place} is a pooler in transaction mode, {_NO_LISTENING}")
+        return connection
+
+    def _connect(self, servers: Servers) -> WatchedConnection:
+        place = self.label if servers is self._servers else f"the server of {self.label} that {DIRECT} names"
         try:
-            return self._servers.connect()
+            return servers.connect()
+        except poolers.PoolerError as error:
+            raise self.failure("pooler", f"cannot use {place}: {error}") from None
         except psycopg.Error as error:
             text = str(error)
             found: list[Reason] = [reason for part, reason in _CONNECTING.items() if part in text]
             # Of several servers one is promoted soon.
-            reason = "unreachable" if not found or (found[0] == "readOnly" and self._servers.several) else found[0]
-            raise self.failure(reason, f"cannot connect to {self.label}: {_first_line(text)}") from None
+            reason = "unreachable" if not found or (found[0] == "readOnly" and servers.several) else found[0]
+            raise self.failure(reason, f"cannot connect to {place}: {_first_line(text)}") from None
+
+    def _check_listening(self, connection: WatchedConnection) -> None:
+        """Look whether who listens past a pooler is in the same database: else nothing was ever heard of there. Raises
+        StorageFailureError."""
+        if self.listening is self._servers:
+            return
+        number = secrets.randbelow(1 << 31)
+        with self.connect_to_listen() as direct:
+            direct.execute("SELECT pg_advisory_lock_shared(%s, %s)", [MEETING_LOCK, number])
+            seen = connection.execute(
+                "SELECT FROM pg_locks JOIN pg_database d ON d.oid = database AND d.datname = current_database()"
+                " WHERE locktype = 'advisory' AND classid = %s AND objid = %s",
+                [MEETING_LOCK, number],
+            ).fetchone()
+        if seen is None:
+            raise self.failure("pooler", f"{DIRECT} of the URL names another database than that of {self.label}")
 
     def failure(self, reason: Reason, message: str, **data: Any) -> StorageFailureError:
         """The error that says why the store cannot be used."""
@@ -324,6 +353,8 @@ class Database:
     def doubt(self, lost: Connection[Any] | None = None) -> None:
         """A connection was lost: others to the same server are as good as lost, and it may not take writes any more."""
         self._servers.doubt(lost)
+        if self.listening is not self._servers:
+            self.listening.doubt()
         self._checked = False  # a newer release may have been at it meanwhile
         self.close(for_good=False)
 
@@ -370,6 +401,7 @@ class Database:
             StorageFailureError: A newer release has changed it, or the role may not.
         """
         try:
+            self._check_listening(connection)
             before = self.version(connection)
             if before < VERSION:
                 connection.patience = WORKING_SECONDS
@@ -411,6 +443,7 @@ class Database:
             StorageFailureError: It cannot be used: it has no tables, or those of another release.
         """
         with self.connection(prepared=False) as connection:
+            self._check_listening(connection)
             connection.patience = WORKING_SECONDS
             version = self.version(connection)
             if version == 0:
@@ -508,7 +541,7 @@ class Announcements:
         pause = 0.1
         while not self._closed.is_set():
             try:
-                with self._database.connect() as connection, selectors.DefaultSelector() as awaited:
+                with self._database.connect_to_listen() as connection, selectors.DefaultSelector() as awaited:
                     awaited.register(self._ended, selectors.EVENT_READ)
                     awaited.register(connection.fileno(), selectors.EVENT_READ)
                     connection.add_notify_handler(lambda notify: self._tell(notify.payload))
@@ -519,7 +552,7 @@ class Announcements:
                     self.ready.set()
                     self._heard(None, None)
                     pause, heard = 0.1, time.monotonic()
-                    while not self._closed.is_set() and not self._database.is_outdated(connection):
+                    while not self._closed.is_set() and not self._database.listening.is_outdated(connection):
                         if self._tell_all(connection):
                             heard = time.monotonic()
                         if awaited.select(LISTENING_PAUSE):
@@ -574,21 +607,6 @@ def _alive(connection: Connection[Any]) -> bool:
         connection.execute("SELECT 1")
         return True
     return False
-
-
-def _without_read(url: str) -> tuple[str, bool]:
-    """A URL without `READ`, and whether that lets a standby be read. Raises InvalidInputError: it has another value."""
-    user = re.match(r"\w+://[^@/]*@", url)  # a password may have a question mark
-    at = url.find("?", user.end() if user else 0)
-    rest, query = (url[:at], url[at + 1 :]) if at >= 0 else (url, "")
-    parts = [part.partition("=") for part in query.split("&")]
-    values = [unquote(value) for name, _, value in parts if unquote(name) == READ]
-    if not values:
-        return url, False
-    if set(values) != {"standby"}:
-        raise InvalidInputError(f"store: {READ} of the URL can only be standby, or be left out")
-    kept = "&".join("".join(part) for part in parts if unquote(part[0]) != READ)
-    return (f"{rest}?{kept}" if kept else rest), True
 
 
 def _first_line(text: str) -> str:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
-from psycopg import Connection, errors
+from psycopg import Connection, Cursor, Transaction, errors
 from psycopg.generators import execute as exchange
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from timeleap.storage.appending import Outcome
+from timeleap.storage.postgresql import poolers
+from timeleap.storage.postgresql.settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set
 
 T = TypeVar("T")
 Options = dict[str, Any]
@@ -86,6 +88,10 @@ class WatchedConnection(Connection[Any]):
     _results: list[PGresult]
     _complete: bool
     _problem: psycopg.Error | None = None
+
+    def begin(self) -> None:
+        """Begin a transaction, which is ended by COMMIT or ROLLBACK. Raises psycopg.Error."""
+        self.execute("BEGIN")
 
     def prepare(self, statement: Statement) -> None:
         """Let the server prepare a statement, which it is to have before it is asked. Raises psycopg.Error."""
@@ -191,6 +197,74 @@ class WatchedConnection(Connection[Any]):
         return not any(_took_over(other, self.timeline) for other in self.others) and _answers(self.options)
 
 
+class PooledConnection(WatchedConnection):
+    """A connection of which each transaction may be done by another process of the server, as a pooler in transaction
+    mode lends them: it has its settings in each transaction anew, nothing is prepared by a name, and nobody listens or
+    keeps a lock over it.
+
+    Attributes:
+        settings: Of each transaction, as `SET_UP_LOCALLY` takes them.
+    """
+
+    settings: Sequence[Sequence[str]]
+    _begun = False  # a transaction which is not set up yet
+    _statement: tuple[Statement, Sequence[bytes | None]]
+
+    def begin(self) -> None:
+        super().execute("BEGIN")
+        self._begun = True
+
+    @contextmanager
+    def transaction(self, savepoint_name: str | None = None, force_rollback: bool = False) -> Iterator[Transaction]:
+        outermost = self._is_idle()
+        with super().transaction(savepoint_name, force_rollback) as made:
+            self._begun |= outermost
+            yield made
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Cursor[Any]:
+        """Of one statement outside of a transaction, that is a transaction of its own."""
+        if self._is_idle() and query != "ROLLBACK":
+            with self.transaction():
+                return self.execute(query, params, **options)
+        if not str(query).startswith("SET TRANSACTION"):  # which has to be the first statement
+            self._set_up()
+        return super().execute(query, params, **options)
+
+    def prepare(self, statement: Statement) -> None:
+        """The next statement may go to a process that has not heard of this one."""
+
+    def ask(self, statement: Statement, values: Sequence[bytes | None]) -> None:
+        """It is sent by `answer`."""
+        self._statement = statement, values
+
+    def answer(self) -> PGresult:
+        if not self._is_idle():
+            return self._send()
+        self.begin()
+        try:
+            result = self._send()
+        except psycopg.Error:
+            with suppress(psycopg.Error):
+                super().execute("ROLLBACK")
+            raise
+        super().execute("COMMIT")
+        return result
+
+    def _set_up(self) -> None:
+        if self._begun:
+            self._begun = False
+            super().execute(SET_UP_LOCALLY, self.settings)
+
+    def _send(self) -> PGresult:
+        self._set_up()
+        statement, values = self._statement
+        self.pgconn.send_query_params(statement.text.encode(), values, param_formats=statement.formats)
+        return self._check(self.wait(exchange(self.pgconn)))
+
+    def _is_idle(self) -> bool:
+        return self.info.transaction_status == TransactionStatus.IDLE
+
+
 class Servers:
     """The servers that a URL names, tried at once where the one that was used last does not do.
 
@@ -213,6 +287,7 @@ class Servers:
     def doubt(self, lost: Connection[Any] | None = None) -> None:
         """A connection was lost: the next one is made to the newest primary among all servers. If it was to one that was
         replaced meanwhile, that one is known, and no server that hangs is waited for."""
+        poolers.KNOWN.forget()
         if lost is None or not self.is_outdated(lost):
             self._preferred = None
 
@@ -306,16 +381,84 @@ _Arrivals = SimpleQueue[tuple[str, WatchedConnection | psycopg.Error]]
 
 
 def _open(options: Options, *, timeline: bool = False) -> WatchedConnection:
-    connection = WatchedConnection.connect(**options, autocommit=True, prepare_threshold=None)
+    connection = _entered(options)
     connection.options = options
     try:
-        connection.execute(_COMPRESSION)
         row = connection.execute(_TIMELINE).fetchone() if timeline else None
     except BaseException:
         connection.close()
         raise
     connection.timeline = "" if row is None else str(row[0])
     return connection
+
+
+def _entered(options: Options) -> WatchedConnection:
+    """A connection that is set up, as the pooler in front of the server lets it be, if there is one."""
+    connection, given = _connected(WatchedConnection, options)
+    try:
+        mode: poolers.Mode = "none"
+        process = poolers.process_of(connection)
+        if process != connection.pgconn.backend_pid:
+            mode = _mode_of(connection, process)
+        if mode != "transaction":
+            _set_up(connection, given, mode)
+            return connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    pooled, given = _connected(PooledConnection, options)
+    pooled.settings = to_set(given_settings(given)[0], pooled.info.server_version, user_too=True)
+    return pooled
+
+
+C = TypeVar("C", bound=WatchedConnection)
+
+
+def _connected(kind: type[C], options: Options) -> tuple[C, str]:
+    """A connection, and the startup parameter `options` that the user gave: in the URL, a service file, or the environment."""
+    ours: Options = {**options, "client_encoding": "UTF8"}
+    try:
+        connection = kind.connect(**ours, autocommit=True, prepare_threshold=None)
+        given = connection.pgconn.options.decode()
+    except psycopg.OperationalError as error:
+        if not poolers.refuses_options(error) or error.pgconn is None:
+            raise
+        given = error.pgconn.options.decode()
+        _, others = given_settings(given)
+        if others:
+            raise poolers.PoolerError(
+                f"the pooler takes no startup parameter `options`, and {others[0]} in that is no setting: leave it out"
+            ) from error
+        connection = kind.connect(**{**ours, "options": ""}, autocommit=True, prepare_threshold=None)
+    connection.options = options
+    return connection, given
+
+
+def _mode_of(connection: WatchedConnection, process: int) -> poolers.Mode:
+    options = connection.options
+
+    def second() -> WatchedConnection:
+        other, _ = _connected(WatchedConnection, options)
+        other.patience = poolers.SECOND_SECONDS
+        return other
+
+    with poolers.KNOWN.lock:
+        mode = poolers.KNOWN.get(options)
+        if mode is None:
+            mode = poolers.find_mode(connection, process, second)
+            poolers.KNOWN.put(options, mode)
+    return mode
+
+
+def _set_up(connection: WatchedConnection, given: str, mode: poolers.Mode) -> None:
+    """Give a connection its settings for as long as it is open."""
+    if mode == "session":
+        # What others have left there, if the pooler does not see to that: settings, locks, prepared statements.
+        connection.execute("DISCARD ALL")
+    values, _ = given_settings(given)
+    connection.execute(SET_UP, to_set(values, connection.info.server_version, user_too=mode == "session"))
+    connection.execute(_COMPRESSION)
 
 
 def _try(options: Options, arrived: _Arrivals, enough: threading.Event) -> None:

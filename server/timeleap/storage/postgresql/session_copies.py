@@ -151,7 +151,8 @@ class PostgresStore:
     def _take_all(self, connection: WatchedConnection, stale: bool) -> None:
         with self._database.steady(connection):
             rows = connection.execute(
-                "SELECT id, version, messages, tokens, pending, changed FROM timeleap_session WHERE id <> %s",
+                "SELECT id, version, messages, tokens, pending, date_part('epoch', changed) * 1e9"
+                " FROM timeleap_session WHERE id <> %s",
                 [STORE],
             ).fetchall()
             newer = []
@@ -162,7 +163,7 @@ class PostgresStore:
                 self._counts[session_id] = LogState(messages=messages, token_count=tokens, pending_chars=pending)
                 if self._in_use(session_id) or version == self._seen.get(session_id):
                     continue
-                newer.append((session_id, version, int(changed.timestamp() * 1e9), known))
+                newer.append((session_id, version, int(changed), known))
             for session_id, version, stamp, known in newer:
                 self._copies.pop(session_id, None)
                 copy = self._copy(session_id)

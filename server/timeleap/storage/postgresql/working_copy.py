@@ -105,7 +105,7 @@ class WorkingCopy:
         connection = self._connection = self._database.take()
         try:
             with connection.pipeline():
-                connection.execute("BEGIN")
+                connection.begin()
                 row = connection.execute(_LOCKED_SESSION, [VERSION, self.session_id])
             self.reading.prove(connection)
             return self.update(connection, row.fetchone())
@@ -408,7 +408,7 @@ class WorkingCopy:
         self.heard = self._announced(connection, version)
         if self.doubtful:
             self._clear()
-        stamp = int(changed.timestamp() * 1e9)
+        stamp = int(changed)
         self.doubtful = True  # until all of it is here
         with durable.storage_errors("write the working copy", self.directory):
             durable.make_directory(self.directory)
