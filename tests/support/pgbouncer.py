@@ -23,6 +23,14 @@ INSTALL_POOLER = "apt-get install pgbouncer"
 """What installs the program on Debian and Ubuntu."""
 
 
+def pgbouncer() -> str:
+    """The program. Skips the test where it is not installed."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        pytest.skip(f"pgbouncer is not installed: {INSTALL_POOLER}")
+    return program
+
+
 class Pooler:
     """A running pgbouncer.
 
@@ -97,10 +105,8 @@ class Pooler:
 
 @contextmanager
 def pooler(store: str, mode: str, **settings: str) -> Iterator[Pooler]:
-    """A pgbouncer in front of the server of a store, gone at the end. Skips the test where it is not installed."""
-    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    if program is None:
-        pytest.skip(f"pgbouncer is not installed: {INSTALL_POOLER}")
+    """A pgbouncer in front of the server of a store, gone at the end."""
+    program = pgbouncer()
     folder = Path(tempfile.mkdtemp(prefix="tlpgb-"))
     try:
         if (owner := servers._owner()) is not None:

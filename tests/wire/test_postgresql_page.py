@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import psycopg
 import pytest
 import yaml  # type: ignore[import-untyped]
 from tests.support.machines import Serve
+from tests.support.pgbouncer import pgbouncer
 from tests.support.postgresql import INSTALL, Cluster, free_port, programs
 from tests.support.server import Refused
 from tests.support.session import Session
@@ -25,7 +27,18 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "postgresql.md").read_text(encoding="utf-8")
-PROGRAMS = ("initdb", "pg_ctl", "psql", "pg_basebackup", "pg_dump", "pg_restore", "createdb", "mkdir", "touch")
+PROGRAMS = (
+    "initdb",
+    "pg_ctl",
+    "psql",
+    "pg_basebackup",
+    "pg_dump",
+    "pg_restore",
+    "createdb",
+    "mkdir",
+    "touch",
+    "pgbouncer",
+)
 """What makes files that the server must own."""
 
 
@@ -35,7 +48,7 @@ def blocks(language: str) -> list[str]:
 
 
 TABLES = ("session", "log", "piece", "document", "change")
-SET_UP, PROMOTE, DUMP, ARCHIVE, RECOVER = blocks("bash")
+SET_UP, PROMOTE, DUMP, ARCHIVE, RECOVER, POOLER = blocks("bash")
 
 
 class Administrator:
@@ -43,7 +56,7 @@ class Administrator:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = {port: free_port() for port in (5433, 5434, 5435)}
+        self.ports = {port: free_port() for port in (5433, 5434, 5435, 6432)}
         commands = folder / "bin"
         commands.mkdir()
         # A server of PostgreSQL refuses to run as root.
@@ -160,6 +173,25 @@ def test_the_rights_of_the_page_are_enough_and_are_needed(administrator: Adminis
             assert refused.value.error["data"]["reason"] == "rights", right
             connection.execute(f"GRANT {right} TO timeleap")  # type: ignore[call-overload]
     Session.open(server, "t").say("three")
+
+
+def test_the_pooler_of_the_page_is_used_with_the_way_past_it(administrator: Administrator, serve: Serve) -> None:
+    pgbouncer()
+    administrator.type(SET_UP)
+    administrator.grant()
+    try:
+        assert "0 sessions" in administrator.type(POOLER)
+        [way] = set(re.findall(r"\?timeleap_direct=127\.0\.0\.1:5433", PAGE))
+        past = way.replace("5433", str(administrator.ports[5433]))
+        a, b = (Session.open(serve(administrator.url("timeleap", 6432) + past), "s") for _ in range(2))
+        head = a.append({"role": "user", "content": "one"})["head"]
+        b.server.wait_for(lambda message: message.get("params", {}).get("head") == head)
+        error = serve(administrator.url("timeleap", 6432)).refuse("session/open", sessionId="s")
+        assert error["data"]["reason"] == "pooler"
+    finally:
+        pid = administrator.folder / "pgbouncer.pid"
+        if pid.exists():
+            os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def test_backups_of_the_page_come_back(administrator: Administrator, serve: Serve) -> None:

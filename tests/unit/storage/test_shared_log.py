@@ -24,7 +24,8 @@ from timeleap.storage.appending import GroupWriter, LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import servers, session_copies, working_copy
-from timeleap.storage.postgresql.database import VERSION, Database
+from timeleap.storage.postgresql.database import Database
+from timeleap.storage.postgresql.migrations import VERSION
 from timeleap.storage.postgresql.session_copies import PostgresStore, publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
 from timeleap.storage.postgresql.shared_parts import SharedParts

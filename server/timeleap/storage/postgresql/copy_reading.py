@@ -13,7 +13,8 @@ from psycopg.pq import Format
 
 from timeleap.call import Staleness
 from timeleap.storage.postgresql.approval_rows import STORE
-from timeleap.storage.postgresql.database import VERSION, Database
+from timeleap.storage.postgresql.database import Database
+from timeleap.storage.postgresql.migrations import VERSION
 from timeleap.storage.postgresql.servers import Statement, WatchedConnection
 
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.

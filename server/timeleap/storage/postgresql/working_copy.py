@@ -33,7 +33,8 @@ from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
 from timeleap.storage.postgresql.approval_rows import ApprovalRows
 from timeleap.storage.postgresql.copy_reading import SESSION, CopyReading
-from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, VERSION, Database
+from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, Database
+from timeleap.storage.postgresql.migrations import VERSION
 from timeleap.storage.postgresql.servers import Statement, WatchedConnection
 from timeleap.storage.postgresql.shared_parts import LogRow, SharedParts, beginnings, same_beginning, segments
 from timeleap.storage.rewrite import Beginning
