@@ -12,7 +12,12 @@ export interface Launch {
   readonly blame?: () => Promise<ServerFailure | undefined>;
 }
 
-/** Runs the module of a Python that has it. `-P` keeps the working directory out of the import path. */
+/**
+ * Runs the module of a Python that has it. `-P` keeps the working directory out of the import path. The Python that is the
+ * extension's own takes nothing from the surroundings at all (`-I`: neither PYTHONPATH nor PYTHONHOME, nor the user's
+ * site-packages), since whatever is there is meant for another one; `-X utf8` stands for PYTHONUTF8, which goes with them.
+ */
 export function launchModule(python: string, source: LaunchSource): Launch {
-  return { command: python, args: ["-P", "-m", "timeleap", "serve"], source };
+  const isolation = source === "managed" ? ["-I", "-X", "utf8"] : ["-P"];
+  return { command: python, args: [...isolation, "-m", "timeleap", "serve"], source };
 }

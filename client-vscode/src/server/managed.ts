@@ -53,9 +53,9 @@ export class ManagedEnvironment {
     }
     try {
       report(vscode.l10n.t("Creating an environment"));
-      this.check(await this.options.run(python, ["-m", "venv", this.folder], CREATE_TIMEOUT));
+      this.check(await this.options.run(python, ["-I", "-m", "venv", this.folder], CREATE_TIMEOUT));
       report(vscode.l10n.t("Installing the server and what it needs"));
-      const pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", wheel];
+      const pip = ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", wheel];
       this.check(await this.options.run(pythonIn(this.folder, this.options.platform), pip, INSTALL_TIMEOUT));
       await writeFile(join(this.folder, STAMP), this.options.version);
     } catch (error) {

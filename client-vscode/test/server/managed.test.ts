@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { launchModule } from "../../src/server/launch.js";
 import { ManagedEnvironment } from "../../src/server/managed.js";
 import { run } from "../../src/server/programs.js";
 import { COMMAND } from "../support/extension.js";
@@ -15,7 +16,16 @@ test("the wheel that comes with the extension installs into an environment of it
   vi.stubEnv("PIP_NO_DEPS", "1");
   const managed = new ManagedEnvironment({ storage, wheels: join(ROOT, "dist", "wheels"), version: "0", run, log: log() });
   await managed.install(join(dirname(COMMAND[0]!), process.platform === "win32" ? "python.exe" : "python"), () => undefined);
-  const { code, stdout } = await run(managed.python!, ["-P", "-c", "import timeleap.version as v; print(v.__file__)"], 60_000);
+  // Those of the surroundings are for another Python: a broken standard library, and a stranger's module.
+  const strange = mkdtempSync(join(tmpdir(), "timeleap-strange-"));
+  onTestFinished(() => rmSync(strange, { recursive: true }));
+  writeFileSync(join(strange, "json.py"), "raise SystemExit(7)");
+  writeFileSync(join(strange, "timeleap.py"), "raise SystemExit(7)");
+  vi.stubEnv("PYTHONPATH", strange);
+  vi.stubEnv("PYTHONHOME", strange);
+  onTestFinished(() => vi.unstubAllEnvs());
+  const isolation = launchModule(managed.python!, "managed").args.slice(0, 3);
+  const { code, stdout } = await run(managed.python!, [...isolation, "-c", "import json, timeleap.version as v; print(v.__file__)"], 60_000);
   expect(code).toBe(0);
   expect(stdout).toContain(storage);
 });

@@ -101,7 +101,7 @@ test.each(["/bare/python", "/old/with", "/missing/python"])("then PATH: %s is pa
 
 test("then the private environment", async () => {
   const found = await locateServer(SETTINGS, around({ managedPython: () => "/managed/python" }));
-  expect(found).toEqual({ command: "/managed/python", args: MODULE, source: "managed" });
+  expect(found).toEqual({ command: "/managed/python", args: ["-I", "-X", "utf8", "-m", "timeleap", "serve"], source: "managed" });
 });
 
 test("in Restricted Mode the Python of the workspace is not even asked for", async () => {

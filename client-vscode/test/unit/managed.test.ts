@@ -44,8 +44,8 @@ test("it is not there before it is installed, and afterwards it is", async () =>
   await managed.install("/usr/bin/python3", (step) => steps.push(step));
   expect(managed.python).toBe(join(folder(), "bin", "python"));
   expect(steps).toHaveLength(2);
-  expect(asked[0]).toEqual(["/usr/bin/python3", "-m", "venv", folder()]);
-  expect(asked[1]).toEqual([managed.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", join(wheels, "timeleap-1.2.3-py3-none-any.whl")]);
+  expect(asked[0]).toEqual(["/usr/bin/python3", "-I", "-m", "venv", folder()]);
+  expect(asked[1]).toEqual([managed.python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", join(wheels, "timeleap-1.2.3-py3-none-any.whl")]);
 });
 
 test("an installation that was interrupted does not count", () => {

@@ -8,11 +8,12 @@
     ├── RequestTimeoutError (TimeoutError)     no answer in time; the request was cancelled
     ├── ConnectionLostError (ConnectionError)  the server went away, and starting it again did not help
     │   └── StartFailedError                   it could not be started at all
-    └── ClientClosedError (RuntimeError)       used before `start` or after `aclose`
+    └── ClientClosedError (RuntimeError)       used before `start`, after `aclose`, or in a process that was forked
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,4 +89,24 @@ class StartFailedError(ConnectionLostError):
 
 
 class ClientClosedError(TimeleapClientError, RuntimeError):
-    """The client is not running: not started yet, or closed."""
+    """The client is not running: not started yet, or closed. Or it is that of another process, which has forked this one."""
+
+
+class ProcessOfClient:
+    """Remembers the process that started a client: a fork has neither its thread and its event loop nor its replies."""
+
+    def __init__(self) -> None:
+        self._id = os.getpid()
+
+    @property
+    def is_this(self) -> bool:
+        """False in a process that was forked since."""
+        return os.getpid() == self._id
+
+    def require(self) -> None:
+        """Raise ClientClosedError in a process that was forked since."""
+        if not self.is_this:
+            raise ClientClosedError(
+                f"this client belongs to process {self._id}, which has forked this one: a client does not go over a fork, "
+                "make a new one here"
+            )

@@ -17,6 +17,7 @@ from timeleap_client.connection import Handler, OnProgress, Params, ServerConnec
 from timeleap_client.errors import (
     ClientClosedError,
     ConnectionLostError,
+    ProcessOfClient,
     RequestTimeoutError,
     StartFailedError,
     TimeleapRpcError,
@@ -177,6 +178,7 @@ class Link:
         self._trace = trace
         self._start_server = start_server
         self._running = False
+        self._process = ProcessOfClient()
         self._connection: ServerConnection | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -198,8 +200,10 @@ class Link:
             StartFailedError, TimeleapRpcError: It could not be started; it refused our options.
         """
         if self._running:
+            self._process.require()
             raise ClientClosedError("the client is running already")
         self._running = True
+        self._process = ProcessOfClient()
         try:
             await self._connect()
         except BaseException:
@@ -211,6 +215,8 @@ class Link:
         if not self._running:
             return None
         self._running = False
+        if not self._process.is_this:
+            return None  # the server is that of the process that forked this one
         for task in (self._recovery, self._watching):
             if task is not None:
                 task.cancel()
@@ -277,6 +283,7 @@ class Link:
         """The live connection; waits for a recovery that is under way, in the order of the call numbers."""
         if not self._running:
             raise ClientClosedError("the client is not running; use `async with` or call `start` first")
+        self._process.require()
         live = self._connection if self._connection is not None and self._connection.alive else None
         if live is not None and not self._queued:
             return live

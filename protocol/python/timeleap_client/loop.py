@@ -10,7 +10,7 @@ from concurrent.futures import wait as wait_for
 from functools import wraps
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from timeleap_client.errors import ClientClosedError
+from timeleap_client.errors import ClientClosedError, ProcessOfClient
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -26,12 +26,19 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._submitted: set[asyncio.Task[Any]] = set()
+        self._process = ProcessOfClient()
+
+    @property
+    def forked(self) -> bool:
+        """True in a process that was forked since the thread began: it has none."""
+        return self._loop is not None and not self._process.is_this
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop and wait for it; a Ctrl-C meanwhile cancels it.
 
         Raises:
-            ClientClosedError: Called on the loop's own thread, which would wait for itself for ever.
+            ClientClosedError: Called on the loop's own thread, which would wait for itself for ever; or in a process that
+                was forked since.
         """
         return result_of(self.submit(work))
 
@@ -41,6 +48,9 @@ class LoopThread:
         Raises:
             ClientClosedError: As in `run`.
         """
+        if self.forked:
+            work.close()
+            self._process.require()
         if threading.current_thread() is self._thread:
             work.close()
             raise ClientClosedError("a blocking call inside a callback of the same client would wait for itself")
@@ -48,9 +58,10 @@ class LoopThread:
 
     def close(self) -> None:
         """End the loop and its thread. Idempotent."""
+        forked = self.forked
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
-        if loop is not None and thread is not None:
+        if loop is not None and thread is not None and not forked:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
@@ -65,6 +76,7 @@ class LoopThread:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
+            self._process = ProcessOfClient()
             self._loop = asyncio.new_event_loop()
             # A daemon: a program that ends without `close` must not hang; the server sees the end of its input.
             self._thread = threading.Thread(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from timeleap_client.errors import ProcessOfClient
+
 if TYPE_CHECKING:
     from timeleap_protocol.base import Model
 
@@ -84,6 +86,7 @@ class Subscription:
         self._waiting: deque[Notification] = deque(maxlen=capacity)
         self._arrived = asyncio.Event()
         self._ended = False
+        self._process = ProcessOfClient()
 
     def offer(self, notification: Notification) -> None:
         """Take it in if it is wanted."""
@@ -102,6 +105,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Notification:
+        self._process.require()
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration

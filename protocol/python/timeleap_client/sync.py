@@ -14,6 +14,7 @@ from timeleap_client._methods_sync import SyncMethods
 from timeleap_client.approvals import Verdict
 from timeleap_client.client import AsyncSession, AsyncTimeleap, Place, R
 from timeleap_client.connection import OnProgress, Params, Trace
+from timeleap_client.errors import ProcessOfClient
 from timeleap_client.frames import Framing
 from timeleap_client.link import DEFAULT_RESTARTS, Restarts
 from timeleap_client.loop import Blocking, LoopThread, blocking
@@ -32,6 +33,7 @@ class SyncNotifications:
         """How many were dropped because nobody took them in time."""
         self._waiting: queue.Queue[Notification | None] = queue.Queue(capacity)
         self._stop: Callable[[], None] | None = None
+        self._process = ProcessOfClient()
 
     def begin(self, stop: Callable[[], None]) -> None:
         """Remember how to stop listening."""
@@ -48,7 +50,9 @@ class SyncNotifications:
                     self.lost += 1
 
     def take(self, seconds: float | None = None) -> Notification | None:
-        """The next one; None at the end, or where none comes within `seconds`."""
+        """The next one; None at the end, or where none comes within `seconds`. Raises ClientClosedError in a process
+        that was forked since."""
+        self._process.require()
         try:
             notification = self._waiting.get(timeout=seconds)
         except queue.Empty:
@@ -129,6 +133,9 @@ class SyncTimeleap(SyncMethods):
 
     def close(self, grace: float = 10.0) -> int | None:
         """Let the server finish and end; see `AsyncTimeleap.aclose`."""
+        if self._loop.forked:
+            self._loop.close()  # the server is that of the process that forked this one
+            return None
         try:
             return self._loop.run(self._client.aclose(grace))
         finally:
@@ -238,7 +245,8 @@ class SyncSession(Blocking[AsyncSession]):
         return self.open()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if not self._loop.forked:  # else it is open in the process that forked this one
+            self.close()
 
     @property
     def id(self) -> str:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import inspect
+import os
+import signal
 import threading
 from typing import assert_type
 
@@ -149,3 +152,66 @@ def test_methods_that_wait_keep_their_types(fake):
         assert_type(client.session_set_title(session_id="s", title="t"), HeadResult)
         with pytest.raises(TypeError, match="unexpected keyword argument"):
             client.session_set_title(session_id="s", heading="t")  # type: ignore[call-arg]
+
+
+def in_fork(work):
+    """What a forked process makes of `work`, as text."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # another than that of the test run
+        signal.alarm(60)
+        try:
+            said = repr(work())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_client_does_not_go_over_a_fork_and_says_so_at_once(fake):
+    with SyncTimeleap(**fake.args()) as client:
+        heard = client.notifications()
+        calls = [
+            lambda: client.call("x/echo", {"n": 1}),
+            lambda: client.notify("x/nothing"),
+            lambda: client.session("s").open(),
+            heard.take,
+            client.start,
+        ]
+        for call in calls:
+            said = in_fork(call)
+            assert said.startswith("ClientClosedError: this client belongs to process"), said
+            assert "make a new one" in said
+        assert in_fork(client.close) == "None"
+        assert client.call("x/echo", {"n": 2})["echo"] == {"n": 2}
+    assert fake.exits == ["exit"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+async def test_an_asynchronous_client_does_not_go_over_a_fork(fake):
+    async with AsyncTimeleap(**fake.args()) as client:
+        heard = client.notifications()
+
+        def in_new_loop(make):
+            asyncio._set_running_loop(None)
+            return asyncio.run(make())
+
+        for make in (
+            lambda: client.call("x/echo", {"n": 1}),
+            lambda: client.notify("x/nothing"),
+            lambda: anext(heard),
+            client.start,
+        ):
+            said = in_fork(lambda make=make: in_new_loop(make))
+            assert said.startswith("ClientClosedError: this client belongs to process"), said
+        assert in_fork(lambda: in_new_loop(client.aclose)) == "None"
+        assert (await client.call("x/echo", {"n": 2}))["echo"] == {"n": 2}
+    assert fake.exits == ["exit"]
