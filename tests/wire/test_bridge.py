@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent_file import CREATED
 from tests.support.claude_file import ClaudeFile
 from tests.support.fixtures import StartServer
 from tests.support.holding import Hold
@@ -274,15 +275,38 @@ def test_only_sessions_of_the_workspace_are_mirrored_where_one_is_named(start: S
     shown(server, file, 4)
 
 
-def test_links_are_not_followed(start: StartServer, file: ClaudeFile) -> None:
+def test_links_are_followed_to_each_file_once(start: StartServer, file: ClaudeFile) -> None:
     outside = ClaudeFile(file.folder.parent / "outside")
     outside.turn(1)
     (file.folder / "linked").symlink_to(outside.path.parent)
+    (file.folder / "again").symlink_to(outside.path.parent)
     (file.path.parent / "link.jsonl").symlink_to(outside.path)
+    (file.folder / "round").symlink_to(file.folder)
+    (file.folder / "nowhere").symlink_to(file.folder / "gone")
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
     shown(server, file, 4)
-    assert source(server, file)["sessions"] == 1
+    assert shown(server, outside, 2).texts() == ["question 1", "answer 1"]
+    found = source(server, file)
+    assert (found["sessions"], "leads nowhere" in found["problem"]) == (2, True)
+
+
+def test_a_session_is_the_same_wherever_its_file_is_moved(watching: Server, file: ClaudeFile) -> None:
+    shown(watching, file, 4)
+    moved = file.folder / "-renamed"
+    file.path.parent.rename(moved)
+    file.path = moved / file.path.name
+    file.turn(3)
+    assert shown(watching, file, 6).texts()[-1] == "answer 3"
+    (only,) = watching.call("session/list")["sessions"]
+    assert only["source"]["path"] == str(file.path)
+
+
+def test_a_session_has_the_times_of_its_records(watching: Server, file: ClaudeFile) -> None:
+    file.says("later", timestamp="2026-11-21T10:00:00.500Z")
+    shown(watching, file, 5)
+    until(lambda: watching.call("session/list")["sessions"][0]["updatedAt"] == "2026-11-21T10:00:00.500Z")
+    assert watching.call("session/list")["sessions"][0]["createdAt"] == CREATED
 
 
 def test_a_deleted_mirror_comes_back_when_the_program_writes_on(watching: Server, file: ClaudeFile) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from timeleap.errors import StorageFailureError
-from timeleap.mirrors.folders import FOLDERS, FolderNotes, look, usual_folder
+from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.watching import FolderWatch
 from timeleap.sessions.shapes import set_members
@@ -41,9 +41,13 @@ class Bridge:
         service.background["mirrors"] = asyncio.get_running_loop().create_task(self._tidy())
 
     def mirror(self, kind: str, path: Path) -> Mirror:
-        """The mirror of a file."""
-        made = Mirror(self._service, kind, path)
-        return self._mirrors.setdefault(made.session_id, made)
+        """The mirror of the session that a file is of."""
+        session_id = mirror_id(kind, path)
+        mirror = self._mirrors.get(session_id)
+        if mirror is None:
+            mirror = self._mirrors[session_id] = Mirror(self._service, kind, path, session_id)
+        mirror.offer(path)
+        return mirror
 
     async def catch_up(self, mirror: Mirror, workspace: str | None = None) -> Growth:
         """Show what the mirror's file says by now; who watches is told. Raises as `Mirror.catch_up`."""
@@ -95,6 +99,7 @@ class Bridge:
     def _source(self, kind: str, folder: Path) -> Json:
         watch = self._watches.get((kind, folder))
         found = look(kind, folder)
+        sessions = {path for path in found.files if not is_subagent(kind, path)}
         available = folder.is_dir()
         if watch is not None:
             mirrored = set(watch[0].mirrored)
@@ -107,10 +112,10 @@ class Bridge:
         return {
             "kind": kind,
             "path": str(folder),
-            "sessions": len(found.files),
+            "sessions": len(sessions),
             "available": available,
             "watched": watch is not None,
-            "mirrored": len(mirrored & found.files.keys()),
+            "mirrored": len(mirrored & sessions),
             **set_members(pending=None if watch is None else watch[0].pending),
             **({"problem": problems[0] + more} if problems else {}),
         }
@@ -125,7 +130,8 @@ class Bridge:
     def _lost(self, kind: str, path: str) -> None:
         mirror = self.mirror(kind, Path(path))
         mirror.forget()
-        self._tell(mirror.session_id, "gone")
+        if mirror.is_gone:
+            self._tell(mirror.session_id, "gone")
 
     # What goes on by itself
 

@@ -15,7 +15,15 @@ from typing import Final
 from timeleap.errors import InvalidInputError
 from timeleap.mirrors.formats.codex import ItemWriter, LineChange, Rollout, RolloutFacts, change_of, prompt_of
 from timeleap.mirrors.formats.conversion import Json, JsonLine, LossTally, RecordWriter
-from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, GrowingFile, ResumableSession, Step, version_of
+from timeleap.mirrors.growing_file import (
+    MAX_BRANCHES,
+    Conversation,
+    Earlier,
+    GrowingFile,
+    ResumableSession,
+    Step,
+    version_of,
+)
 from timeleap.storage.engine import TimelineReason
 
 TESTED: Final = (0, 169, 0)
@@ -42,8 +50,9 @@ class CodexLog(Conversation):
     def steps(self) -> list[Step]:
         return list(self._rollout.made) if self._rollout.spoken else []
 
-    def earlier(self) -> list[list[Step]]:
-        return self._rollout.earlier
+    def earlier(self, since: int = 0) -> list[Earlier]:
+        found = [steps for steps in self._rollout.earlier if any(step.offset >= since for step in steps)]
+        return list(map(Earlier, found))
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
         items = ItemWriter(log, self.file.left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,9 +33,13 @@ class SessionFolder(NamedTuple):
     is_home: bool = False
 
 
+SUBAGENTS: Final = "subagents"
+"""In a session's own directory beside its file, which is named after it, Claude Code keeps the files of sub-agents here."""
+AGENT: Final = "agent-"
+"""How their names begin; earlier versions put them beside the session's file."""
+
 FOLDERS: Final = {
-    # Files `agent-*` are of sub-agents.
-    "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", ("agent-",), 1),
+    "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", (), 1),
     "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3),
     # Those of sub-agents are further down.
     "gemini": SessionFolder("GEMINI_CLI_HOME", ".gemini", "tmp", "session-", (), 2, is_home=True),
@@ -60,11 +65,62 @@ def usual_folder(kind: str) -> Path:
     return home / place.usual / place.folder
 
 
+def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
+    """The program's own id of the session in the file at `path`, by which the session is known wherever the file is moved;
+    None where the file alone does not tell it."""
+    path = Path(path)
+    if kind == "codex":
+        found = _ROLLOUT.fullmatch(path.name)
+        return None if found is None else found[1]
+    if kind != "claude-code":
+        return None
+    parent = _parent_key(path)
+    return path.stem if parent is None else f"{parent}/{path.stem}"
+
+
+def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
+    """The id of the session whose sub-agent's file is at `path`; None where it is none, or does not say so."""
+    parent = _parent_key(Path(path)) if kind == "claude-code" else None
+    return _id_of(kind, parent) if parent else None
+
+
+def is_subagent(kind: str, path: str) -> bool:
+    """True of the file of a sub-agent."""
+    return kind == "claude-code" and Path(path).name.startswith(AGENT)
+
+
 def mirror_id(kind: str, path: str | os.PathLike[str]) -> str:
-    """The id of the session that mirrors the file at `path`."""
-    name = f"{kind}\0{os.path.realpath(path)}".encode("utf-8", "surrogateescape")
+    """The id of the session that mirrors the file at `path`, or another one of the same session of that program."""
+    return _id_of(kind, session_key(kind, path) or os.path.realpath(path))
+
+
+def _id_of(kind: str, key: str) -> str:
+    name = f"{kind}\0{key}".encode("utf-8", "surrogateescape")
     return f"{kind}-{hashlib.blake2b(name, digest_size=ID_DIGITS // 2).hexdigest()}"
 
+
+def _parent_key(path: Path) -> str | None:
+    """Of the file of a sub-agent of Claude Code the id of the session it works for, empty where it does not say; None: it is
+    no such file. Blocking."""
+    if not path.name.startswith(AGENT):
+        return None
+    if path.parent.name == SUBAGENTS:
+        return path.parents[1].name
+    with suppress(OSError, ValueError, AttributeError, RecursionError):
+        file = OpenFile(path)
+        try:
+            for line in file.pread(0, FIRST_LINES).split(b"\n"):
+                found = json.loads(line).get("sessionId")
+                if isinstance(found, str):
+                    return found
+        finally:
+            file.close()
+    return ""
+
+
+_ROLLOUT: Final = re.compile(r"rollout-[0-9T-]{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
+FIRST_LINES: Final = 1 << 16
+"""Bytes of a sub-agent's file in which the session is named that it works for."""
 
 FOLDER: Final = "mirrors"
 """Of the home: notes about files that are mirrored up to their ends. They may be lost, then all files are compared."""
@@ -90,9 +146,10 @@ class FoundFiles(NamedTuple):
 
 
 def look(kind: str, folder: Path) -> FoundFiles:
-    """The files of sessions in a folder. Links are not followed. Blocking."""
+    """The files of sessions in a folder. Links are followed, to each file and folder once, where those who made them own what
+    they lead to; what is not followed is a problem. Blocking."""
     found = FoundFiles({}, [], {})
-    for path, facts in _files(FOLDERS[kind], folder, 0, found):
+    for path, facts in _Look(kind, found).files(folder, 0):
         if len(found.files) >= MAX_FILES:
             found.problems.append(f"there are more than {MAX_FILES} files: the others are left out")
             break
@@ -109,18 +166,55 @@ def facts_of(path: str) -> FileFacts | None:
     return None
 
 
-def _files(place: SessionFolder, folder: Path, depth: int, found: FoundFiles) -> Iterator[tuple[str, FileFacts]]:
-    try:
-        with os.scandir(folder) as entries:
-            found.folders[str(folder)] = folder.lstat().st_ino
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if depth < place.depth:
-                        yield from _files(place, Path(entry.path), depth + 1, found)
-                elif _is_session(place, entry.name) and (facts := facts_of(entry.path)) is not None:
-                    yield entry.path, facts
-    except OSError as error:
-        found.problems.append(f"{folder} cannot be read: {error.strerror}")
+class _Look:
+    """One look through a folder."""
+
+    def __init__(self, kind: str, found: FoundFiles) -> None:
+        self._kind, self._place, self._found = kind, FOLDERS[kind], found
+        self._met: set[tuple[int, int]] = set()  # device and inode
+
+    def files(self, folder: Path, depth: int) -> Iterator[tuple[str, FileFacts]]:
+        try:
+            with os.scandir(folder) as entries:
+                self._found.folders[str(folder)] = folder.lstat().st_ino
+                self._first_time(folder.stat())
+                # Links last: what has a name of its own keeps it.
+                for entry in sorted(entries, key=os.DirEntry.is_symlink):
+                    path = self._followed(Path(entry.path)) if entry.is_symlink() else Path(entry.path)
+                    if path is not None:
+                        yield from self._entry(path, entry.name, depth)
+        except OSError as error:
+            self._found.problems.append(f"{folder} cannot be read: {error.strerror}")
+
+    def _entry(self, path: Path, name: str, depth: int) -> Iterator[tuple[str, FileFacts]]:
+        is_folder = path.is_dir()
+        if is_folder and self._kind == "claude-code" and depth == self._place.depth:
+            below = path / SUBAGENTS  # nothing else of a session's own directory is looked into
+            if below.is_dir() and not below.is_symlink() and self._first_time(below.stat()):
+                yield from self.files(below, depth + 1)
+        elif is_folder:
+            if depth < self._place.depth and self._first_time(path.stat()):
+                yield from self.files(path, depth + 1)
+        elif _is_session(self._place, name) and (facts := facts_of(str(path))) is not None:
+            yield str(path), facts
+
+    def _followed(self, link: Path) -> Path | None:
+        """What a link leads to; None where it is not followed."""
+        try:
+            maker, path = link.lstat().st_uid, Path(os.path.realpath(link, strict=True))
+            status = path.stat()
+        except OSError as error:
+            self._found.problems.append(f"{link} is a link that leads nowhere: {error.strerror}")
+            return None
+        if status.st_uid != maker:
+            self._found.problems.append(f"{link} is a link to what another user owns: it is not followed")
+            return None
+        return path
+
+    def _first_time(self, status: os.stat_result) -> bool:
+        known = (status.st_dev, status.st_ino) in self._met
+        self._met.add((status.st_dev, status.st_ino))
+        return not known
 
 
 def may_be_session(kind: str, path: str) -> bool:

@@ -30,7 +30,7 @@ from timeleap.mirrors.formats.conversion import (
     tool_call,
     workspace_of,
 )
-from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, ResumableSession, Step
+from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step
 from timeleap.storage.durable import OpenFile
 
 TESTED: Final = (0, 61, 0)
@@ -81,9 +81,10 @@ class GeminiLog(Conversation):
         steps = self._steps()
         return steps if any(step.call != CONTEXT for step in _parts(steps)) else []
 
-    def earlier(self) -> list[list[Step]]:
+    def earlier(self, since: int = 0) -> list[Earlier]:
         now = [step.key for step in self._steps()]
-        return [left for left in self._earlier if [step.key for step in left] != now[: len(left)]]
+        left = [steps for steps in self._earlier if [step.key for step in steps] != now[: len(steps)]]
+        return [Earlier(steps) for steps in left if any(step.offset >= since for step in steps)]
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
         for step, message in self._messages(steps):

@@ -14,14 +14,17 @@ from msgspec import Struct
 from timeleap.mirrors.formats.conversion import (
     BLOCK,
     MAX_FILE,
+    MAX_LINE,
     Json,
     JsonLine,
     JsonLines,
     LossTally,
     RecordWriter,
+    is_object,
     opened,
 )
 from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import TimelineReason
 
 TAIL: Final = 4096
 """Bytes before the end of what was read that are compared before more is read."""
@@ -30,7 +33,7 @@ FRESH_BYTES: Final = 16 << 20
 
 LINES_OF_START: Final = 100
 """Lines that are looked at for the folder that a session is about."""
-MAX_BRANCHES: Final = 20
+MAX_BRANCHES: Final = 50
 """Conversations that were left before the file was read first, of which timelines are made."""
 
 
@@ -51,6 +54,18 @@ class Step(Struct, frozen=True):
     length: int
     time: str | None
 
+    @property
+    def name(self) -> str:
+        """Tells it, and how it is shown, from all others."""
+        return self.key
+
+
+class Earlier(Struct, frozen=True):
+    """A conversation that is not the present one any more, or never was: it was left, taken back, or summed up."""
+
+    steps: list[Step]
+    reason: TimelineReason = "import"
+
 
 class ResumableSession(Struct, frozen=True):
     """A new session of the program, not written yet.
@@ -59,11 +74,13 @@ class ResumableSession(Struct, frozen=True):
         path: Of its file.
         records: On the lines of it.
         command: What goes on in it, with its arguments.
+        healed: What the program would refuse, and is put right in the new session, in words.
     """
 
     path: Path
     records: Iterator[Json]
     command: tuple[str, ...]
+    healed: tuple[str, ...] = ()
 
 
 class GrowingFile:
@@ -138,6 +155,16 @@ class GrowingFile:
         finally:
             file.close()
 
+    def peek(self, offset: int, length: int) -> Json:
+        """The record on a line that was met before. Blocking."""
+        if (record := self._fresh.get(offset)) is not None:
+            return record
+        file = opened(self.path)
+        try:
+            return JsonLines(file, self.left_out).at(offset, length)
+        finally:
+            file.close()
+
     def forget_fresh(self) -> None:
         """Let go of records that were not asked for."""
         self._fresh, self._fresh_bytes = {}, 0
@@ -147,9 +174,14 @@ class GrowingFile:
         return same and file.pread(self.end - len(self._tail), len(self._tail)) == self._tail
 
     def _whole_lines(self, file: OpenFile, size: int) -> int:
-        """Offset behind the last line feed."""
+        """Offset behind the last line feed, or behind a last record that is whole without one."""
         if size > MAX_FILE:  # JsonLines has refused it
             return self.end
+        end = self._line_feed_before(file, size)
+        rest = file.pread(size - 1, 1) if end < size <= end + MAX_LINE else b""
+        return size if rest == b"}" and is_object(file.pread(end, size - end)) else end
+
+    def _line_feed_before(self, file: OpenFile, size: int) -> int:
         at = size
         while at > self.end:
             start = max(self.end, at - BLOCK)
@@ -173,17 +205,25 @@ class Conversation(ABC):
         file: The file.
         version: Of the program that wrote to the file, the newest; (0,) where the file names none.
         title: What the program calls the session.
-        workspace: URI of the folder it is about.
+        first_prompt: How the first prompt begins, as far as the format tells.
+        workspace: URI of the folder it is about, the last that the file names; `began_in`: the first.
+        created_at: ISO-8601 UTC, of the first record that has a time; `updated_at`: of the last.
+        by_offset: What is behind an offset was added after what is before it. Not so where a session has several files.
     """
 
     writer: ClassVar[str]
     tested: ClassVar[tuple[int, ...]]
+    by_offset: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self.file = GrowingFile(path)
         self.version: tuple[int, ...] = (0,)
         self.title: str | None = None
+        self.first_prompt: str | None = None
         self.workspace: str | None = None
+        self.began_in: str | None = None
+        self.created_at: str | None = None
+        self.updated_at: str | None = None
         self._id: str | None = None  # as the file says it
 
     @property
@@ -218,9 +258,9 @@ class Conversation(ABC):
         """The conversation as it is now; none where nothing is said yet."""
 
     @abstractmethod
-    def earlier(self) -> list[list[Step]]:
-        """What it was before some of it was left, taken back or replaced, oldest first; to be asked for after the first
-        reading."""
+    def earlier(self, since: int = 0) -> list[Earlier]:
+        """What it was before some of it was left, taken back or replaced, oldest first; to be asked for after a reading.
+        `since`: those alone that have lines at or behind this offset."""
 
     @abstractmethod
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
@@ -237,6 +277,21 @@ class Conversation(ABC):
         Raises:
             InvalidInputError: The program could not go on in it.
         """
+
+
+def is_beginning(path: Path, other: Path) -> bool:
+    """True if the other file begins with all of this one. Blocking. Raises StorageFailureError."""
+    short, long = opened(path), opened(other)
+    try:
+        size, at = short.status().size, 0
+        while at < size and (block := short.pread(at, min(BLOCK, size - at))):
+            if long.pread(at, len(block)) != block:
+                return False
+            at += len(block)
+        return True
+    finally:
+        short.close()
+        long.close()
 
 
 def version_of(text: object) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from timeleap.mirrors.folders import usual_folder
 from timeleap.mirrors.mirror import PendingSnapshot
 from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
+from timeleap.sessions.tree_settings import MAX_ROOTS, folder_of
 from timeleap.sessions.working_tree import NO_CONTROL
 from timeleap_protocol.bridge_rows import CATCH_UP
 from timeleap_protocol.folder_uri import canonical_folder_uri
@@ -167,8 +168,11 @@ async def _snapshot(session: Session, workspace: str, params: BridgeCatchUpParam
     """A snapshot of the agent's folder, and how a checkpoint names it; or why there is none."""
     label = params.tool_name if params.event == "tool" and params.tool_name else params.event
     try:
-        if session.meta.files is None:
-            await session.snapshots.keep({"mode": "checkpoint", "roots": [workspace]})
+        # A session that enters another folder, as a worktree, changes files there, and may go back to the first.
+        known = [] if session.meta.files is None else list(session.meta.files.roots)
+        if known[:1] != [workspace]:
+            others = [root for root in known if root != workspace and _is_there(root)][: MAX_ROOTS - 1]
+            await session.snapshots.keep({"mode": "checkpoint", "roots": [workspace, *others]})
         begun = time.monotonic()
         made = await session.snapshots.take(label, Mutation(cause=Cause(client=params.kind)), NO_CONTROL)
     except (TimeleapError, OSError) as error:
@@ -177,6 +181,11 @@ async def _snapshot(session: Session, workspace: str, params: BridgeCatchUpParam
     changed = made["changed"] if params.event != "prompt" else await _changed_since_checkpoint(session, made)
     files = {"snapshot": made["snapshot"], "changed": changed, "skipped": len(made["skipped"]), "ms": ms}
     return {"snapshot": made["snapshot"], "files": files}
+
+
+def _is_there(root: str) -> bool:
+    folder = folder_of(root)
+    return folder is not None and folder.is_dir()
 
 
 async def _changed_since_checkpoint(session: Session, made: Json) -> int:

@@ -16,7 +16,15 @@ import msgspec
 
 from timeleap.errors import InvalidInputError
 from timeleap.mirrors.formats.conversion import Json, JsonLine, LossTally, RecordWriter, sound, workspace_of
-from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, GrowingFile, ResumableSession, Step, version_of
+from timeleap.mirrors.growing_file import (
+    MAX_BRANCHES,
+    Conversation,
+    Earlier,
+    GrowingFile,
+    ResumableSession,
+    Step,
+    version_of,
+)
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.reader import timeline_names
 from timeleap.storage.record import TL_KEY
@@ -46,6 +54,7 @@ class KimiLog(Conversation):
 
     writer = "kimi-cli with the protocol"
     tested = TESTED
+    by_offset = False
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -70,7 +79,8 @@ class KimiLog(Conversation):
     def steps(self) -> list[Step]:
         return list(self._steps.made) if self._steps.spoken else []
 
-    def earlier(self) -> list[list[Step]]:
+    def earlier(self, since: int = 0) -> list[Earlier]:
+        del since
         found = []
         for name in reversed(timeline_names(self.file.path)[:MAX_BRANCHES]):
             steps, file = _LogSteps(name.path, LossTally()), GrowingFile(name.path)
@@ -79,7 +89,7 @@ class KimiLog(Conversation):
                     steps.take(line, line.record)
                 file.forget_fresh()
             if steps.spoken:
-                found.append(steps.made)
+                found.append(Earlier(steps.made))
         return found
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -22,17 +24,19 @@ from timeleap import clock
 from timeleap.call import to_its_end
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
-from timeleap.mirrors.folders import mirror_id
+from timeleap.mirrors.comparing import messages_in, messages_of
+from timeleap.mirrors.folders import FileFacts, facts_of, mirror_id, parent_of, session_key
 from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.mirrors.gemini_log import GeminiLog
-from timeleap.mirrors.growing_file import Conversation, FileReplacedError, Step
+from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.listing import set_last_change
 from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
 from timeleap.sessions.shapes import CONTEXT, Cause, Checkpoint, Event, Mutation, Source, set_members
 from timeleap.sessions.tree_settings import MARK
-from timeleap.storage.engine import LogState, NewRecord, RecordKind, Replacement
+from timeleap.storage.engine import LogState, NewRecord, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import checkpoint_record, decode_json, opaque_record
 
 if TYPE_CHECKING:
@@ -48,6 +52,11 @@ BYTES_AT_ONCE: Final = 4 << 20
 ENTRIES_AT_ONCE: Final = 10_000
 MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
+LEFT_OUT: Final = "leftOut"
+MAX_LOSSES: Final = 5
+"""That a warning names."""
+MIRRORED: Final = "mirrored"
+"""Member of `timeleap.json`: which folders the program's file named last and first."""
 
 
 READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
@@ -59,11 +68,35 @@ READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
 
 
 class StepMark(Struct, frozen=True):
-    """The log up to and including `line` shows the first `steps` steps of a conversation, of which `key` is the last."""
+    """The log up to and including `line` shows the first `steps` steps of a conversation, of which `key` is the last. `chain`
+    is a digest of all of them; marks of earlier releases have none."""
 
     line: int
     steps: int
     key: str
+    chain: str | None = None
+
+
+class StepDigests:
+    """Digests of steps, each of one and all before it; made again only for those that changed."""
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self._digests: list[str] = []
+
+    def of(self, steps: list[Step]) -> list[str]:
+        """The digests of these steps."""
+        known = len(self._steps)
+        if steps[:known] != self._steps:
+            pairs = enumerate(zip(steps, self._steps, strict=False))
+            known = next((at for at, (now, before) in pairs if now != before), min(known, len(steps)))
+        del self._digests[known:]
+        last = self._digests[-1] if self._digests else ""
+        for step in steps[known:]:
+            last = hashlib.blake2b(f"{last}\n{step.name}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+            self._digests.append(last)
+        self._steps = steps
+        return self._digests
 
 
 class RecordList(RecordWriter):
@@ -76,8 +109,9 @@ class RecordList(RecordWriter):
         self._state = state
         self._checkpoints = state.next_checkpoint_id
 
-    def checkpoint(self, message: Mapping[str, Any], time: str | None) -> None:
-        number, uid, label = self._checkpoints, f"c{self._checkpoints}-{clock.new_uid(12)}", first_words(message)
+    def checkpoint(self, message: Mapping[str, Any], time: str | None, words: str | None = None) -> None:
+        number, uid = self._checkpoints, f"c{self._checkpoints}-{clock.new_uid(12)}"
+        label = first_words(message if words is None else {"content": words})
         created_at, at = time or clock.now_iso(), self._state.messages + self.messages
         self._add(checkpoint_record(number, set_members(u=uid, l=label, t=created_at)))
         self.made.append(Checkpoint(number, uid, label, created_at, at, self._state.token_count, preview_of(message)))
@@ -87,9 +121,9 @@ class RecordList(RecordWriter):
         """Say which step of the conversation stands before."""
         self._add(_mark(steps, key, **more))
 
-    def mark_before(self, number: int, steps: int, key: str) -> None:
+    def mark_before(self, number: int, steps: int, key: str, chain: str) -> None:
         """The same before the record `number`."""
-        self.records.insert(number, _mark(steps, key))
+        self.records.insert(number, _mark(steps, key, chain=chain))
         self.lines += 1
 
     def take_snapshot(self, waiting: PendingSnapshot) -> bool:
@@ -124,27 +158,42 @@ class Growth(Struct, frozen=True):
 
 
 class Mirror:
-    """The mirror of one file.
+    """The mirror of one session of a program.
 
     Attributes:
-        path: The file.
+        path: Its file.
         session_id: The session that shows it.
         pending_snapshot: A snapshot that was taken for the next checkpoint.
     """
 
-    def __init__(self, service: Service, kind: str, path: Path) -> None:
+    def __init__(self, service: Service, kind: str, path: Path, session_id: str | None = None) -> None:
         self.kind = kind
         self.path = path
-        self.session_id = mirror_id(kind, path)
+        self.session_id = mirror_id(kind, path) if session_id is None else session_id
         self.pending_snapshot: PendingSnapshot | None = None
         self.session: Session | None = None
         self._service = service
         self._cause = Cause(client=kind)
         self._conversation: Conversation | None = None
         self._marks: list[StepMark] | None = None
+        self._digests = StepDigests()
+        self._told = 0  # offset in the file; of what is before it all timelines are there
+        self._reason: TimelineReason = "external"  # of the timeline that the next cut makes
+        self._elsewhere: dict[Path, FileFacts | None] = {}  # files of the same session, as they were when read last
         self._warned: Session | None = None  # as it was opened when it was warned of a newer version
+        self._said: set[str] = set()  # warnings
         self._open: contextlib.AsyncExitStack | None = None
         self._turn = asyncio.Lock()
+
+    def offer(self, path: Path) -> None:
+        """Note one more file of the session: it was moved, or copied."""
+        if path != self.path:
+            self._elsewhere.setdefault(path, None)
+
+    @property
+    def is_gone(self) -> bool:
+        """None of its files is there any more. Blocking."""
+        return not any(path.exists() for path in (self.path, *self._elsewhere))
 
     async def catch_up(self, workspace: str | None = None) -> Growth:
         """Show what the file says by now. With a `workspace` (URI) the mirror is made even if there is no file yet.
@@ -175,35 +224,73 @@ class Mirror:
         self._conversation, self._marks = None, None
 
     async def _catch_up(self, workspace: str | None) -> Growth:
-        conversation = await to_its_end(asyncio.to_thread(self._read))
+        aside, conversation = await to_its_end(asyncio.to_thread(self._read))
         if conversation is None:
             if workspace is None:
                 return Growth()
             _, created = await self._opened(READERS[self.kind](self.path), workspace)
             return Growth(created=created, changed=created)
         steps = conversation.steps()
-        if not steps and workspace is None and not self._exists():
+        if not steps and workspace is None and not self._exists() and not conversation.earlier():
             return Growth()  # nothing is said yet
         session, created = await self._opened(conversation, workspace)
         before = session.engine.state
         self._warn_of_version(session, conversation)
+        first = self._marks is None
         if self._marks is None:
-            self._marks, was_whole = await asyncio.to_thread(self._known, session, conversation)
-            if not was_whole:  # the first reading, or that was cut short: each branch before is a timeline by now
-                for branch in conversation.earlier()[len(session.engine.timelines()) :]:
-                    await self._show(session, conversation, branch, whole=False)
-        changed = await self._show(session, conversation, steps, whole=True)
+            self._marks, self._told = await asyncio.to_thread(self._known, session, conversation)
+        changed = False
+        for other in aside:
+            for branch in (*other.earlier(), Earlier(other.steps())):
+                changed = await self._show(session, other, branch.steps, whole=False) or changed
+        # What came and went between two looks is a timeline, too.
+        since = self._told if conversation.by_offset or not first else 0
+        if conversation.by_offset or (first and not since):
+            branches = await asyncio.to_thread(conversation.earlier, since)
+            for branch in branches if since else branches[len(session.engine.timelines()) :]:
+                changed = await self._show(session, conversation, branch.steps, whole=False) or changed
+                self._reason = "compact" if branch.reason == "compact" else "external"
+        changed = await self._show(session, conversation, steps, whole=True) or changed
+        self._told, self._reason = conversation.file.end, "external"
         conversation.file.forget_fresh()
-        title = conversation.title or session.facts.title or _first_prompt(session)
-        if title and (title := _title(title)) != session.facts.title:
+        own = conversation.title or session.facts.title or conversation.first_prompt or _first_prompt(session)
+        if own and (title := _title(own)) != session.facts.title:
             await session.set_title(title, Mutation(cause=self._cause))
             changed = True
+        changed = await self._keep_facts(session, conversation) or changed
+        self._warn_of_losses(session, conversation)
         return Growth(max(0, session.engine.state.messages - before.messages), created, changed or created)
 
-    def _read(self) -> Conversation | None:
-        """The conversation up to now; None where there is no file, not yet or not any more. Blocking."""
+    async def _keep_facts(self, session: Session, conversation: Conversation) -> bool:
+        """Keep what the file says of the session beside what was said; says whether that is news."""
+        where = {"workspace": conversation.workspace, "beganIn": conversation.began_in}
+        known = session.meta.get(MIRRORED) or {}
+        changes: Json = {"source": Source(self.kind, self._key(conversation), str(self.path)).wire()}
+        if conversation.created_at is not None:
+            changes["createdAt"] = conversation.created_at
+        if (parent := parent_of(self.kind, self.path)) is not None:
+            changes["parent"] = {"sessionId": parent}
+        if set_members(**where) != known:
+            changes[MIRRORED] = set_members(**where)
+        workspace = session.facts.workspace
+        if conversation.workspace is not None and conversation.workspace != known.get("workspace"):
+            workspace = changes["workspace"] = conversation.workspace
+        news = {name: value for name, value in changes.items() if session.meta.get(name) != value}
+        if news:
+            await session.follow_program(news, workspace, Mutation(cause=self._cause))
+        if conversation.updated_at is not None:
+            await asyncio.to_thread(set_last_change, session.path, conversation.updated_at)
+        return bool(news.keys() - {"source"})
+
+    def _key(self, conversation: Conversation) -> str:
+        return (session_key(self.kind, self.path) or conversation.session_id)[:200]
+
+    def _read(self) -> tuple[list[Conversation], Conversation | None]:
+        """The conversation up to now, None where there is no file, not yet or not any more; before it those in other files
+        of the session that say something else. Blocking."""
+        aside = self._choose_file()
         if not self.path.exists():
-            return None
+            return aside, None
         try:
             conversation = self._conversation or READERS[self.kind](self.path)
             conversation.read()
@@ -212,7 +299,31 @@ class Mirror:
             conversation = READERS[self.kind](self.path)
             conversation.read()
         self._conversation = conversation
-        return conversation
+        return aside, conversation
+
+    def _choose_file(self) -> list[Conversation]:
+        """Take the longest of the files of the session; returns what is read of others that it does not go on from."""
+        if not self._elsewhere:
+            return []
+        found = {path: facts for path in (self.path, *self._elsewhere) if (facts := facts_of(str(path))) is not None}
+        longest = max(found, key=lambda path: (found[path].size, path == self.path), default=self.path)
+        if longest != self.path:
+            self._elsewhere.setdefault(self.path, found.get(self.path))
+            self._elsewhere.pop(longest)
+            self.path = longest
+            self.forget()
+        aside = []
+        for path, known in list(self._elsewhere.items()):
+            facts = found.get(path)
+            if facts is None:
+                del self._elsewhere[path]
+            elif facts != known and facts.inode != found[longest].inode:
+                self._elsewhere[path] = facts
+                if not is_beginning(path, longest):
+                    other = READERS[self.kind](path)
+                    other.read()
+                    aside.append(other)
+        return aside
 
     def _exists(self) -> bool:
         return (self._service.store.home.sessions / self.session_id).is_dir()
@@ -229,7 +340,7 @@ class Mirror:
                 self.session_id,
                 title=title and _title(title),
                 workspace=conversation.workspace or workspace,
-                source=Source(self.kind, conversation.session_id[:200], str(self.path)),
+                source=Source(self.kind, self._key(conversation), str(self.path)),
             )
             stack.push_async_callback(opened.session.aclose)
             self._open = stack.pop_all()
@@ -245,32 +356,55 @@ class Mirror:
                 NEWER, f"{conversation.writer} {versions[0]} wrote this, which was tested up to {versions[1]}"
             )
 
+    def _warn_of_losses(self, session: Session, conversation: Conversation) -> None:
+        """Say once what the file has that the mirror has not, all in one."""
+        losses = [loss.message for loss in conversation.file.left_out.losses()]
+        kinds = {re.sub(r"\A\d+ ", "", loss) for loss in losses}
+        if kinds - self._said:
+            self._said |= kinds
+            more = f", and {len(losses) - MAX_LOSSES} more" if len(losses) > MAX_LOSSES else ""
+            session.transactions.warn(LEFT_OUT, f"not in this mirror: {'; '.join(losses[:MAX_LOSSES])}{more}")
+
     async def _let_go(self) -> None:
         stack, self._open, self.session, self._marks, self._warned = self._open, None, None, None, None
+        self._said = set()
         if stack is not None:
             await stack.aclose()
 
-    def _known(self, session: Session, conversation: Conversation) -> tuple[list[StepMark], bool]:
-        """The marks of the log, as far as the file still begins with what they were made of; and whether one of them says
-        that all of the file was read. Blocking."""
+    def _known(self, session: Session, conversation: Conversation) -> tuple[list[StepMark], int]:
+        """The marks of the log, as far as the file still begins with what they were made of; and up to which offset all of
+        it was read, 0 where no mark says so. Blocking."""
         found: list[StepMark] = []
         read: tuple[int, str] | None = None
         for line, record in _marks_of(session):
-            steps, key = record.get("steps"), record.get("key")
-            if type(steps) is int and isinstance(key, str):
-                found.append(StepMark(line, steps, key))
+            if (mark := _mark_at(line, record)) is not None:
+                found.append(mark)
                 end, fingerprint = record.get("end"), record.get("hash")
                 if type(end) is int and isinstance(fingerprint, str):
                     read = end, fingerprint
         if read is not None and not conversation.begins_with(*read):
-            return [], True
-        return found, read is not None
+            return self._agreeing(session, conversation, found), conversation.file.end
+        return found, read[0] if read is not None else 0
+
+    def _agreeing(self, session: Session, conversation: Conversation, marks: list[StepMark]) -> list[StepMark]:
+        """The marks up to which a file that was written anew says what the log says. Blocking."""
+        steps = conversation.steps()
+        digests = self._digests.of(steps)
+        line = done = 0
+        for number, mark in enumerate(marks):
+            if not _is_at(mark, steps, digests):
+                return marks[:number]
+            said = list(messages_of(conversation, steps[done : mark.steps]))
+            if said != list(messages_in(session.engine, line, mark.line)):
+                return marks[:number]
+            line, done = mark.line + 1, mark.steps
+        return marks
 
     async def _show(self, session: Session, conversation: Conversation, steps: list[Step], *, whole: bool) -> bool:
         """Make the log say these steps; says whether that changed anything. `whole`: they are all of the file."""
         assert self._marks is not None
-        marks = self._marks
-        while marks and not (marks[-1].steps <= len(steps) and _is_at(marks[-1], steps)):
+        marks, digests = self._marks, self._digests.of(steps)
+        while marks and not _is_at(marks[-1], steps, digests):
             marks.pop()
         done, keep_lines = (marks[-1].steps, marks[-1].line + 1) if marks else (0, 0)
         changed = False
@@ -279,16 +413,27 @@ class Mirror:
             changed = True
         for part in _parts(steps, done):
             done += len(part)
-            last = whole and done == len(steps)
-            await self._append(session, conversation, part, done, last=last)
+            await self._append(
+                session, conversation, part, digests[done - len(part) : done], done, last=whole and done == len(steps)
+            )
             changed = True
+        if whole and not steps and changed:
+            await self._append(session, conversation, [], [], 0, last=True)
         return changed
 
     async def _append(
-        self, session: Session, conversation: Conversation, part: list[Step], done: int, *, last: bool
+        self,
+        session: Session,
+        conversation: Conversation,
+        part: list[Step],
+        digests: list[str],
+        done: int,
+        *,
+        last: bool,
     ) -> None:
+        """Add some steps, up to the step number `done`."""
         assert self._marks is not None
-        log = await to_its_end(asyncio.to_thread(_records_of, session, conversation, part, done, last=last))
+        log = await to_its_end(asyncio.to_thread(_records_of, session, conversation, part, digests, done, last=last))
         if self.pending_snapshot is not None and log.take_snapshot(self.pending_snapshot):
             self.pending_snapshot = None
 
@@ -299,8 +444,9 @@ class Mirror:
         await session.transactions.append(Mutation(cause=self._cause), plan)
         for number, record in enumerate(log.records):
             if record.kind is RecordKind.FOREIGN:
-                steps, key = _position(record.body)
-                self._marks.append(StepMark(before + number, steps, key))
+                mark = _mark_at(before + number, decode_json(record.body))
+                assert mark is not None
+                self._marks.append(mark)
 
     async def _cut(self, session: Session, keep_lines: int) -> None:
         """Take away what the file does not say any more; the log as it was is a timeline."""
@@ -308,7 +454,7 @@ class Mirror:
         keep = transactions.state
 
         def on_turn(_: LogState) -> Replacement:
-            replacement = Replacement(facts_now(engine, "external", {}), keep_lines=keep_lines, reuse=True)
+            replacement = Replacement(facts_now(engine, self._reason, {}), keep_lines=keep_lines, reuse=True)
             stacks = transactions.stacks().without_redo()
             return replace(
                 replacement,
@@ -324,6 +470,14 @@ def _mark(steps: int, key: str, **more: Any) -> NewRecord:
     return opaque_record({"role": MARK_ROLE, "content": "", "steps": steps, "key": key, **more})
 
 
+def _mark_at(line: int, record: Json) -> StepMark | None:
+    """The mark on a line; None where the record is none that can be used."""
+    steps, key, chain = record.get("steps"), record.get("key"), record.get("chain")
+    if type(steps) is not int or not isinstance(key, str):
+        return None
+    return StepMark(line, steps, key, chain if isinstance(chain, str) else None)
+
+
 def _marks_of(session: Session) -> Iterator[tuple[int, Json]]:
     """The marks of a log, each with its line. Blocking."""
     engine = session.engine
@@ -335,16 +489,18 @@ def _marks_of(session: Session) -> Iterator[tuple[int, Json]]:
                     yield entry.line, record
 
 
-def _records_of(session: Session, conversation: Conversation, part: list[Step], done: int, *, last: bool) -> RecordList:
+def _records_of(
+    session: Session, conversation: Conversation, part: list[Step], digests: list[str], done: int, *, last: bool
+) -> RecordList:
     """The records of some steps, up to the step number `done`, with a mark before each prompt and at the end. Blocking."""
     log, file = RecordList(conversation.file.left_out, session.engine.state), conversation.file
-    number, before, key = done - len(part), 0, ""
+    number, before, key, chain = done - len(part), 0, "", ""
     prompts = 0
-    for step in conversation.write(part, log):
+    for step, digest in zip(conversation.write(part, log), digests, strict=True):
         if len(log.made) > prompts and before:
-            log.mark_before(before, number, key)
-        number, before, key, prompts = number + 1, len(log.records), step.key, len(log.made)
-    log.mark(done, key, **({"end": file.end, "hash": file.fingerprint} if last else {}))
+            log.mark_before(before, number, key, chain)
+        number, before, key, chain, prompts = number + 1, len(log.records), step.key, digest, len(log.made)
+    log.mark(done, key, chain=chain, **({"end": file.end, "hash": file.fingerprint} if last else {}))
     return log
 
 
@@ -362,13 +518,12 @@ def _parts(steps: list[Step], done: int) -> Iterator[list[Step]]:
         yield part
 
 
-def _is_at(mark: StepMark, steps: list[Step]) -> bool:
-    return mark.steps > 0 and steps[mark.steps - 1].key == mark.key
-
-
-def _position(record: bytes) -> tuple[int, str]:
-    members = decode_json(record)
-    return members["steps"], members["key"]
+def _is_at(mark: StepMark, steps: list[Step], digests: list[str]) -> bool:
+    if mark.steps == 0:
+        return True
+    if mark.steps > len(steps):
+        return False
+    return steps[mark.steps - 1].key == mark.key if mark.chain is None else digests[mark.steps - 1] == mark.chain
 
 
 def _first_prompt(session: Session) -> str | None:

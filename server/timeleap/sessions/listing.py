@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -151,17 +152,30 @@ def glance(session_id: str, path: Path) -> Glance:
     list_directory(path)
     state = StateFile(path).read()
     meta = Meta(path, "readOnly")
-    changed = last_change_ns(path)
+    changed = last_change_ns(path, meta)
     return Glance(session_id, path, changed, state.title, state.archived, meta.workspace, meta.source)
 
 
-def last_change_ns(path: Path) -> int:
-    """Nanoseconds since 1970 of the last change of a session's log or state; of its directory if it has neither."""
+def last_change_ns(path: Path, meta: Meta | None = None) -> int:
+    """Nanoseconds since 1970 of the last change of a session's log or state; of its directory if it has neither. Of what came
+    from another program: of what was said."""
+    meta = Meta(path, "readOnly") if meta is None else meta
+    names = (
+        (LOG_NAME,) if meta.mirrored else (LOG_NAME, STATE_NAME) if meta.imported else (LOG_NAME, STATE_NAME, META_NAME)
+    )
     found = []
-    for name in (LOG_NAME, STATE_NAME, META_NAME):
+    for name in names:
         with suppress(OSError):
             found.append(os.lstat(path / name).st_mtime_ns)
     return max(found) if found else os.lstat(path).st_mtime_ns
+
+
+def set_last_change(path: Path, when: str) -> None:
+    """Make a session one that was changed last at a time (ISO-8601 UTC), that of what was said in it. Blocking."""
+    changed = round(datetime.fromisoformat(when).timestamp() * 1000) * 1_000_000
+    for name in (LOG_NAME, STATE_NAME):
+        with suppress(OSError):
+            os.utime(path / name, ns=(changed, changed))
 
 
 def read_info(seen: Glance, name: str, shared: SharedStore | None, deleted_at: str | None = None) -> SessionInfo:

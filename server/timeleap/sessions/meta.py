@@ -1,7 +1,7 @@
 """`timeleap.json`: what is ours beside a log, in one file, so that one atomic write is one step.
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
-`workspace`, `source`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
+`workspace`, `source`, `mirrored` (see `timeleap.mirrors.mirror`), `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
@@ -87,6 +87,7 @@ MODEL: Final[Mapping[str, Check]] = {
         {"kind": text(most=MAX_SOURCE_KIND), "key": text(most=MAX_SOURCE_KEY), "path": text(empty=False)},
         required=("kind", "key"),
     ),
+    "mirrored": model({"workspace": text(empty=False), "beganIn": text(empty=False)}),
     "parent": model({"sessionId": text(most=200), "checkpointUid": text(most=200)}, required=("sessionId",)),
     "autoCheckpoint": choice(*get_args(AutoCheckpoint)),
     "subagents": items(model({"name": text(), "systemPrompt": text()}, required=("name", "systemPrompt"))),
@@ -192,6 +193,7 @@ class Meta:
     workspace = _Attribute[str | None]("workspace", None, canonical_folder_uri)
     source = _Attribute[Source | None]("source", None, lambda member: convert(member, Source))
     mirrored = _Attribute("source", False, lambda member: "path" in member)  # another program writes it, by its file
+    imported = _Attribute("importedFrom", False, lambda member: "format" in member)
     compacted_by_agent = _Attribute("source", False, lambda member: member.get("kind") == "claude-code")
     parent = _Attribute[Parent | None]("parent", None, _parent)
     auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")

@@ -340,6 +340,10 @@ class Session:
             guard, lambda facts: StateChange(replace(facts, workspace=workspace), meta={"workspace": workspace})
         )
 
+    async def follow_program(self, members: Json, workspace: str | None, guard: Mutation = NOBODY) -> Json:
+        """Keep what the program that a mirror is of says of its session: members of `timeleap.json`."""
+        return await self._change(guard, lambda facts: StateChange(replace(facts, workspace=workspace), meta=members))
+
     async def set_pins(self, pins: Iterable[str], guard: Mutation = NOBODY) -> Json:
         """Pin other strings in the place of those pinned before."""
         many = list(dict.fromkeys(pins))

@@ -62,12 +62,14 @@ def test_what_is_added_is_read_and_nothing_twice(file: ClaudeFile, log: ClaudeLo
     assert texts(log) == [*TURN, "question 2", "answer 2"]
 
 
-def test_a_line_without_its_line_feed_waits_at_every_byte(file: ClaudeFile, log: ClaudeLog) -> None:
+def test_a_line_waits_at_every_byte_until_its_record_is_whole(file: ClaudeFile, log: ClaudeLog) -> None:
     line = json.dumps(file.record("user", message={"role": "user", "content": "grüße"}), ensure_ascii=False).encode()
-    for byte in line:
+    for byte in line[:-1]:
         file.write_bytes(bytes([byte]))
         log.read()
         assert len(log.steps()) == 2
+    file.write_bytes(line[-1:])
+    assert texts(log)[2:] == ["grüße"]
     file.write_bytes(b"\n")
     assert texts(log) == [*TURN, "grüße"]
     assert losses(log) == []
@@ -186,7 +188,6 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path, file: ClaudeFile) 
 
 def test_only_ordinary_files_of_sessions_are_found(tmp_path: Path, file: ClaudeFile) -> None:
     os.mkfifo(file.path.with_name("fifo.jsonl"))
-    file.path.with_name("agent-1.jsonl").write_bytes(b"")
     file.path.with_name("notes.txt").write_bytes(b"")
     (file.path.parent / "deeper").mkdir()
     (file.path.parent / "deeper" / "x.jsonl").write_bytes(b"")

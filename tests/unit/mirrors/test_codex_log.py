@@ -60,11 +60,13 @@ def test_what_is_added_is_read_and_nothing_twice(file: CodexFile, log: CodexLog)
     assert texts(log) == [*TURN, "question 2", "answer 2"]
 
 
-def test_a_line_without_its_line_feed_waits_at_every_byte(file: CodexFile, log: CodexLog) -> None:
-    for byte in file.line_of("response_item", message("user", "grüße"))[:-1]:
+def test_a_line_waits_at_every_byte_until_its_record_is_whole(file: CodexFile, log: CodexLog) -> None:
+    for byte in file.line_of("response_item", message("user", "grüße"))[:-2]:
         file.write_bytes(bytes([byte]))
         log.read()
         assert len(log.steps()) == 3
+    file.write_bytes(b"}")
+    assert texts(log) == [*TURN, "grüße"]
     file.write_bytes(b"\n")
     assert texts(log) == [*TURN, "grüße"]
     assert losses(log) == []
@@ -103,7 +105,7 @@ def test_turns_that_are_taken_back_go_and_are_an_earlier_conversation(file: Code
     before = log.steps()
     assert texts(log) == [*TURN, "question 4", "answer 4"]
     assert log.steps()[: len(before)] == before
-    assert [len(steps) for steps in log.earlier()] == [7]
+    assert [len(each.steps) for each in log.earlier()] == [7]
 
 
 def test_what_is_summed_up_goes_and_the_summary_can_be_taken_back_in_part(file: CodexFile, log: CodexLog) -> None:

@@ -59,11 +59,13 @@ def test_what_is_added_is_read_and_nothing_twice(file: GeminiFile, log: GeminiLo
     assert texts(log) == [*TURN, "question 2", "answer 2"]
 
 
-def test_a_line_without_its_line_feed_waits_at_every_byte(file: GeminiFile, log: GeminiLog) -> None:
-    for byte in file.line(message("user", "grüße"))[:-1]:
+def test_a_line_waits_at_every_byte_until_its_record_is_whole(file: GeminiFile, log: GeminiLog) -> None:
+    for byte in file.line(message("user", "grüße"))[:-2]:
         file.write_bytes(bytes([byte]))
         log.read()
         assert len(log.steps()) == 3
+    file.write_bytes(b"}")
+    assert texts(log) == [*TURN, "grüße"]
     file.write_bytes(b"\n")
     assert texts(log) == [*TURN, "grüße"]
     assert losses(log) == []
@@ -128,7 +130,7 @@ def test_what_is_taken_back_goes_and_is_an_earlier_conversation(file: GeminiFile
     file.goes_back(2)
     file.turn(3)
     assert texts(log) == [*TURN, "question 3", "answer 3"]
-    assert [len(steps) for steps in log.earlier()] == [5]
+    assert [len(each.steps) for each in log.earlier()] == [5]
     file.write({"$rewindTo": "nothing of that id"})
     assert texts(log) == []
 
@@ -136,7 +138,7 @@ def test_what_is_taken_back_goes_and_is_an_earlier_conversation(file: GeminiFile
 def test_what_is_summed_up_is_an_earlier_conversation(file: GeminiFile, log: GeminiLog) -> None:
     file.write({"$set": {"messages": [message("user", "in short")], "summary": "About shares"}})
     assert texts(log) == ["in short"]
-    assert [len(steps) for steps in log.earlier()] == [3]
+    assert [len(each.steps) for each in log.earlier()] == [3]
     assert log.title == "About shares"
 
 

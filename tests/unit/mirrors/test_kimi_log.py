@@ -62,10 +62,12 @@ def test_what_is_added_is_read_and_nothing_twice(file: KimiFile, log: KimiLog) -
     assert texts(log) == [*TURN, "question 2", "answer 2"]
 
 
-def test_a_line_without_its_line_feed_waits_at_every_byte(file: KimiFile, log: KimiLog) -> None:
-    for byte in file.line({"role": "user", "content": "grüße"})[:-1]:
+def test_a_line_waits_at_every_byte_until_its_record_is_whole(file: KimiFile, log: KimiLog) -> None:
+    for byte in file.line({"role": "user", "content": "grüße"})[:-2]:
         file.write_bytes(bytes([byte]))
         assert texts(log) == TURN
+    file.write_bytes(b"}")
+    assert texts(log) == [*TURN, "grüße"]
     file.write_bytes(b"\n")
     assert texts(log) == [*TURN, "grüße"]
     assert losses(log) == []
@@ -158,7 +160,7 @@ def test_what_is_said_before_it_went_back_is_known_by_its_keys(file: KimiFile, l
     assert common == [True] * 4 + [False] * 3
     (earlier,) = again.earlier()
     found = RecordList(again.file.left_out, LogState())
-    assert list(again.write(earlier, found)) == earlier
+    assert list(again.write(earlier.steps, found)) == earlier.steps
     said = [json.loads(record.body) for record in found.records]
     assert [each["content"] for each in said if not each["role"].startswith("_")] == [*TURN, "question 2", "answer 2"]
 

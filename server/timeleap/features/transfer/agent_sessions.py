@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +12,10 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.sanitize import Arrival, Origin
-from timeleap.mirrors.formats.claude_code import EntrySurvey, EntryWriter, Node, Tree, node_of
 from timeleap.mirrors.formats.codex import ItemWriter, Rollout
 from timeleap.mirrors.formats.conversion import Json, JsonLines, LossTally, RecordWriter, document, opened
+from timeleap.mirrors.growing_file import Conversation, Step
+from timeleap.mirrors.mirror import READERS
 from timeleap.sessions.creation import Traits
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.durable import OpenFile, create_exclusive
@@ -92,6 +92,12 @@ class Drafts:
     def live(self) -> LogWriter:
         return LogWriter(self._directory / LOG_NAME, self._left_out)
 
+    @property
+    def said(self) -> bool:
+        """Something stands in one of the logs. Blocking."""
+        paths = [self._directory / LOG_NAME, *map(self._path, self.timelines)]
+        return any(path.exists() and path.stat().st_size for path in paths)
+
     def timeline(self, reason: TimelineReason, time: str | None) -> Path | None:
         """The name of one more timeline; None where there is as much as a session keeps. Noted as a loss then."""
         if len(self.timelines) >= MAX_TIMELINES:
@@ -109,60 +115,42 @@ class Drafts:
 
 
 def nothing_of(form: str) -> InvalidInputError:
-    """The error for a file that is not damaged, but of another form."""
-    return refused(f"holds no record of the form {form}")
+    """The error for a file that is not damaged, but of another form, or of a session in which nothing is said."""
+    return refused(f"holds no message of the form {form}")
 
 
-# Claude Code
+# What is mirrored, too
 
 
-def read_claude_code(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    left_out = LossTally()
-    file = opened(path)
-    try:
-        lines = JsonLines(file, left_out)
-        survey = EntrySurvey(left_out)
-        for line in lines:
-            if line.record is not None:
-                survey.take(line.record)
-                if (node := node_of(line, survey.number)) is not None:
-                    survey.nodes.append(node)
-            yield line.offset // 2, lines.size
-        if not survey.nodes and survey.title is None:
-            raise nothing_of("claude-code")
-        tree = Tree(survey.main_nodes())
-        main = tree.main()
-        others: list[tuple[list[Node], bool]] = []
-        for branch in islice(tree.others(), MAX_TIMELINES):
-            others.append(branch)
-            yield lines.size // 2, lines.size  # a tree may have a million branches
-        if left := tree.unused():
-            left_out.add("branches", "older branches of the conversation", left)
-        drafts = Drafts(directory, left_out)
-        for nodes, compacted in sorted(others, key=lambda branch: branch[0][-1].order):
-            aside = drafts.timeline("compact" if compacted else "import", nodes[-1].time)
-            if aside is not None:
-                yield from _write(LogWriter(aside, LossTally()), nodes, lines, LossTally())
-        live = drafts.live()
-        yield from _write(live, main, lines, left_out)
-    finally:
-        file.close()
+def read_log(kind: str, path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
+    """Read a session as its mirror does: the same messages, timelines, checkpoints, title and times."""
+    log = READERS[kind](path)
+    log.read()
+    steps, left_out = log.steps(), log.file.left_out
+    yield log.file.end // 2, log.file.end
+    drafts = Drafts(directory, left_out)
+    for earlier in log.earlier():
+        aside = drafts.timeline(earlier.reason, earlier.steps[-1].time)
+        if aside is not None:
+            yield from _write(LogWriter(aside, LossTally()), log, earlier.steps)
+    live = drafts.live()
+    yield from _write(live, log, steps)
+    if not drafts.said:
+        raise nothing_of(kind)
     return Arrival(
-        traits=Traits(title=survey.title, workspace=survey.workspace),
-        created_at=survey.created_at,
+        traits=Traits(title=log.title or log.first_prompt, workspace=log.workspace),
+        created_at=log.created_at,
+        updated_at=log.updated_at,
         timelines=drafts.timelines,
         lines=live.lines,
-        origin=Origin("claude-code", survey.session_id, losses=tuple(left_out.losses())),
+        origin=Origin(kind, log.session_id, losses=tuple(left_out.losses())),
     )
 
 
-def _write(log: LogWriter, nodes: list[Node], lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
-    writer = EntryWriter(log, left_out)
-    for number, node in enumerate(nodes):
-        writer.take(lines.at(node.offset, node.length), node.time)
-        yield (lines.size + lines.size * number // len(nodes)) // 2, lines.size
-    writer.flush()
-    log.finish()
+def _write(writer: LogWriter, log: Conversation, steps: list[Step]) -> Iterator[tuple[int, int]]:
+    for number, _ in enumerate(log.write(steps, writer)):
+        yield (log.file.end + log.file.end * number // len(steps)) // 2, log.file.end
+    writer.finish()
 
 
 # Codex
@@ -182,7 +170,7 @@ def read_codex(path: Path, directory: Path) -> Generator[tuple[int, int], None, 
     finally:
         file.close()
     live, facts = rollout.finished(), rollout.facts
-    if live.lines == 0 and facts.session_id is None:
+    if not drafts.said:
         raise nothing_of("codex")
     return Arrival(
         traits=Traits(workspace=facts.workspace),

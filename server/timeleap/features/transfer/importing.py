@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.transfer.agent_sessions import nothing_of, read_claude_code, read_codex
+from timeleap.features.transfer.agent_sessions import nothing_of, read_codex, read_log
 from timeleap.features.transfer.archive import unpack
 from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupported
 from timeleap.features.transfer.export_file import refused
+from timeleap.features.transfer.recognition import may_be_a_log, recognised
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
-from timeleap.mirrors.formats.conversion import MAX_LINE, ExportLoss, begins_document, opened
+from timeleap.mirrors.formats.conversion import ExportLoss, opened
 from timeleap.sessions import files
 from timeleap.sessions.home import is_session
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
@@ -34,15 +35,7 @@ Work = Generator[tuple[int, int], None, Arrival]
 """Writes the logs of a session into a directory, and returns its other data. Pauses often, with the bytes done
 and in all."""
 
-FIRST_LOOK: Final = 1 << 18  # bytes
-LINES_LOOKED_AT: Final = 64
 BLOCK: Final = 1 << 20
-
-_OF_CLAUDE_CODE: Final = frozenset(
-    {"user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "progress", "attachment"}
-)
-_OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-_OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 
 
 def take_in(
@@ -72,71 +65,6 @@ def take_in(
         arrival = replace(arrival, origin=replace(arrival.origin, losses=(*arrival.origin.losses, loss)))
     present = [timeline.timeline_id for timeline in timeline_names(directory / "context.jsonl")]
     settle_in(directory, arrival, guard, present)
-
-
-def recognised(path: Path) -> str:
-    """The format of what is in `path`.
-
-    Raises:
-        InvalidInputError: It is none of those that can be imported.
-        StorageFailureError: It cannot be read, or is neither a file nor a directory.
-    """
-    if path.is_dir():
-        return "kimi"
-    start = _beginning(path)
-    if start.startswith(b"PK"):
-        return "native"
-    if begins_document(start):
-        return "codex"
-    form = next(filter(None, map(_form_of, _objects(start))), None)
-    if form is None:
-        raise refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")
-    return form
-
-
-def may_be_a_log(path: Path) -> bool:
-    start = _beginning(path)
-    return not start.strip() or any(isinstance(record.get("role"), str) for record in _objects(start))
-
-
-def _beginning(path: Path) -> bytes:
-    """The first lines of a file: one at least, however long it is, up to what a line may have."""
-    file = opened(path)
-    try:
-        with storage_errors(f"read {path.name}", path):
-            found = file.pread(0, FIRST_LOOK)
-            while b"\n" not in found and len(found) < MAX_LINE and (more := file.pread(len(found), len(found))):
-                found += more
-            return found
-    finally:
-        file.close()
-
-
-def _objects(start: bytes) -> Iterator[dict[str, Any]]:
-    for line in start.splitlines()[:LINES_LOOKED_AT]:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield record
-
-
-def _form_of(record: dict[str, Any]) -> str | None:
-    kind, role = str(record.get("type", "")), record.get("role")
-    if kind in _OF_CODEX and "payload" in record:
-        return "codex"
-    if kind == "file-history-snapshot" or (
-        kind in _OF_CLAUDE_CODE and not {"uuid", "leafUuid", "sessionId"}.isdisjoint(record)
-    ):
-        return "claude-code"
-    if (
-        kind in _OF_OLD_CODEX
-        or record.get("record_type") == "state"
-        or {"id", "timestamp", "instructions"} <= set(record)
-    ):
-        return "codex"
-    return "kimi" if isinstance(role, str) and not kind else None
 
 
 def _from_archive(path: Path, directory: Path) -> Work:
@@ -197,6 +125,6 @@ def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int,
 _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "native": _from_archive,
     "kimi": _original,
-    "claude-code": read_claude_code,
+    "claude-code": partial(read_log, "claude-code"),
     "codex": read_codex,
 }

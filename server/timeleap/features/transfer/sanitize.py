@@ -13,6 +13,7 @@ from timeleap import clock
 from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions import files, past
 from timeleap.sessions.creation import Traits, write_meta
+from timeleap.sessions.listing import set_last_change
 from timeleap.sessions.meta import REASONS, Meta, decode
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, Mutation, set_members
@@ -45,7 +46,7 @@ class Arrival(Struct, frozen=True):
     """The data of an imported session apart from its logs.
 
     Attributes:
-        created_at: ISO-8601 UTC; None where it is not known.
+        created_at: ISO-8601 UTC, of the first record; None where it is not known. `updated_at`: of the last.
         notes: The members of its `timeleap.json`, if it had one; all of it is validated before use.
         state: The fields of its `state.json`, if it had one.
         timelines: Facts of timelines that are made by the import, by id.
@@ -54,6 +55,7 @@ class Arrival(Struct, frozen=True):
 
     traits: Traits = Traits()
     created_at: str | None = None
+    updated_at: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     timelines: Mapping[str, TimelineFacts] = field(default_factory=dict)
@@ -121,6 +123,8 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     if subagents:
         state_file["dynamic_subagents"] = subagent_members(subagents)
     files.write_document(directory / STATE_NAME, state_file)
+    if arrival.updated_at is not None:
+        set_last_change(directory, arrival.updated_at)
 
 
 def origin_losses(meta: Meta) -> list[dict[str, str]]:

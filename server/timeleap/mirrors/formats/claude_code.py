@@ -1,21 +1,18 @@
-"""A session file of Claude Code (`~/.claude/projects/*/*.jsonl`): its conversation, its branches as timelines.
+"""A session file of Claude Code (`~/.claude/projects/*/*.jsonl`): what each record is, and its messages.
 
-The file is a tree: each record names its parent. The conversation ends at the last record; what was said before "redo
-from here" is a branch. A compaction begins a new root that names what it summed up. Calls of several tools at once make
-side branches of their results, which belong to the conversation all the same. Sidechains are what sub-agents did.
+How the records hang together, and which of them are the conversation, is told by `claude_chain`.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap.mirrors.formats.claude_chain import Kept, Kind, LeafNote, Node
 from timeleap.mirrors.formats.conversion import (
     Json,
     JsonLine,
@@ -30,159 +27,143 @@ from timeleap.mirrors.formats.conversion import (
     tool_call,
     workspace_of,
 )
+from timeleap.mirrors.formats.said_by import words_of_person
+from timeleap.sessions.past import first_words
 
-
-class Node(Struct, frozen=True):
-    """A record that stands in the tree, as far as that matters.
-
-    Attributes:
-        order: Its place in the file.
-        follows: Of a compaction's root: the record the summed-up conversation ended with.
-        speaks: It is a message.
-        calls: Ids of the tool calls it makes.
-        results: Ids of the calls it answers, if it does nothing else.
-    """
-
-    order: int
-    uuid: str
-    parent: str | None
-    follows: str | None
-    offset: int
-    length: int
-    sidechain: bool
-    speaks: bool
-    time: str | None
-    calls: frozenset[str]
-    results: frozenset[str]
+IN_TREE: Final = frozenset({"user", "assistant", "attachment", "system", "progress"})
+STATE: Final = frozenset(
+    {
+        "agent-color", "agent-name", "agent-setting", "api-request", "api-request-blob", "api-request-resumed",
+        "api-request-shape", "artifact-autoreact-ledger", "artifact-comment-monitor", "atis-latch",
+        "attribution-snapshot", "bridge-session", "content-replacement", "continued-in", "cost-state",
+        "data-flow-incomplete", "data-flow-records", "derived-from", "dev-mods", "ended-by-model",
+        "file-history-delta", "file-history-snapshot", "fork-context-ref", "frame-link", "history-suppression",
+        "hybrid-organization", "isolation-latch", "last-prompt", "memory-mode", "mode", "observer-ref",
+        "permission-mode", "pr-link", "queue-operation", "relocated", "repl-mode", "resume-head-vouch",
+        "session-owner", "tag", "tools-used", "worktree-state",
+    }
+)  # fmt: skip
+"""Kinds of records that are known and no part of what was said."""
+TITLES: Final[Mapping[str, str]] = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+"""Kinds of records that name a title, and the member that has it; the first goes before the others."""
+_BY_PERSON: Final = frozenset({"human", "user", "person", "composer", "peer", "voice-call"})
+"""Kinds of origins of what a person said."""
+_TYPED: Final = frozenset({"typed", "sdk"})
 
 
 def node_of(line: JsonLine, order: int) -> Node | None:
     """The node a line is; None where it stands in no tree."""
     record = line.record or {}
-    uuid, parent, follows = record.get("uuid"), record.get("parentUuid"), record.get("logicalParentUuid")
-    if not isinstance(uuid, str):
+    kind, uuid = record.get("type"), record.get("uuid")
+    in_tree = isinstance(kind, str) and kind in IN_TREE
+    if not in_tree and not (isinstance(uuid, str) and "parentUuid" in record):
         return None
-    message = record.get("message")
-    blocks = message.get("content") if isinstance(message, dict) else None
-    many = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-    results = frozenset(_ids(many, "tool_result", "tool_use_id"))
+    parent, follows, answer = record.get("parentUuid"), record.get("logicalParentUuid"), _message(record).get("id")
+    blocks = _blocks_of(record)
+    meaning, usable = _meaning(record, blocks)
+    boundary = kind == "system" and record.get("subtype") == "compact_boundary"
     return Node(
         order=order,
-        uuid=uuid,
-        parent=parent if isinstance(parent, str) else None,
-        follows=follows if isinstance(follows, str) and not isinstance(parent, str) else None,
+        uuid=uuid if isinstance(uuid, str) and uuid else f"@{line.offset}",
+        parent=parent if isinstance(parent, str) else "",
+        root=parent is None and "parentUuid" in record,
+        kind=meaning,
+        usable=usable,
         offset=line.offset,
         length=line.length,
-        sidechain=record.get("isSidechain") is True,
-        speaks=record.get("type") in ("user", "assistant") and isinstance(message, dict),
         time=time_of(record.get("timestamp")),
-        calls=frozenset(_ids(many, "tool_use", "id")),
-        results=results if many and all(block.get("type") == "tool_result" for block in many) else frozenset(),
+        sidechain=record.get("isSidechain") is True,
+        midway=kind == "attachment",
+        answer=answer if isinstance(answer, str) and answer and meaning == "answer" else None,
+        calls=tuple(_ids(blocks, "tool_use", "id")) if meaning == "answer" else (),
+        results=tuple(_ids(blocks, "tool_result", "tool_use_id")) if kind == "user" else (),
+        boundary=boundary or (record.get("isCompactSummary") is True and parent is None),
+        follows=follows if isinstance(follows, str) else None,
+        kept=_kept(record) if boundary else None,
     )
 
 
-def _in_a_row(nodes: list[Node]) -> list[Node]:
-    """The nodes of a file in which none names a parent, each behind the one before it."""
-    if len(nodes) < 2 or any(node.parent is not None or node.follows is not None for node in nodes):
-        return nodes
-    return [nodes[0], *(replace(node, parent=before.uuid) for before, node in pairwise(nodes))]
+def _meaning(record: Json, blocks: list[Json]) -> tuple[Kind, bool]:
+    """What a record is in the conversation, and whether it can be read as that."""
+    kind, message = record.get("type"), record.get("message")
+    if kind == "assistant":
+        usable = isinstance(message, dict) and _has_words(blocks) and record.get("isVirtual") is not True
+        return "answer", usable
+    if kind == "user":
+        usable = isinstance(message, dict) and _has_words(blocks) and record.get("isVirtual") is not True
+        if blocks and all(block.get("type") == "tool_result" for block in blocks):
+            return "result", usable
+        return ("said" if words_in(record) is None else "prompt"), usable
+    if kind == "attachment" and _queued(record) is not None:
+        return ("said" if words_in(record) is None else "prompt"), True
+    if kind == "system" and record.get("subtype") == "local_command":
+        return "said", isinstance(record.get("content"), str)
+    return ("progress" if kind == "progress" else "note"), False
 
 
-class Tree:
-    def __init__(self, nodes: list[Node]) -> None:
-        self._nodes: dict[str, Node] = {}
-        for node in _in_a_row(nodes):
-            self._nodes.setdefault(node.uuid, node)  # a session that was resumed repeats records
-        self._spoken = sorted((node for node in self._nodes.values() if node.speaks), key=lambda node: node.order)
-        self._parents = {node.parent for node in self._spoken}
-        self._answers: dict[str | None, list[Node]] = {}
-        for node in self._spoken:
-            if node.results:
-                self._answers.setdefault(node.parent, []).append(node)
-        self._used: set[str] = set()
+def words_in(record: Json) -> str | None:
+    """The words that a person typed in a record, empty where it is a picture; None where the program said all of it.
+    The marks of the record tell it; where it has none, the beginning of its text."""
+    queued = _queued(record) if record.get("type") == "attachment" else None
+    origin = (queued or record).get("origin") or record.get("origin")
+    kind = origin.get("kind") if isinstance(origin, dict) else None
+    blocks = _blocks_of(record)
+    texts = [str(block.get("text")) for block in blocks if block.get("type") == "text"]
+    others = [block for block in blocks if block.get("type") not in ("text", "tool_result")]
+    if record.get("type") == "system" or any(
+        record.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+    ):
+        return None
+    if queued is not None and queued.get("commandMode", "prompt") != "prompt":
+        return None
+    source = record.get("promptSource")
+    if source == "system" or (isinstance(kind, str) and kind not in _BY_PERSON):
+        return None
+    words = words_of_person(texts)
+    if words is None and (source in _TYPED or isinstance(kind, str)):
+        words = "\n".join(texts)
+    return "" if words is None and others else words
 
-    def main(self) -> list[Node]:
-        """The messages of the conversation."""
-        return self._branch(self._leaf()) if self._spoken else []
 
-    def _leaf(self) -> Node:
-        """The last message; where that is a result which stands aside, as others are yet to come, the last call."""
-        leaf = self._spoken[-1]
-        call = next((node for node in reversed(self._spoken) if not node.results), leaf)
-        if call is leaf or any(node is call for node in self._up(leaf)):
-            return leaf
-        path = list(self._up(call))
-        aside = any(node.uuid == leaf.parent for node in path) and leaf.results <= {
-            made for node in path for made in node.calls
-        }
-        return call if aside else leaf
+def _queued(record: Json) -> Json | None:
+    """What was typed, or told, while the program worked; None for an attachment of another kind."""
+    attachment = record.get("attachment")
+    is_queued = isinstance(attachment, dict) and attachment.get("type") == "queued_command"
+    return attachment if is_queued else None
 
-    def others(self) -> Iterator[tuple[list[Node], bool]]:
-        """Those of the other branches, which are not empty, and whether they were summed up and go on in another one;
-        to be asked for after `main`."""
-        for end in self._summed_up():
-            if branch := self._branch(end):
-                yield branch, True
-        for end in self._abandoned():
-            if branch := self._branch(end):
-                yield branch, False
 
-    def unused(self) -> int:
-        """Number of branches that were not read."""
-        return sum(1 for _ in self._abandoned())
+def _message(record: Json) -> Json:
+    message = record.get("message")
+    return message if isinstance(message, dict) else {}
 
-    def _branch(self, leaf: Node) -> list[Node]:
-        """The conversation that ends with `leaf`, and the results of its calls that stand aside."""
-        path = list(self._up(leaf))[::-1]
-        self._used |= {node.uuid for node in path}
-        placed = [(node.order, node) for node in path]
-        for number in range(1, len(placed)):  # whatever the file's order, a message comes behind its parent
-            placed[number] = (max(placed[number][0], placed[number - 1][0]), placed[number][1])
-        placed += [(node.order, node) for node in self._results_aside(path)]
-        placed.sort(key=lambda pair: pair[0])
-        return [node for _, node in placed if node.speaks]
 
-    def _summed_up(self) -> Iterator[Node]:
-        """The ends of the conversations that were compacted on the way to the present one, last first."""
-        seen: set[str] = set()
-        end = self._spoken[-1] if self._spoken else None
-        while end is not None:
-            *_, root = self._up(end)
-            if root.follows is None or root.uuid in seen:
-                return
-            seen.add(root.uuid)
-            end = self._nodes.get(root.follows)
-            if end is None and (number := bisect_left(self._spoken, root.order, key=lambda node: node.order)):
-                end = self._spoken[number - 1]
-            if end is not None:
-                yield end
+def _blocks_of(record: Json) -> list[Json]:
+    """The blocks of what a record says."""
+    kind = record.get("type")
+    if kind == "attachment":
+        return _blocks((_queued(record) or {}).get("prompt"))
+    return _blocks(record.get("content") if kind in ("system", "queue-operation") else _message(record).get("content"))
 
-    def _abandoned(self) -> Iterator[Node]:
-        """The ends of branches nothing else has led through, last first."""
-        for leaf in reversed(self._spoken):
-            if leaf.uuid not in self._used and leaf.uuid not in self._parents:
-                yield leaf
 
-    def _up(self, leaf: Node) -> Iterator[Node]:
-        seen: set[str] = set()
-        node: Node | None = leaf
-        while node is not None and node.uuid not in seen:
-            seen.add(node.uuid)
-            yield node
-            node = self._nodes.get(node.parent) if node.parent is not None else None
+def _has_words(blocks: list[Json]) -> bool:
+    """False for what is empty or blank, which the program does not send."""
+    return any(block.get("type") != "text" or str(block.get("text") or "").strip() for block in blocks)
 
-    def _results_aside(self, path: list[Node]) -> list[Node]:
-        on_it = {node.uuid for node in path}
-        waiting = {call for node in path for call in node.calls}
-        waiting -= {result for node in path for result in node.results}
-        found: list[Node] = []
-        for parent in path:
-            for node in self._answers.get(parent.uuid, []):
-                if node.results <= waiting and node.uuid not in on_it:
-                    found.append(node)
-                    waiting -= node.results
-        self._used |= {node.uuid for node in found}
-        return found
+
+def _kept(record: Json) -> Kept | None:
+    """Which records a compaction keeps."""
+    facts = record.get("compactMetadata")
+    facts = facts if isinstance(facts, dict) else record
+    listed, segment = facts.get("preservedMessages"), facts.get("preservedSegment")
+    if isinstance(listed, dict) and isinstance(listed.get("anchorUuid"), str):
+        uuids = listed.get("uuids")
+        if isinstance(uuids, list) and uuids and all(isinstance(uuid, str) for uuid in uuids):
+            return Kept(listed["anchorUuid"], tuple(dict.fromkeys(uuids)))
+    if isinstance(segment, dict) and all(
+        isinstance(segment.get(f"{name}Uuid"), str) for name in ("head", "anchor", "tail")
+    ):
+        return Kept(segment["anchorUuid"], (segment["tailUuid"],), segment["headUuid"])
+    return None
 
 
 def _ids(blocks: list[Json], kind: str, member: str) -> Iterator[str]:
@@ -192,114 +173,245 @@ def _ids(blocks: list[Json], kind: str, member: str) -> Iterator[str]:
             yield value
 
 
-_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+class _Queued(Struct):
+    """A prompt in the program's queue. `heard` is the order of the record by which it left the queue for the model."""
+
+    node: Node
+    words: str
+    heard: int = -1
+    gone: bool = False
 
 
 class EntrySurvey:
-    """Facts in the records apart from the conversation."""
+    """Facts in the records apart from the conversation.
+
+    Attributes:
+        nodes: Records of the tree, in the file's order.
+        leaf: The program's last note of where the conversation ends.
+        workspace: URI of the folder that the last record names which names one; `began_in`: of the first.
+        first_prompt: How the first prompt of the file begins.
+    """
 
     def __init__(self, left_out: LossTally) -> None:
         self._left_out = left_out
         self._titles: dict[str, str] = {}
+        self.first_prompt: str | None = None
+        self._queue: list[_Queued] = []
+        self._answered = -1  # order of the last answer
+        self._asked = -1  # of the last prompt in a record of its own
+        self._spoken = {False: 0, True: 0}  # number of messages, in sidechains and not
+        self._known: dict[str, Node] = {}  # messages that can be read, by id
         self.number = 0
         self.nodes: list[Node] = []
+        self.leaf: LeafNote | None = None
         self.session_id: str | None = None
         self.workspace: str | None = None
+        self.began_in: str | None = None
         self.created_at: str | None = None
+        self.updated_at: str | None = None
 
     @property
     def title(self) -> str | None:
         """The title that the user gave, else the program's."""
-        return next(
-            (self._titles[kind] for kind in ("custom-title", "ai-title", "summary") if kind in self._titles), None
-        )
+        return next((self._titles[kind] for kind in TITLES if self._titles.get(kind)), None)
 
-    def take(self, record: Json) -> None:
+    def take(self, line: JsonLine, record: Json) -> Node | None:
+        """Take in a line; returns the node it is, if it is one."""
         self.number += 1
         kind = str(record.get("type"))
         if self.session_id is None and isinstance(session_id := record.get("sessionId"), str):
             self.session_id = session_id[:200]
-        self.workspace = self.workspace or workspace_of(record.get("cwd"))
-        self.created_at = self.created_at or time_of(record.get("timestamp"))
-        title = record.get("customTitle") or record.get("aiTitle") or record.get("summary")
-        if kind in ("custom-title", "ai-title", "summary") and isinstance(title, str):
-            self._titles[kind] = title
-        elif kind not in ("user", "assistant"):
+        if (workspace := workspace_of(record.get("cwd"))) is not None:
+            self.began_in, self.workspace = self.began_in or workspace, workspace
+        if (time := time_of(record.get("timestamp"))) is not None:
+            self.created_at, self.updated_at = min(self.created_at or time, time), max(self.updated_at or time, time)
+        node = node_of(line, self.number)
+        if node is not None:
+            if kind not in IN_TREE:
+                self._left_out.add("records", f"records of the type {kind[:40]} are none of the conversation")
+            self.nodes.append(node)
+            self._spoken[node.sidechain] += node.speaks
+            self._note(node, record)
+        elif kind in TITLES and isinstance(title := record.get(TITLES[kind]), str):
+            self._titles[kind] = title.strip()
+        elif kind == "last-prompt" and "leafUuid" in record:
+            self._take_leaf(record)
+        elif kind == "queue-operation":
+            self._take_operation(line, record)
+        elif kind not in STATE:
             self._left_out.add("records", f"records of the type {kind[:40]} are none of the conversation")
+        return node
+
+    def _note(self, node: Node, record: Json) -> None:
+        if node.sidechain:
+            return
+        if node.kind == "answer":
+            self._answered = node.order
+        elif node.kind in ("prompt", "said") and node.usable:
+            words = words_in(record)
+            if node.kind == "prompt":
+                self._asked = node.order
+                self.first_prompt = self.first_prompt or first_words({"content": sound(words or "")})
+            if self._queue:
+                self._find_queued(words or "\n".join(str(block.get("text")) for block in _blocks_of(record)))
+
+    def repeated(self, node: Node) -> Node | None:
+        """The message that a node says once more under its id, if it is one that was read before; now this one is known."""
+        if not node.speaks:
+            return None
+        before, self._known[node.uuid] = self._known.get(node.uuid), node
+        return before
+
+    def forget(self, node: Node, before: Node) -> None:
+        """Leave out the node read last, which says again what one before it says."""
+        self._known[node.uuid] = before
+        self._spoken[node.sidechain] -= 1
+        self.nodes.pop()
+
+    def mark_rewriting(self) -> Node:
+        """Note of the node read last that it says something else than one before it."""
+        self.nodes[-1] = replace(self.nodes[-1], rewrites=True)
+        return self.nodes[-1]
+
+    def _take_leaf(self, record: Json) -> None:
+        uuid, explicit = record["leafUuid"], record.get("explicit") is True or record.get("rewound") is True
+        if isinstance(uuid, str) and uuid:
+            again = self.leaf is not None and self.leaf.explicit and self.leaf.uuid == uuid
+            self.leaf = LeafNote(self.number, uuid, explicit or again)
+        elif uuid is None and explicit:
+            self.leaf = LeafNote(self.number, None, True)
+
+    # The queue
+
+    def _take_operation(self, line: JsonLine, record: Json) -> None:
+        operation = record.get("operation")
+        words = "\n".join(str(block.get("text")) for block in _blocks_of(record) if block.get("type") == "text").strip()
+        if operation == "enqueue":
+            if words:
+                person = words_of_person([words])
+                kind: Kind = "said" if person is None else "prompt"
+                time = time_of(record.get("timestamp"))
+                node = Node(self.number, f"@{line.offset}", "", False, kind, True, line.offset, line.length, time)
+                self._queue.append(_Queued(node, " ".join(words.split())))
+            return
+        same = " ".join(words.split())
+        waiting = [each for each in self._queue if each.heard < 0 and not each.gone]
+        if operation == "popAll":
+            taken = waiting
+        elif same:
+            taken = [each for each in waiting if each.words == same][:1]
+        else:
+            taken = waiting[:1]
+        for each in taken:
+            if operation == "dequeue" or record.get("reason") == "absorbed_mid_turn":
+                each.heard = self.number
+            else:
+                each.gone = True
+
+    def _find_queued(self, text: str) -> None:
+        """Take out of the queue what stands in a record of its own."""
+        said = " ".join(text.split())
+        for each in self._queue:
+            if not each.gone and each.words in said:
+                each.gone = True
+                return
+
+    def queued(self) -> list[Node]:
+        """The prompts that the model has heard, and that stand in the queue's operations alone: behind where it heard them."""
+        found = []
+        for each in self._queue:
+            if not each.gone and each.heard >= 0 and self._answered > each.heard:
+                found.append(_at_order(each.node, each.heard))
+            elif not each.gone and each.heard < 0 and self._asked > each.node.order:
+                found.append(each.node)
+        return found
+
+    def unheard(self) -> int:
+        """Number of prompts that still wait in the queue."""
+        return sum(not each.gone for each in self._queue) - len(self.queued())
 
     def main_nodes(self) -> list[Node]:
         """Those of the session itself; in the file of a sub-agent all are."""
-        main = [node for node in self.nodes if not node.sidechain]
-        if not any(node.speaks for node in main):
-            return self.nodes
-        aside = sum(node.sidechain and node.speaks for node in self.nodes)
-        if aside:
-            self._left_out.add("sidechains", "messages of sub-agents stand in sidechains", aside)
-        return main
+        return self.nodes if self.of_subagent else [node for node in self.nodes if not node.sidechain]
+
+    @property
+    def of_subagent(self) -> bool:
+        """All messages are those of a sub-agent."""
+        return self._spoken[False] == 0
+
+    def aside(self) -> int:
+        """Number of messages of sub-agents in the file of a session."""
+        return 0 if self.of_subagent else self._spoken[True]
+
+
+def _at_order(node: Node, order: int) -> Node:
+    return replace(node, order=order)
+
+
+_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 class EntryWriter:
-    """From records to messages; the records of one answer become one message."""
+    """From records to messages, one for each record: what the model says is shown as soon as a line of it is written."""
 
     def __init__(self, log: RecordWriter, left_out: LossTally) -> None:
         self._log = log
         self._left_out = left_out
-        self._answer: Any = None  # id of the answer that is being put together
-        self._parts: list[Json] = []
-        self._calls: list[Json] = []
-        self._tokens = 0
 
-    def take(self, record: Json, time: str | None) -> None:
-        message = record.get("message")
-        if not isinstance(message, dict):
-            return
+    def take(self, record: Json, time: str | None, left: frozenset[str] = frozenset()) -> None:
+        """Write a record; `left`: ids of its results that go with no call."""
         try:
             if record.get("type") == "assistant":
-                self._assistant(record, message)
+                self._assistant(_message(record))
             else:
-                self.flush()
-                self._user(record, message, time)
+                self._said(record, time, left)
         except RecursionError:
             self._left_out.add("messages", "messages are nested too deeply")
 
-    def _assistant(self, record: Json, message: Json) -> None:
-        if record.get("isApiErrorMessage") is True:
-            self._left_out.add("errors", "notes of the program about failed requests")
-            return
-        if message.get("id") != self._answer or self._answer is None:
-            self.flush()
-            self._answer = message.get("id")
+    def _assistant(self, message: Json) -> None:
+        parts: list[Json] = []
+        calls: list[Json] = []
         for block in _blocks(message.get("content")):
             kind = block.get("type")
             if kind == "text":
-                self._parts.append(text_part(str(block.get("text"))))
+                if str(block.get("text") or "").strip():
+                    parts.append(text_part(str(block.get("text"))))
             elif kind == "thinking":
-                self._parts.append(think_part(str(block.get("thinking")), block.get("signature")))
+                parts.append(think_part(str(block.get("thinking")), block.get("signature")))
             elif kind == "redacted_thinking":
-                self._parts.append(think_part("", block.get("data")))
+                parts.append(think_part("", block.get("data")))
             elif kind == "tool_use":
                 arguments = json.dumps(block.get("input"), ensure_ascii=False)
-                self._calls.append(tool_call(block.get("id"), block.get("name"), arguments))
+                calls.append(tool_call(block.get("id"), block.get("name"), arguments))
             else:
                 self._unknown(kind)
+        if not parts and not calls:
+            return
+        self._log.answer(parts, calls)
         usage = message.get("usage")
         if isinstance(usage, dict):
-            self._tokens = sum(value for name in _INPUT if type(value := usage.get(name)) is int)
+            self._log.usage(sum(value for name in _INPUT if type(value := usage.get(name)) is int))
 
-    def _user(self, record: Json, message: Json, time: str | None) -> None:
+    def _said(self, record: Json, time: str | None, left: frozenset[str]) -> None:
         parts: list[Json] = []
-        for block in _blocks(message.get("content")):
+        for block in _blocks_of(record):
             if block.get("type") == "tool_result":
+                call = block.get("tool_use_id")
+                if not isinstance(call, str) or call in left:  # counted where it is known to be so
+                    continue
                 content = content_of(self._shown(block.get("content")))
-                call = sound(str(block.get("tool_use_id")))
-                self._log.message({"role": "tool", "content": content, "tool_call_id": call})
+                self._log.message({"role": "tool", "content": content, "tool_call_id": sound(call)})
             else:
                 parts += self._shown([block])
         if not parts:
             return
         said = {"role": "user", "content": content_of(parts)}
-        if record.get("isMeta") is not True and record.get("isCompactSummary") is not True:
-            self._log.checkpoint(said, time)
+        if record.get("type") == "queue-operation":
+            words = words_of_person([str(part.get("text")) for part in parts])
+        else:
+            words = words_in(record)
+        if words is not None:
+            self._log.checkpoint(said, time, sound(words))
         self._log.message(said)
 
     def _shown(self, content: Any) -> list[Json]:
@@ -317,12 +429,6 @@ class EntryWriter:
 
     def _unknown(self, kind: object) -> None:
         self._left_out.add("parts", f"parts of the type {str(kind)[:40]} have no place in a message")
-
-    def flush(self) -> None:
-        if self._parts or self._calls:
-            self._log.answer(self._parts, self._calls)
-            self._log.usage(self._tokens)
-        self._answer, self._parts, self._calls, self._tokens = None, [], [], 0
 
 
 def _blocks(content: Any) -> list[Json]:

@@ -37,6 +37,14 @@ MOST: Final = 100
 Json = dict[str, Any]
 
 _AS_KEPT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+_NOTHING: Final = b" \t\r\n\0\xef\xbb\xbf"
+"""White space, zeros and the mark of a file's beginning."""
+_PASSED_OVER: Final = re.compile("[^ \\t\\r\\n\\0\xef\xbb\xbf]")
+_OF_RECORDS: Final = frozenset({"timestamp", "uuid", "payload", "parentUuid", "sessionId"})
+"""Members of records, not of objects in them."""
+MAX_TRIES: Final = 1000
+"""Places of a damaged line at which a record is looked for."""
+_DECODER: Final = json.JSONDecoder()
 _DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 
 
@@ -58,12 +66,19 @@ class LossTally:
         known = (kind, message) in self._counts or len(self._counts) < MOST
         self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
 
+    def put(self, kind: str, message: str, number: int) -> None:
+        """Note that there are `number` of a kind, instead of what was noted of it before; 0: none."""
+        self._counts.pop((kind, message), None)
+        if number:
+            self.add(kind, message, number)
+
     def losses(self) -> list[ExportLoss]:
         return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
 
 
 class JsonLine(Struct, frozen=True):
-    """One line; `record` is the object on it, None where there is none: blank, too long, or no JSON object."""
+    """One line; `record` is the object on it, None where there is none: blank, too long, or no JSON object. Of a damaged line
+    each whole record is one."""
 
     offset: int
     length: int
@@ -105,7 +120,7 @@ class JsonLines:
             *whole, rest = block.split(b"\n")
             for piece in whole:
                 pending += piece
-                yield self._line(start, pending)
+                yield from self._records(start, pending)
                 start += len(pending) + 1
                 pending = bytearray()
             pending += rest
@@ -113,21 +128,31 @@ class JsonLines:
                 at, pending = self._passed_over(at), bytearray()
                 start = at
         if pending:
-            yield self._line(start, pending)
+            yield from self._records(start, pending)
 
     def at(self, offset: int, length: int) -> Json:
         """The record on a line that was met before; empty if it is another one by now."""
         return _object(self._file.pread(offset, length)) or {}
 
-    def _line(self, start: int, text: bytearray) -> JsonLine:
+    def _records(self, start: int, line: bytearray) -> Iterator[JsonLine]:
+        """The record on a line; of a damaged one each record that is whole on it."""
         self._lines += 1
         if self._lines > MAX_LINES:
             message = f"the file has more than {MAX_LINES} lines; no more are imported"
             raise TooLargeError(message, limit="lines", maximum=MAX_LINES)
-        found = _object(bytes(text))
-        if found is None and text.strip():
+        text = bytes(line)
+        found = _object(text)
+        if found is not None or not text.strip():
+            yield JsonLine(start, len(text), found)
+            return
+        whole = list(whole_records(text))
+        if not whole:
             self._left_out.add("lines", "lines are no JSON objects")
-        return JsonLine(start, len(text), found)
+            yield JsonLine(start, len(text), None)
+        elif sum(length for _, length, _ in whole) < len(text.strip(_NOTHING)):
+            self._left_out.add("lines", "lines are damaged: of each the whole records are read")
+        for offset, length, record in whole:
+            yield JsonLine(start + offset, length, record)
 
     def _passed_over(self, at: int) -> int:
         """Offset of the next line."""
@@ -187,6 +212,37 @@ def time_of(text: object) -> str | None:
         return None
 
 
+def is_object(text: bytes) -> bool:
+    """True of a JSON object."""
+    return _object(text) is not None
+
+
+def whole_records(text: bytes) -> Iterator[tuple[int, int, Json]]:
+    """The records that are whole on a damaged line: two that share it, one behind a torn one or a run of zeros; each with its
+    offset and length. Objects within a torn record are none, nor is what is nested too deeply."""
+    characters, at = text.decode("latin-1"), 0  # a character a byte; JSON's own marks are ASCII
+    for _ in range(MAX_TRIES):
+        at = characters.find('{"', at)
+        if at < 0:
+            return
+        try:
+            found, end = _DECODER.raw_decode(characters, at)
+        except (ValueError, RecursionError):
+            at += 2
+            continue
+        inside = characters[max(0, at - 64) : at].rstrip()[-1:] in (":", ",", "[")
+        behind = _PASSED_OVER.search(characters, end)
+        followed = behind is None or behind[0] == "{"
+        if inside and found.keys().isdisjoint(_OF_RECORDS):
+            followed = False
+        record = _object(text[at:end]) if followed else None
+        if record is None:
+            at += 2
+        else:
+            yield at, end - at, record
+            at = end
+
+
 def _object(text: bytes) -> Json | None:
     try:
         found = msgspec.json.decode(text)
@@ -210,10 +266,12 @@ class RecordWriter(ABC):
     def system_prompt(self, text: str) -> None:
         self._add(system_prompt_record(sound(text)))
 
-    def checkpoint(self, message: Mapping[str, Any], time: str | None) -> None:
-        """A checkpoint before a user's `message`, called after its first words."""
+    def checkpoint(self, message: Mapping[str, Any], time: str | None, words: str | None = None) -> None:
+        """A checkpoint before a user's `message`, called after its first words, or after the `words` in it
+        that a person typed."""
         uid = f"c{self._checkpoints}-{clock.new_uid(12)}"
-        self._add(checkpoint_record(self._checkpoints, set_members(u=uid, l=first_words(message), t=time)))
+        label = first_words(message if words is None else {"content": words})
+        self._add(checkpoint_record(self._checkpoints, set_members(u=uid, l=label, t=time)))
         self._checkpoints += 1
 
     def message(self, message: Mapping[str, Any]) -> None:

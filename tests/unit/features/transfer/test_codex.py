@@ -234,5 +234,5 @@ def test_what_has_no_place_is_told(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_odd_records_do_no_harm(tmp_path: Path, records: list[Json]) -> None:
-    came = arrived(tmp_path, meta(), *records, name="codex")
+    came = arrived(tmp_path, meta(), *records, said_by("user", "Heard."), name="codex")
     assert all(json.dumps(one) for one in came.records())

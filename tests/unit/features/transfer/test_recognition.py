@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.features.transfer.importing import FIRST_LOOK, may_be_a_log, recognised
+from timeleap.features.transfer.recognition import may_be_a_log, recognised
 from timeleap.mirrors.formats import conversion
-from timeleap.mirrors.formats.conversion import MOST, JsonLines, LossTally, time_of, workspace_of
+from timeleap.mirrors.formats.conversion import BLOCK, MOST, JsonLines, LossTally, time_of, workspace_of
 from timeleap.storage.durable import OpenFile
 
 
@@ -42,10 +42,10 @@ def test_lines_are_recognised(tmp_path: Path, lines: list[Any], form: str) -> No
 
 
 def test_a_first_line_may_be_long(tmp_path: Path) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * (3 * FIRST_LOOK)}}
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * (3 * BLOCK)}}
     path = written(tmp_path / "any", {"role": "user", "content": [picture]}, {"role": "user", "content": "x"})
     assert recognised(path) == "kimi" and may_be_a_log(path)
-    (tmp_path / "other").write_bytes(b"x" * (3 * FIRST_LOOK))
+    (tmp_path / "other").write_bytes(b"x" * (3 * BLOCK))
     with pytest.raises(InvalidInputError, match="none of the forms"):
         recognised(tmp_path / "other")
 

@@ -1,0 +1,194 @@
+"""Which program wrote a file, by what is in it: one whose sessions are imported, or another, which is then named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from timeleap.errors import InvalidInputError
+from timeleap.features.transfer.exhibit import IMPORTED
+from timeleap.features.transfer.export_file import refused
+from timeleap.mirrors.formats.claude_code import IN_TREE, STATE, TITLES
+from timeleap.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, begins_document, opened
+from timeleap.storage.durable import storage_errors
+
+LINES_LOOKED_AT: Final = 100_000
+LARGEST_DOCUMENT: Final = 64 << 20  # bytes
+
+_OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
+_OF_SESSIONS: Final = frozenset({"uuid", "leafUuid", "sessionId"})
+_MARKDOWN: Final = re.compile(rb"\s*# aider chat started at ")
+_LLM_HISTORY: Final = re.compile(rb"(?:TO LLM|LLM RESPONSE) \d{4}-")
+
+
+def recognised(path: Path) -> str:
+    """The format of what is in `path`, by the first record that tells it, whatever stands before that.
+
+    Raises:
+        InvalidInputError: It is none of those that can be imported.
+        StorageFailureError: It cannot be read, or is neither a file nor a directory.
+    """
+    if path.is_dir():
+        return "kimi"
+    start = _beginning(path)
+    if start.startswith(b"PK"):
+        return "native"
+    if begins_document(start):
+        return "codex"
+    if (writer := _foreign_file(start)) is not None:
+        raise _foreign(writer)
+    maybe: str | None = None
+    for record in _objects(path):
+        if (writer := _foreign_record(record)) is not None:
+            raise _foreign(writer)
+        form, is_sure = _form_of(record)
+        if form is not None and is_sure:
+            return form
+        maybe = maybe or form
+    if maybe is not None:
+        return maybe
+    if (writer := _foreign_document(path, start)) is not None:
+        raise _foreign(writer)
+    raise refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")
+
+
+def may_be_a_log(path: Path) -> bool:
+    """True of an empty file, and of one with records that have a role."""
+    return not _beginning(path).strip() or any(isinstance(record.get("role"), str) for record in _objects(path))
+
+
+def _foreign(writer: str) -> InvalidInputError:
+    return refused(f"is a session of {writer}, which cannot be imported; of none of the forms that can")
+
+
+def _beginning(path: Path) -> bytes:
+    file = opened(path)
+    try:
+        with storage_errors(f"read {path.name}", path):
+            return file.pread(0, BLOCK)
+    finally:
+        file.close()
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of the first lines."""
+    file = opened(path)
+    try:
+        with storage_errors(f"read {path.name}", path):
+            for number, line in enumerate(JsonLines(file, LossTally())):
+                if number >= LINES_LOOKED_AT:
+                    return
+                if line.record is not None:
+                    yield line.record
+    finally:
+        file.close()
+
+
+def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
+    """The form that a record is of, and whether other programs write no such record."""
+    kind, role = record.get("type"), record.get("role")
+    kind = kind if isinstance(kind, str) else ""
+    if kind in _OF_CODEX and "payload" in record:
+        return "codex", True
+    if kind == "file-history-snapshot":
+        return "claude-code", True
+    if (kind in IN_TREE or kind in STATE or kind in TITLES) and not _OF_SESSIONS.isdisjoint(record):
+        return "claude-code", kind in ("user", "assistant")
+    if (
+        kind in _OF_OLD_CODEX
+        or record.get("record_type") == "state"
+        or {"id", "timestamp", "instructions"} <= set(record)
+    ):
+        return "codex", True
+    return ("kimi" if isinstance(role, str) and not kind else None), True
+
+
+def _foreign_file(start: bytes) -> str | None:
+    """The program that writes files that begin like this."""
+    if start.startswith(b"SQLite format 3\0"):
+        return "a program that keeps its sessions in a database, as opencode, Cursor, goose and crush do"
+    if _MARKDOWN.match(start) or _LLM_HISTORY.match(start):
+        return "aider"
+    return None
+
+
+def _foreign_record(record: dict[str, Any]) -> str | None:
+    """The program whose record it is, where it is one whose sessions cannot be imported."""
+    kind, message, content = record.get("type"), record.get("message"), record.get("content")
+    names = record.keys()
+    if kind in ("user", "assistant") and isinstance(message, dict) and "parts" in message and "content" not in message:
+        return "qwen-code"
+    if {"working_dir", "message_count"} <= names or (
+        "created" in names and "role" in names and isinstance(content, list)
+    ):
+        return "goose"
+    if str(record.get("id")).startswith(("msg_", "ses_", "prt_")) and not {
+        "sessionID",
+        "messageID",
+        "projectID",
+    }.isdisjoint(names):
+        return "opencode"
+    if kind == "session" and "version" in names:
+        return "pi"
+    if kind == "message" and isinstance(message, dict) and "parentId" in names:
+        return "pi or factory"
+    if kind == "session_start":
+        return "factory"
+    if isinstance(kind, str) and kind.startswith(("session.", "user.", "assistant.")) and "data" in names:
+        return "GitHub Copilot CLI"
+    if (
+        kind in ("system", "user", "assistant")
+        and "content" in names
+        and "message" not in names
+        and "uuid" not in names
+    ):
+        return "grok"
+    if isinstance(record.get("role"), str) and isinstance(message, dict) and "content" in message:
+        return "Cursor"
+    return _foreign_object(record)
+
+
+def _foreign_object(found: dict[str, Any]) -> str | None:
+    """The program whose whole session is one such object."""
+    names = found.keys()
+    if {"projectHash", "sessionId"} <= names:
+        return "Gemini CLI"
+    if {"title", "mapping"} <= names:
+        return "ChatGPT (an export)"
+    if "chat_messages" in names:
+        return "claude.ai (an export)"
+    if {"sessionId", "history"} <= names and isinstance(found.get("history"), list):
+        return "Continue"
+    if str(found.get("id")).startswith("T-") and "messages" in names:
+        return "Amp"
+    if {"requests", "responderUsername"} <= names:
+        return "GitHub Copilot Chat"
+    if {"conversation", "messages"} <= names and "working_dir" in names:
+        return "goose"
+    return None
+
+
+def _foreign_document(path: Path, start: bytes) -> str | None:
+    """The same for a file that is one JSON document on many lines, or a list."""
+    if start.lstrip()[:1] not in (b"{", b"["):
+        return None
+    file = opened(path)
+    try:
+        size = file.status().size
+        found = json.loads(file.pread(0, size)) if size <= LARGEST_DOCUMENT else None
+    except (ValueError, RecursionError):
+        return None
+    finally:
+        file.close()
+    if isinstance(found, dict):
+        return _foreign_record(found)
+    first = found[0] if isinstance(found, list) and found else None
+    if not isinstance(first, dict):
+        return None
+    if {"role", "content"} <= first.keys():
+        return "Cline, Roo Code or another program that keeps a list of messages"
+    return _foreign_record(first)
