@@ -237,6 +237,10 @@ class RestoredFiles(Shape):
     """Paths that were changed by somebody else since."""
     conflict_paths: Opt[list[FilePath]] = None
     """In a dry run: the first 200 of these."""
+    changes: Opt[list[FileChange]] = None
+    """In a dry run: the first 200 changes, from what is on disk to what would be there."""
+    cursor: Opt[str] = None
+    """In a dry run: where `files/diff`, from `{}` to the snapshot `after`, goes on behind `changes`."""
 
 
 class WithFiles(Shape):
@@ -245,9 +249,9 @@ class WithFiles(Shape):
     files: Opt[RestoredFiles] = None
     """Absent where only the conversation went back."""
     changes: Opt[list[FileChange]] = None
-    """In a dry run with files: the first 200, from what is on disk to what would be there."""
+    """In a dry run with files: as in `files`."""
     cursor: Opt[str] = None
-    """In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on."""
+    """In a dry run with files: as in `files`."""
 
 
 class FilesRestoreResult(WithFiles, Head):

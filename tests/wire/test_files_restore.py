@@ -175,8 +175,43 @@ def test_a_dry_run_lists_conflicts_and_changes_nothing(session: Session, workspa
         assert result["files"]["conflictPaths"] == [{"path": "login.py"}]
         assert (result["files"]["after"], "before" in result["files"]) == (made["files"]["snapshot"], False)
         assert [change["path"] for change in result["changes"]] == ["login.py", "new done", "src/shop.py"]
-        assert "cursor" not in result
+        assert (result["files"]["changes"], result["files"]["cursor"]) == (result["changes"], result["cursor"])
+        sides = {"from": {}, "to": {"snapshot": result["files"]["after"]}}
+        assert session.call("files/diff", cursor=result["cursor"], **sides) == {"changes": []}
     assert (workspace.tree, listed(session), session.texts()) == (edited, kept, ["done"])
+
+
+@pytest.mark.parametrize("restore", ["both", "files"])
+def test_each_dry_run_with_files_says_what_would_change(session: Session, workspace: Workspace, restore: str) -> None:
+    made = session.checkpoint()
+    work(session, workspace)
+    same = {"restore": restore, "dryRun": True}
+
+    def paths(method: str, **params: Any) -> list[str]:
+        result = session.call(method, **same, **params)
+        assert result["files"]["changes"] == result["changes"]
+        assert result["files"]["cursor"] == result["cursor"]
+        return [change["path"] for change in result["changes"]]
+
+    changed = ["login.py", "new done", "src/shop.py"]
+    assert paths("context/revertTo", checkpointUid=made["uid"]) == changed
+    session.call("context/sendDMail", checkpointId=made["id"], message="go back")
+    assert paths("context/deliverDMail") == changed
+    reverted = session.call("context/revertTo", checkpointUid=made["uid"], restore="both")
+    assert paths("context/undo") == changed
+    assert paths("context/restoreTimeline", timelineId=reverted["timelineId"]) == changed
+    session.call("context/undo", restore="both")
+    assert paths("context/redo") == changed
+
+
+def test_a_dry_run_that_would_change_nothing_says_so(session: Session, workspace: Workspace) -> None:
+    made = session.checkpoint()
+    result = session.call("files/restore", to={"checkpointUid": made["uid"]}, dryRun=True)
+    assert result["changes"] == []
+    sides = {"from": {}, "to": {"snapshot": result["files"]["after"]}}
+    workspace.write("later", "x")
+    found = session.call("files/diff", cursor=result["cursor"], **sides)["changes"]
+    assert [change["path"] for change in found] == ["later"]
 
 
 def test_a_dry_run_of_very_much_goes_on_in_the_difference(session: Session, workspace: Workspace) -> None:

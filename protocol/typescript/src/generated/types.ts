@@ -770,9 +770,9 @@ export interface DeliverDMailResult {
   duplicate?: true;
   /** Absent where only the conversation went back. */
   files?: RestoredFiles;
-  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  /** In a dry run with files: as in `files`. */
   changes?: FileChange[];
-  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  /** In a dry run with files: as in `files`. */
   cursor?: string;
   /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
@@ -1117,9 +1117,9 @@ export interface FilesRestoreResult {
   duplicate?: true;
   /** Absent where only the conversation went back. */
   files?: RestoredFiles;
-  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  /** In a dry run with files: as in `files`. */
   changes?: FileChange[];
-  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  /** In a dry run with files: as in `files`. */
   cursor?: string;
 }
 
@@ -1957,6 +1957,10 @@ export interface RestoredFiles {
   conflicts: number;
   /** In a dry run: the first 200 of these. */
   conflictPaths?: FilePath[];
+  /** In a dry run: the first 200 changes, from what is on disk to what would be there. */
+  changes?: FileChange[];
+  /** In a dry run: where `files/diff`, from `{}` to the snapshot `after`, goes on behind `changes`. */
+  cursor?: string;
 }
 
 /** A command that has the agent's program go on. */
@@ -2031,9 +2035,9 @@ export interface RewriteResult {
   duplicate?: true;
   /** Absent where only the conversation went back. */
   files?: RestoredFiles;
-  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  /** In a dry run with files: as in `files`. */
   changes?: FileChange[];
-  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  /** In a dry run with files: as in `files`. */
   cursor?: string;
   /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
@@ -3302,9 +3306,9 @@ export interface UndoResult {
   duplicate?: true;
   /** Absent where only the conversation went back. */
   files?: RestoredFiles;
-  /** In a dry run with files: the first 200, from what is on disk to what would be there. */
+  /** In a dry run with files: as in `files`. */
   changes?: FileChange[];
-  /** In a dry run with more changes: where `files/diff`, from `{}` to the snapshot `files.after`, goes on. */
+  /** In a dry run with files: as in `files`. */
   cursor?: string;
   /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;

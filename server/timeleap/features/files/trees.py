@@ -65,23 +65,29 @@ class RootsPlan(Struct, frozen=True):
     target: str
     parts: tuple[tuple[SessionRoot, RestorePlan], ...]
 
-    def foretold(self, cursor: Callable[[RootChange], str]) -> Json:
-        """The members of the result of a dry run; `cursor`: where a listing of changes goes on behind one of them."""
+    def foretold(self, cursor: Callable[[str | None, str], str]) -> Json:
+        """The members of the result of a dry run; `cursor`: where a listing of changes goes on behind a root's path.
+
+        The changes and the cursor stand beside the counts, too: the result of `files/restore` is `{head, files}` in the
+        contract, and that of a change of the log has both of them beside `files`.
+        """
         conflicts = [(root.uri, path) for root, plan in self.parts for path in plan.conflicts]
         changes = [RootChange(root.uri, change) for root, plan in self.parts for change in plan.changes]
         paths = [shown_path(*encode_path(path), root=uri) for uri, path in conflicts[:LISTED]]
         counts = {name: sum(getattr(plan, name) for _, plan in self.parts) for name in COUNTS[:-1]}
         shown = changes[:LISTED]
-        return {
-            "files": {
-                "after": self.target,
-                **counts,
-                "conflicts": len(conflicts),
-                **set_members(conflictPaths=paths or None),
-            },
-            "changes": [change.wire() for change in shown],
-            **set_members(cursor=cursor(shown[-1]) if len(changes) > LISTED else None),
+        last_root, last_path = self.parts[0][0].uri, ""
+        if shown:
+            last_root, last_path = shown[-1].root, shown[-1].change.path
+        listing: Json = {"changes": [change.wire() for change in shown], "cursor": cursor(last_root, last_path)}
+        files = {
+            "after": self.target,
+            **counts,
+            "conflicts": len(conflicts),
+            **set_members(conflictPaths=paths or None),
+            **listing,
         }
+        return {"files": files, **listing}
 
     def refuse_conflicts(self) -> None:
         """Refuse a restore that finds conflicts, before any root is touched.

@@ -83,9 +83,9 @@ class Before(Struct, frozen=True):
     number: int
 
 
-def cursor_behind(from_: str | None, to: str | None, last: RootChange) -> str:
-    """The cursor behind the last change of a page."""
-    return paging.encode_cursor(CHANGES, from_=from_, to=to, root=last.root, path=last.change.path)
+def cursor_behind(from_: str | None, to: str | None, root: str | None, path: str) -> str:
+    """The cursor behind the last change of a page; `path`: of it, below `root` where there are several."""
+    return paging.encode_cursor(CHANGES, from_=from_, to=to, root=root, path=path)
 
 
 def page_of_changes(
@@ -106,7 +106,7 @@ def page_of_changes(
     more = start + limit < len(changes)
     return {
         "changes": [change.wire() for change in page],
-        **set_members(nextCursor=cursor_behind(*states, page[-1]) if more else None),
+        **set_members(nextCursor=cursor_behind(*states, page[-1].root, page[-1].change.path) if more else None),
     }
 
 
