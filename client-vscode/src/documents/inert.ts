@@ -25,7 +25,10 @@ export function inertMarkdown(text: string): Run[] {
 
 /** In a fence that the text cannot close. */
 export function fenced(text: string, language = ""): Run[] {
-  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
+  let longest = 2;
+  for (const [run] of text.matchAll(/`+/g)) {
+    longest = Math.max(longest, run.length);
+  }
   const fence = "`".repeat(longest + 1);
   return [{ text: `${fence}${language}\n` }, { text, from: 0, length: text.length }, { text: `\n${fence}` }];
 }
@@ -101,7 +104,10 @@ function runsOf(text: string): Run[] | undefined {
     if (escaped.length > 1 && (nested || CODE_INDENT.test(line))) {
       return undefined; // it may be code, where an escape would be shown as it is written
     }
-    runs.push(...escaped, original(text, start + line.length, end));
+    for (const run of escaped) {
+      runs.push(run);
+    }
+    runs.push(original(text, start + line.length, end));
   }
   return fence ? undefined : runs.filter((run) => run.text !== "");
 }
@@ -140,8 +146,8 @@ function* linesOf(text: string): Generator<{ readonly line: string; readonly sta
 /** What may be markup within a line. */
 const MARKS = /`+|<(?=[A-Za-z/!?])|\$+|!(?=\[)|\](?=[:(])|\\[\\`]?|:\/\//g;
 /** After `](`: an address that is no program's, and nothing that could be read in two ways. */
-const WEB_LINK = /^(?:https?:\/\/|mailto:|#)[^\s()<>"'`\\]*(?: "[^"<>`\\]*")?\)/i;
-const RELATIVE_LINK = /^[^\s()<>"'`\\:&%]*\)/;
+const WEB_LINK = /(?:https?:\/\/|mailto:|#)[^\s()<>"'`\\]*(?: "[^"<>`\\]*")?\)/iy;
+const RELATIVE_LINK = /[^\s()<>"'`\\:&%]*\)/y;
 
 /** The lines of a paragraph, one after the other. */
 class Inline {
@@ -156,6 +162,8 @@ class Inline {
       kept = at + 1;
     };
     const line = text.slice(start, end);
+    const backtick = new Next(/`/g, line);
+    const space = new Next(/\s/g, line);
     MARKS.lastIndex = 0;
     for (let found = MARKS.exec(line); found; found = MARKS.exec(line)) {
       const [mark] = found;
@@ -185,7 +193,7 @@ class Inline {
           break;
         default:
           // An address may go on over a backtick.
-          this.certain &&= !/^\S*`/.test(line.slice(after));
+          this.certain &&= space.after(after) <= backtick.after(after);
       }
     }
     runs.push(original(text, kept, end));
@@ -194,11 +202,19 @@ class Inline {
 
   /** Where the code ends that begins with these backticks; undefined: they may be no code. */
   private codeEnd(line: string, marks: string, from: number): number | undefined {
-    const closing = [...line.slice(from).matchAll(/`+/g)].find(([run]) => run.length === marks.length);
-    const content = closing && line.slice(from, from + closing.index);
+    if (!this.certain) {
+      return undefined; // nothing is looked for: the rest of the line would be read once for each backtick
+    }
+    const runs = /`+/g;
+    runs.lastIndex = from;
+    let closing = runs.exec(line);
+    while (closing && closing[0].length !== marks.length) {
+      closing = runs.exec(line);
+    }
+    const content = closing && line.slice(from, closing.index);
     // Cells of a table and link definitions come before code.
-    this.certain &&= content !== undefined && !content.includes("|") && !content.includes("]:");
-    return this.certain && closing ? from + closing.index + marks.length : undefined;
+    this.certain = content !== null && !content.includes("|") && !content.includes("]:");
+    return this.certain && closing ? closing.index + marks.length : undefined;
   }
 
   private bracket(line: string, after: number, at: number, replace: (at: number, by: string) => void): void {
@@ -206,9 +222,28 @@ class Inline {
       replace(at + 1, "&#58;");
       return;
     }
-    const address = line.slice(after + 1);
-    if (!WEB_LINK.test(address) && !RELATIVE_LINK.test(address)) {
+    WEB_LINK.lastIndex = RELATIVE_LINK.lastIndex = after + 1;
+    if (!WEB_LINK.test(line) && !RELATIVE_LINK.test(line)) {
       replace(at, "&#93;");
     }
+  }
+}
+
+/** Where a pattern matches next in a line, asked at places that only go forward. The line is read once in all. */
+class Next {
+  private found = -1;
+
+  constructor(
+    private readonly pattern: RegExp,
+    private readonly line: string,
+  ) {}
+
+  /** The first match at `place` or behind it; behind the end of the line if there is none. */
+  after(place: number): number {
+    if (this.found < place) {
+      this.pattern.lastIndex = place;
+      this.found = this.pattern.exec(this.line)?.index ?? this.line.length + 1;
+    }
+    return this.found;
   }
 }

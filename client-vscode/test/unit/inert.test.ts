@@ -193,3 +193,39 @@ test("what is selected in a document is read in the message's own words", () => 
   expect(said("y\n", "never &lt;style>")).toBe("y\n\n## 1 · User\n\nnever <style>");
   expect(originalOf(entries, 0, markdown.length)).toBe(markdown.replaceAll("&lt;b>", "<b>").replace("&lt;style", "<style"));
 });
+
+/** Units that a hostile text repeats. */
+const PATHOLOGICAL = [
+  ...["://", "a://", "www.", "[[", "](", "](a", "](https://a", '](# "', "![", "]:", "`", "` ``", "``` ", "`|", "\\`", "<", "<!--", "&", "*_", "|"],
+  ...[" ", "\t", "> ", "- ", "1. ", "$", "$$", "@", "a@b.c ", '"', "\n", "\r", "\n\n", "\n>", "    a\n", "```\n", "~~~\n"],
+];
+
+const WORK: Record<string, (text: string) => unknown> = {
+  inert: inertMarkdown,
+  plain: plainMarkdown,
+  user: (text) => messageAsMarkdown(0, { role: "user", content: text } as Message),
+  thought: (text) => messageAsMarkdown(0, { role: "assistant", content: [{ type: "think", think: text }] } as unknown as Message),
+  tool: (text) => messageAsMarkdown(0, { role: "tool", content: text } as Message),
+};
+
+test.each(Object.keys(WORK))("%s: twice the text is not four times the work", (name) => {
+  const least = (text: string): number => {
+    const times = [0, 1].map(() => {
+      const begun = process.cpuUsage();
+      WORK[name]?.(text);
+      const { user, system } = process.cpuUsage(begun);
+      return user + system;
+    });
+    return Math.min(...times);
+  };
+  const ratio = (unit: string): number => {
+    const before = least(unit.repeat(15_000 / unit.length));
+    return before < 30_000 ? 0 : least(unit.repeat(30_000 / unit.length)) / before; // what is done in 30 ms is no quadratic work
+  };
+  expect(PATHOLOGICAL.filter((unit) => [0, 1, 2].every(() => ratio(unit) > 3))).toEqual([]);
+});
+
+test("a megabyte of backticks and brackets is shown", () => {
+  expect(inert("` ".repeat(500_000)).length).toBeGreaterThanOrEqual(1_000_000);
+  expect(inert("](".repeat(500_000)).length).toBeGreaterThan(1_000_000);
+});

@@ -106,9 +106,10 @@ class CodeState:
 
     def carry_on(self, body: str) -> str:
         """Take in the section an earlier summary had; returns what of it is about no file."""
-        for file in re.findall(r"<file>\n.+?\n</file>", body, re.DOTALL):
-            self._old.setdefault(file.split("\n")[1], file)
-        rest = re.sub(r"<file>.*?</file>", "", body, flags=re.DOTALL)
+        rest, files = fact_patterns.parted(body, "file")
+        for file in files:
+            if file.startswith("\n") and file.endswith("\n") and len(file) > 2:
+                self._old.setdefault(file.split("\n")[1], f"<file>{file}</file>")
         for names in _ALSO_NAMED.findall(rest):
             for path in names.split(", "):
                 self._file(path)

@@ -7,13 +7,13 @@ understands nothing; it is made to rather quote a line too many than to lose the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from timeleap.summaries.outcome import MAX_LINE, SOURCE
 
 _MAX_SETUP = 160  # longer ones are prose
 
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+")
 _PATH = re.compile(
     r"(?<![\w/\\.@-])(?:[A-Za-z]:[\\/]|~/|\.{0,2}/)?(?:[\w.@+-]+[\\/])*[\w@+-][\w.@+-]*\."
     r"(?:py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|rs|go|java|kt|scala|c|h|cc|cpp|hpp|cs|rb|php|swift|lua|pl|sh|bash|zsh"
@@ -66,9 +66,30 @@ _FEW = 3  # numbered lines from which they are a listing
 _ABOVE = 4  # lines above a listing in which its file is named
 _EDITING = re.compile(r"^\s*(?:edit|insert|replace|create|open|goto)\b[^\n(=]*\n", re.IGNORECASE)
 _END_OF_EDIT = re.compile(r"\n\s*end_of_\w+\s*$")
-_COMMAND_TAG = re.compile(r"<command>\s*(.*?)\s*</command>", re.DOTALL)
 _BARE = re.compile(r"^(?:E\s{2,}|-\s+|\d+[:|]\s*)")
 _NOISE = re.compile(r"^[\W_]*$")
+
+
+def parted(text: str, tag: str, by: str | Callable[[str], str] = "") -> tuple[str, list[str]]:
+    """Take out what stands between the tags `<tag>` and `</tag>`, each from an opening one to the next closing one.
+
+    The text is read once. A regular expression would read the rest of it for each opening tag that is never closed.
+
+    Args:
+        by: Stands in the place of each, tags included; or says so of what stood between them.
+
+    Returns:
+        The rest of the text, and what stood between the tags.
+    """
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    rest: list[str] = []
+    found: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
+        found.append(text[start + len(opening) : end])
+        rest += (text[at:start], by if isinstance(by, str) else by(found[-1]))
+        at = end + len(closing)
+    return "".join((*rest, text[at:])), found
 
 
 def lines(text: str) -> Iterator[str]:
@@ -150,7 +171,7 @@ def code_blocks(text: str) -> Iterator[tuple[str, str]]:
 
     What tells an editor where to put the code is not part of it.
     """
-    pieces = _COMMAND_TAG.sub(lambda tag: f"```\n{tag[1]}\n```", text).split("```")
+    pieces = parted(text, "command", lambda command: f"```\n{command.strip()}\n```")[0].split("```")
     for before, block in zip(pieces[::2], pieces[1::2], strict=False):
         body = block.split("\n", 1)[-1].strip("\n")  # without the name of the language
         if body.strip():

@@ -43,7 +43,7 @@ _IDENTIFIER = re.compile(
     r"\b(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+[a-z0-9]*[A-Z]\w*"
     r"|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Za-z_]\w*(?=\(\)))(?!\w)"
 )
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+")
 
 
 def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) -> dict[str, Tally]:

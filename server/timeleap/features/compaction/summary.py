@@ -192,12 +192,12 @@ class _Collector:
         self._items[name].add(text, limit=self._item_limit, rank=rank, key=key)
 
     def _carry_on(self, old: str) -> None:
-        sections = {name: re.search(rf"<{name}>\n?(.*?)\n?</{name}>", old, re.DOTALL) for name in SECTIONS}
+        sections = {name: fact_patterns.parted(old, name)[1] for name in SECTIONS}
         if not any(sections.values()):
             for sentence in fact_patterns.sentences(old):
                 self._add("important_context", sentence)
-        for name, match in sections.items():
-            body = match[1] if match else ""
+        for name, found in sections.items():
+            body = found[0].removeprefix("\n").removesuffix("\n") if found else ""
             if name == "code_state":
                 body = self._code.carry_on(body)
             for line in reversed(body.splitlines()):  # what mattered most stands last there
@@ -293,7 +293,7 @@ class _Collector:
 
 def _prose(text: str) -> str:
     """The text of an agent without its code blocks and thinking marks."""
-    plain = re.sub(r"<command>.*?</command>", " ", text, flags=re.DOTALL).replace("<think>", " ")
+    plain = fact_patterns.parted(text, "command", " ")[0].replace("<think>", " ")
     return "\n".join(plain.split("```")[::2])
 
 

@@ -33,7 +33,7 @@ _CODE_INDENT: Final = re.compile(r" {0,3}(?:\t| {4})")
 # What may be markup within a line.
 _MARKS: Final = re.compile(r"`+|<(?=[A-Za-z/!?])|\$+|!(?=\[)|\](?=[:(])|\\[\\`]?|://")
 _BACKTICKS: Final = re.compile("`+")
-_ADDRESS_WITH_BACKTICK: Final = re.compile(r"\S*`")
+_SPACE: Final = re.compile(r"\s")
 # After `](`: an address that is no program's, and nothing that could be read in two ways.
 _WEB_LINK: Final = re.compile(r"""(?:https?://|mailto:|\#)[^\s()<>"'`\\]*(?: "[^"<>`\\]*")?\)""", re.IGNORECASE)
 _RELATIVE_LINK: Final = re.compile(r"""[^\s()<>"'`\\:&%]*\)""")
@@ -108,6 +108,7 @@ class _Inline:
 
     def escaped(self, line: str) -> str:
         shown: list[str] = []
+        backtick, space = _Next(_BACKTICKS, line), _Next(_SPACE, line)
         kept = at = 0
         while found := _MARKS.search(line, at):
             mark, start, at = found[0], found.start(), found.end()
@@ -130,7 +131,7 @@ class _Inline:
                 case "\\":
                     self._certain = self._certain and mark != "\\`"
                 case _:  # an address may go on over a backtick
-                    self._certain = self._certain and not _ADDRESS_WITH_BACKTICK.match(line, at)
+                    self._certain = self._certain and space.after(at) <= backtick.after(at)
             if by:
                 shown += (line[kept:start], by)
                 kept = at
@@ -138,6 +139,8 @@ class _Inline:
 
     def _code_end(self, line: str, marks: str, start: int) -> int:
         """End of the code that begins with these backticks; the end of the backticks if they may be no code."""
+        if not self._certain:
+            return start  # nothing is looked for: the rest of the line would be read once for each backtick
         closing = next((found for found in _BACKTICKS.finditer(line, start) if len(found[0]) == len(marks)), None)
         content = line[start : closing.start()] if closing else None
         # Cells of a table and link definitions come before code.
@@ -145,6 +148,24 @@ class _Inline:
         return closing.end() if self._certain and closing else start
 
 
+class _Next:
+    """Where a pattern matches next in a line, asked at places that only go forward. The line is read once in all."""
+
+    def __init__(self, pattern: re.Pattern[str], line: str) -> None:
+        self._pattern = pattern
+        self._line = line
+        self._found = -1
+
+    def after(self, place: int) -> int:
+        """The first match at `place` or behind it; behind the end of the line if there is none."""
+        if self._found < place:
+            found = self._pattern.search(self._line, place)
+            self._found = found.start() if found else len(self._line) + 1
+        return self._found
+
+
+DEEPEST: Final = 40
+"""Levels of a JSON value that are indented: below that the blanks alone would be many times the value."""
 MOST_FILES: Final = 100
 """That are named for one checkpoint."""
 SUMMARY_LENGTH: Final = 80
@@ -301,7 +322,21 @@ def _folded(summary: str, body: str) -> str:
 
 
 def _indented(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(value, indent=2 if _is_flat(value) else None, ensure_ascii=False)
+
+
+def _is_flat(value: Any) -> bool:
+    """True if no part of a JSON value is deeper than `DEEPEST` levels."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, Mapping):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        level = inner
+    return not level
 
 
 def _first_line(text: str) -> str:
