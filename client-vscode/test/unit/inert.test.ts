@@ -203,9 +203,9 @@ const PATHOLOGICAL = [
 const WORK: Record<string, (text: string) => unknown> = {
   inert: inertMarkdown,
   plain: plainMarkdown,
-  user: (text) => messageAsMarkdown(0, { role: "user", content: text } as Message),
-  thought: (text) => messageAsMarkdown(0, { role: "assistant", content: [{ type: "think", think: text }] } as unknown as Message),
-  tool: (text) => messageAsMarkdown(0, { role: "tool", content: text } as Message),
+  user: (text) => messageAsMarkdown(0, { role: "user", content: text }),
+  thought: (text) => messageAsMarkdown(0, { role: "assistant", content: [{ type: "think", think: text }] }),
+  tool: (text) => messageAsMarkdown(0, { role: "tool", content: text }),
 };
 
 test.each(Object.keys(WORK))("%s: twice the text is not four times the work", (name) => {

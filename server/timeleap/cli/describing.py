@@ -9,7 +9,7 @@ from typing import Annotated
 from timeleap import user_folders
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
-from timeleap.cli.formatting import Json, ago, one_line
+from timeleap.cli.formatting import Exact, Json, ago, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 
@@ -59,7 +59,7 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
 
 def _show(terminal: Terminal, result: Json) -> None:
     *_, value = result.values()
-    terminal.answer(result, *([] if value is None else [str(value)]), hint="none" if value is None else "")
+    terminal.answer(result, *([] if value is None else [Exact(value)]), hint="none" if value is None else "")
 
 
 @command(app)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold magenta", "system": "bold yellow"}
 _BREAKS = re.compile(r"[\t\n]+")
 
@@ -27,6 +30,18 @@ def safe(text: str) -> str:
     Messages hold whatever a model or a tool produced; shown as it is, it could repaint the screen.
     """
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+class Exact(str):
+    """A text that is the result itself, such as a title or a prompt: a pipe gets it as it is, and a terminal as `safe`
+    shows it."""
+
+    __slots__ = ()
+
+
+def safe_json(text: str) -> str:
+    """JSON of the same meaning, without what a terminal would obey: this can only stand in strings, so it is escaped."""
+    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text.replace("\x7f", "\\u007f"))
 
 
 def one_line(text: str, width: int | None = None) -> str:

@@ -1,4 +1,9 @@
-"""The one place where a command's words go: results to the standard output, all else to the standard error output."""
+"""The one place where a command's words go: results to the standard output, all else to the standard error output.
+
+Texts of a session are a stranger's. A terminal gets none of what it would obey, whichever command writes: plain lines,
+JSON and all that rich draws are made safe here, where they are written. A pipe gets lines and JSON as they are, and a
+text of the type `Exact` byte for byte; tables are safe for pipes, too, since a line of them must stay one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
-from timeleap.cli.formatting import Json, cell, one_line
+from timeleap.cli.formatting import Exact, Json, cell, one_line, safe, safe_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -94,11 +99,11 @@ class Terminal:
 
     def document(self, value: object) -> None:
         """One JSON document; spread out for people, on one line for pipes."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+        _write_json(sys.stdout, json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
     def line(self, value: object) -> None:
         """One of several JSON lines, to be read at once."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+        _write_json(sys.stdout, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
         sys.stdout.flush()
 
     def say(self, *lines: RenderableType) -> None:
@@ -116,7 +121,7 @@ class Terminal:
     def notice(self, text: str, members: Json) -> None:
         """Something to be known in any case that is not the result; in `--json` a JSON line."""
         if self.machine:
-            sys.stderr.write(json.dumps({"notice": {**members, "message": text}}, ensure_ascii=False) + "\n")
+            _write_json(sys.stderr, json.dumps({"notice": {**members, "message": text}}, ensure_ascii=False))
         self.hint(text)
 
     def notice_once(self, text: str, members: Json) -> None:
@@ -128,7 +133,7 @@ class Terminal:
     def fail(self, lines: Sequence[str], error: Json) -> None:
         """An error: words, or for machines a JSON document."""
         if self.machine:
-            sys.stderr.write(json.dumps({"error": error}, ensure_ascii=False) + "\n")
+            _write_json(sys.stderr, json.dumps({"error": error}, ensure_ascii=False))
             return
         if _styled(sys.stderr) or not _write_plain(sys.stderr, f"error: {lines[0]}"):
             from rich.text import Text
@@ -197,7 +202,7 @@ class Terminal:
                 raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
             import typer
 
-            if not typer.confirm(question, err=True):
+            if not typer.confirm(safe(question), err=True):
                 self.hint("nothing was changed")
                 raise Exit(1)
         return True
@@ -245,17 +250,33 @@ def _styled(stream: TextIO) -> bool:
 
 def _write_plain(stream: TextIO, line: RenderableType) -> bool:
     """Write a line without a style; returns whether rich would have written just that."""
-    if not isinstance(line, str) or _NOT_AS_IT_IS.search(line):
+    if isinstance(line, str) and stream.isatty():
+        line = safe(line)
+    if not isinstance(line, str) or (_NOT_AS_IT_IS.search(line) and not isinstance(line, Exact)):
         return False
     stream.write(f"{line}\n")
     stream.flush()
     return True
 
 
+def _write_json(stream: TextIO, document: str) -> None:
+    stream.write((safe_json(document) if stream.isatty() else document) + "\n")
+
+
 def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
     class Ours(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            if isinstance(renderable, str):
+                renderable = safe(renderable)  # before it is laid out: what takes no column takes several then
+            for segment in super().render(renderable, options):
+                if segment.control or segment.text == "\n":
+                    yield segment
+                else:
+                    yield Segment(safe(segment.text), segment.style)
+
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich would end the process itself, as failed
 

@@ -232,9 +232,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 # A string that never ends is one token: else each quotation mark in it would be tried as the beginning of another.
-_TOKEN = re.compile(
-    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[{]++|[\]}]++|:|,|-?[0-9][0-9.eE+-]*+', re.DOTALL
-)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[{]++|[\]}]++|:|,|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 
 
 def _outline(body: bytes) -> UnreadableError:

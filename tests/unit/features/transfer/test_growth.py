@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.growth import PATHOLOGICAL, grows_too_fast
+
 from timeleap.cli import formatting
 from timeleap.features.compaction import fact_patterns, scorecard
 from timeleap.features.compaction.codestate import CodeState
