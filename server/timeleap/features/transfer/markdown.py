@@ -144,7 +144,7 @@ class _Inline:
         closing = next((found for found in _BACKTICKS.finditer(line, start) if len(found[0]) == len(marks)), None)
         content = line[start : closing.start()] if closing else None
         # Cells of a table and link definitions come before code.
-        self._certain = self._certain and content is not None and "|" not in content and "]:" not in content
+        self._certain = content is not None and "|" not in content and "]:" not in content
         return closing.end() if self._certain and closing else start
 
 
