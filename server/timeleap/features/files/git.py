@@ -379,7 +379,7 @@ class BlobReader:
         while left:
             block = stdout.read(min(left, _BLOCK))
             if not block:
-                raise StorageFailureError("git cat-file ended early", path=str(self._git.repository), errno="EPIPE")
+                raise StorageFailureError("git cat-file ended early", path=str(self._git.repository), errno="EIO")
             write(block)
             left -= len(block)
         stdout.read(1)
