@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,3 +78,40 @@ def test_a_session_that_cannot_be_opened_for_want_of_descriptors_is_not_made(
     assert len(failed) >= 2 and made > 2
     source.append(user("two"))
     assert source.texts() == ["one", "two"]
+
+
+READS: list[tuple[str, dict[str, Any]]] = [
+    ("context/getHistory", {}),
+    ("context/getHistory", {"format": "openai"}),
+    ("context/getHistory", {"format": "anthropic"}),
+    ("context/listCheckpoints", {}),
+    ("context/listTimelines", {}),
+    ("context/listUsage", {}),
+    ("context/getRecords", {}),
+    ("context/search", {"query": "one"}),
+    ("context/search", {"query": "o.e", "regex": True}),
+    ("context/diff", {"from": {}, "to": {}}),
+    ("context/prepareCompaction", {}),
+    ("session/getState", {}),
+    ("approval/list", {}),
+    ("session/isApproved", {"action": "run"}),
+]
+
+
+def test_an_open_session_is_read_without_a_descriptor_left(start: StartServer, home: Path) -> None:
+    """A server that has answered nothing else yet has loaded nothing of what it is asked for."""
+    server = start(fresh=True)
+    opened = server.call("session/open", sessionId="s")
+    server.call("context/appendMessage", sessionId="s", message=user("one"))
+    server.call("context/checkpoint", sessionId="s")
+    assert opened["sessionId"] == "s"
+    with only(server, 0):
+        for number in range(20):  # what is free below is taken
+            if "error" in server.start("session/open", sessionId=f"t{number}").reply():
+                break
+        refused = {}
+        for method, params in READS:
+            reply = server.start(method, sessionId="s", **params).reply()
+            if "error" in reply:
+                refused[method, *params] = reply["error"]["message"]
+        assert not refused

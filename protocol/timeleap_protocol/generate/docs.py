@@ -10,6 +10,7 @@ import ast
 import inspect
 import sys
 from functools import cache
+from importlib.abc import InspectLoader
 
 from pydantic import BaseModel
 
@@ -25,8 +26,15 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
 
 @cache
 def _module_docs(module: str) -> dict[str, dict[str, str]]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    tree = ast.parse(_source(module))
     return {node.name: _class_docs(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _source(module: str) -> str:
+    """The source of a module by its loader: a server has kept it, where another version's may be there by now."""
+    loader = getattr(sys.modules[module].__spec__, "loader", None)
+    found: str | None = loader.get_source(module) if isinstance(loader, InspectLoader) else None
+    return inspect.getsource(sys.modules[module]) if found is None else found
 
 
 def _class_docs(node: ast.ClassDef) -> dict[str, str]:

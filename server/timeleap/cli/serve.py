@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.kept_modules import KEPT
 from timeleap.log_output import LogHandler, LogOutput, take_standard_error
 from timeleap.rpc import stdio
 from timeleap.rpc.connection import Connection, ExitCode, ServicePort
@@ -49,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if argv is None else argv, os.environ)
     descriptors = stdio.claim()
     errors = take_standard_error(and_output=True)
+    KEPT.enable()
     try:
         configure_log(options.log_level, options.log_file, errors)
     except OSError as error:

@@ -19,6 +19,7 @@ from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
 from timeleap.call import Call, Client, marked_when_stale
 from timeleap.errors import NotSupportedByStoreError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.kept_modules import KEPT
 from timeleap.service import config as settings
 from timeleap.service.scheduling import (
     WHOLE_TRASH,
@@ -257,7 +258,7 @@ class Service:
             settings.require_home(self.config.home)
             move_in(self.config.home)
             _ = self._handlers[OPEN.name], OPEN.read_params({}), self.network
-            step_by_step(iter((self._keep_trash,)), lambda: bool(self._connections))
+            step_by_step(iter((KEPT.keep, self._keep_trash)), lambda: bool(self._connections))
         self._connections[id(client)] = _Connection(client)
         if client.is_peer:
             return []

@@ -32,6 +32,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
+from timeleap.storage.spare_descriptor import SPARE, ran_out
 
 log = logging.getLogger(__name__)
 
@@ -506,7 +507,13 @@ def is_regular(path: Path) -> bool:
 def list_directory(path: Path) -> list[str]:
     """The names in a directory; none if it does not exist."""
     with suppress(FileNotFoundError):
-        return os.listdir(path)
+        try:
+            return os.listdir(path)
+        except OSError as error:
+            if not ran_out(error):
+                raise
+        with SPARE.lent():
+            return os.listdir(path)
     return []
 
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import html
 import json
+import pkgutil
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b, sha256
-from importlib.resources import files
 from typing import Any, Final
 
 from msgspec import Struct
@@ -98,7 +98,10 @@ def _pieces(exhibit: Exhibit) -> Iterator[str]:
 
 @cache
 def asset(name: str) -> str:
-    return (files("timeleap.features.transfer") / "assets" / name).read_text(encoding="utf-8")
+    # By the module's loader, which may have kept it: another version's files can be there by now.
+    found = pkgutil.get_data("timeleap.features.transfer", f"assets/{name}")
+    assert found is not None
+    return found.decode()
 
 
 @cache

@@ -1,0 +1,167 @@
+"""The code that a running server may still have to load, kept in memory as it was when the server began.
+
+Much is imported when it is first asked for, so that a server starts quickly. By then another version may have been
+installed in its place, whose modules do not go with those that run; or there may be no descriptor left to read them. So the
+code of all modules that a server may load is read once, in a few milliseconds, and run when it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import marshal
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Final, NamedTuple
+
+_LEFT_OUT: Final = frozenset(("adapters", "api", "cli", "client", "mcp", "hooks", "__pycache__"))
+"""Folders of packages that no server loads anything of."""
+_DATA: Final = frozenset((".css", ".html", ".js", ".LICENSE"))
+_HEADER: Final = 16
+"""Bytes before the code in a compiled file: magic number, flags, time and size of the source."""
+
+
+class _Kept(NamedTuple):
+    path: str
+    package: bool
+    compiled: bytes | None
+    """None: there is no compiled file that can be used, and `source` is compiled."""
+    source: bytes | None
+    """None: nobody asks for it."""
+
+
+class KeptModules:
+    """A finder of the modules that were read; each is let go of when it is loaded."""
+
+    def __init__(self) -> None:
+        self._wanted = False
+        self._modules: dict[str, _Kept] = {}
+        self._data: dict[str, bytes] = {}
+
+    def enable(self) -> None:
+        """Have `keep` do something: in a process that only serves. A command ends before anything could change."""
+        self._wanted = True
+
+    def keep(self) -> None:
+        """Read what is ours and what is the protocol's, once. Blocks for a few milliseconds."""
+        if not self._wanted:
+            return
+        self._wanted = False
+        for package, folder in _places():
+            self._keep_folder(package, folder)
+        sys.meta_path.insert(0, self)
+        for name in _NEEDED_BY_READS:
+            with suppress(ImportError, OSError):
+                importlib.import_module(name)
+
+    def _keep_folder(self, package: str, folder: Path) -> None:
+        """What cannot be read is loaded as ever, when it is needed."""
+        with suppress(OSError):
+            for entry in os.scandir(folder):
+                place = Path(entry.path)
+                if entry.is_dir():
+                    if entry.name not in _LEFT_OUT:
+                        self._keep_folder(f"{package}.{entry.name}", place)
+                elif place.suffix == ".py":
+                    self._keep_module(package if place.stem == "__init__" else f"{package}.{place.stem}", entry)
+                elif place.suffix in _DATA:
+                    with suppress(OSError):
+                        self._data[entry.path] = place.read_bytes()
+
+    def _keep_module(self, module: str, entry: os.DirEntry[str]) -> None:
+        if module not in sys.modules:
+            with suppress(OSError):
+                self._modules[module] = _read(entry, module)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As the import system asks for it."""
+        kept = self._modules.get(name)
+        if kept is None:
+            return None
+        places = [str(Path(kept.path).parent)] if kept.package else None
+        loader = _Loader(name, kept, self)
+        return importlib.util.spec_from_file_location(name, kept.path, loader=loader, submodule_search_locations=places)
+
+    def loaded(self, name: str) -> None:
+        """Forget the code of a module, which runs by now."""
+        self._modules.pop(name, None)
+
+    def data(self, path: str) -> bytes | None:
+        """The file at `path`, if it was kept."""
+        return self._data.get(path)
+
+
+class _Loader(SourceFileLoader):
+    """Runs code that was kept, and reads files that were."""
+
+    def __init__(self, name: str, kept: _Kept, all_kept: KeptModules) -> None:
+        super().__init__(name, kept.path)
+        self._kept = kept
+        self._all_kept = all_kept
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        self._all_kept.loaded(module.__name__)
+
+    def get_code(self, fullname: str) -> CodeType:
+        if self._kept.compiled is not None:
+            code: CodeType = marshal.loads(memoryview(self._kept.compiled)[_HEADER:])  # noqa: S302  (as Python does)
+            return code
+        assert self._kept.source is not None
+        return self.source_to_code(self._kept.source, self._kept.path)
+
+    def get_source(self, fullname: str) -> str | None:
+        if self._kept.source is None:
+            return super().get_source(fullname)
+        return importlib.util.decode_source(self._kept.source)
+
+    def get_data(self, path: str) -> bytes:
+        kept = self._all_kept.data(path)
+        return super().get_data(path) if kept is None else kept
+
+
+def _read(entry: os.DirEntry[str], module: str) -> _Kept:
+    """Read a module, compiled if that is of its source. That of the protocol's is read too: `rpc.discover` takes words from it."""
+    package, described = entry.name == "__init__.py", module.startswith("timeleap_protocol.")
+    facts = entry.stat()
+    expected = importlib.util.MAGIC_NUMBER + b"\0" * 4
+    expected += (int(facts.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + (facts.st_size & 0xFFFFFFFF).to_bytes(
+        4, "little"
+    )
+    with suppress(OSError, NotImplementedError):
+        compiled = _contents(importlib.util.cache_from_source(entry.path))
+        if compiled[:_HEADER] == expected:
+            return _Kept(entry.path, package, compiled, _contents(entry.path) if described else None)
+    return _Kept(entry.path, package, None, _contents(entry.path))
+
+
+def _contents(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        parts = list(iter(lambda: os.read(descriptor, 1 << 20), b""))
+    finally:
+        os.close(descriptor)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+_NEEDED_BY_READS: Final = ("re2", "encodings.utf_16_be")
+"""Modules of others that a question about an open session loads; all of Python's that are not loaded by then."""
+
+
+def _places() -> Iterator[tuple[str, Path]]:
+    """Our packages, where they are files."""
+    for package in ("timeleap", "timeleap_protocol"):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and type(spec.loader) is SourceFileLoader and spec.origin is not None:
+            yield package, Path(spec.origin).parent
+
+
+KEPT: Final = KeptModules()
+"""Of this process."""
