@@ -23,7 +23,7 @@ from psycopg import Connection, errors, sql
 from timeleap import clock
 from timeleap.call import Staleness
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.storage.postgresql import poolers
+from timeleap.storage.postgresql import poolers, usability
 from timeleap.storage.postgresql.migrations import MIGRATIONS, VERSION
 from timeleap.storage.postgresql.servers import (
     SILENT_SECONDS,
@@ -48,7 +48,7 @@ MIGRATION_LOCK: Final = 7_164_838_221
 WAITING_LOCK: Final = 1_953_066_093
 """The first number of the advisory lock that a process has while it hears of changes; the second one is its sender."""
 MEETING_LOCK: Final = 1_953_066_094
-"""The same of two connections that are to meet in one database."""
+"""The first number of the lock by which two connections find out that they are in one database."""
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
@@ -142,7 +142,8 @@ class Database:
             found: list[Reason] = [reason for part, reason in _CONNECTING.items() if part in text]
             # Of several servers one is promoted soon.
             reason = "unreachable" if not found or (found[0] == "readOnly" and servers.several) else found[0]
-            raise self.failure(reason, f"cannot connect to {place}: {_first_line(text)}") from None
+            hint = " (a standby, or default_transaction_read_only is on)" if reason == "readOnly" else ""
+            raise self.failure(reason, f"cannot connect to {place}: {_first_line(text)}{hint}") from None
 
     def _check_listening(self, connection: WatchedConnection) -> None:
         """Look whether who listens past a pooler is in the same database: else nothing was ever heard of there. Raises
@@ -179,6 +180,14 @@ class Database:
         if isinstance(error, errors.LockNotAvailable):
             text = f"another process is changing the session in {self.label}, and has not ended in time"
             return self.failure("busy", f"{text}; nothing was changed, try again")
+        if isinstance(error, errors.InvalidSchemaName):
+            text = (
+                f"{self.label} has no schema for tables in the search_path of the role: CREATE SCHEMA, or name another"
+            )
+            return self.failure("rights", f"{text} by ?options=-csearch_path%3DNAME")
+        if isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error):
+            text = f"row level security of {self.label} hides rows, or refuses them"
+            return self.failure("rights", f"{text}: {usability.ROW_SECURITY}; nothing was changed")
         found: list[Reason] = [reason for kind, reason in _REASONS.items() if isinstance(error, kind)]
         return self.failure(
             found[0] if found else "lost", f"{self.label} refused: {_first_line(str(error))}; nothing was changed"
@@ -262,7 +271,7 @@ class Database:
             connection.close()
         if not self._checked:
             try:
-                self.prepare(connection)
+                self.prepare(connection, ignore_hidden=False)
             except BaseException:
                 connection.close()
                 raise
@@ -322,8 +331,11 @@ class Database:
         found = connection.execute("SELECT version FROM timeleap_schema").fetchone()
         return 0 if found is None else int(found[0])
 
-    def prepare(self, connection: WatchedConnection) -> int:
+    def prepare(self, connection: WatchedConnection, *, ignore_hidden: bool = True) -> int:
         """Bring the schema up to this release's, if the role may; returns the version it had.
+
+        Args:
+            ignore_hidden: Make a store also where there is one in a schema that the role does not see.
 
         Raises:
             StorageFailureError: A newer release has changed it, or the role may not.
@@ -331,6 +343,9 @@ class Database:
         try:
             self._check_listening(connection)
             before = self.version(connection)
+            there = usability.elsewhere(connection) if before == 0 and not ignore_hidden else None
+            if there is not None:
+                raise self.failure("rights", f"{self.label}: {there}")
             if before < VERSION:
                 connection.patience = WORKING_SECONDS
                 with connection.transaction():
@@ -375,9 +390,13 @@ class Database:
             connection.patience = WORKING_SECONDS
             version = self.version(connection)
             if version == 0:
-                raise self.failure("rights", f"{self.label} is no store yet: run `timeleap store init`")
+                there = usability.elsewhere(connection)
+                raise self.failure("rights", f"{self.label} is no store yet: {there or 'run `timeleap store init`'}")
             if version > VERSION:
                 self.prepare(connection)
+            hindrance = usability.hindrance(connection)
+            if hindrance is not None:
+                raise self.failure("rights", f"{self.label}: {hindrance}")
             rows = connection.execute(
                 "SELECT l.session, coalesce(l.name, ''), l.length - l.shared,"
                 " coalesce((SELECT sum(length(p.body)) FROM timeleap_piece p WHERE p.log = l.id), 0),"

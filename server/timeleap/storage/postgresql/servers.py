@@ -22,7 +22,7 @@ from psycopg.pq.abc import PGresult
 
 from timeleap.storage.appending import Outcome
 from timeleap.storage.postgresql import poolers
-from timeleap.storage.postgresql.settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set
+from timeleap.storage.postgresql.session_settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set
 
 T = TypeVar("T")
 Options = dict[str, Any]
@@ -199,7 +199,7 @@ class WatchedConnection(Connection[Any]):
 
 class PooledConnection(WatchedConnection):
     """A connection of which each transaction may be done by another process of the server, as a pooler in transaction
-    mode lends them: it has its settings in each transaction anew, nothing is prepared by a name, and nobody listens or
+    mode lends them: each transaction sets itself up, nothing is prepared by a name, and nobody listens or
     keeps a lock over it.
 
     Attributes:
@@ -456,7 +456,7 @@ def _set_up(connection: WatchedConnection, given: str, mode: poolers.Mode) -> No
     if mode == "session":
         # What others have left there, if the pooler does not see to that: settings, locks, prepared statements.
         connection.execute("DISCARD ALL")
-    values, _ = given_settings(given)
+    values = {"application_name": connection.options.get("application_name", ""), **given_settings(given)[0]}
     connection.execute(SET_UP, to_set(values, connection.info.server_version, user_too=mode == "session"))
     connection.execute(_COMPRESSION)
 
