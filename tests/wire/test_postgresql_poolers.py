@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ from tests.support.approvals import WANTED, ask, asked, decide
 from tests.support.machines import Serve
 from tests.support.pgbouncer import pooler
 from tests.support.postgresql import private_cluster, stored_log
-from tests.support.server import Server
+from tests.support.server import PATIENCE, Refused, Server
 from tests.support.session import Session, user
+
+from timeleap.errors import InvalidInputError
+from timeleap.storage.postgresql.store_url import StoreUrl
 
 ROUND_ROBIN = {"server_round_robin": "1", "min_pool_size": "5"}
 IGNORED = {"ignore_startup_parameters": "options"}
@@ -128,3 +132,59 @@ def refused(serve: Serve, url: str, part: str) -> None:
         assert (error["code"], error["data"]["reason"], error["data"]["retryable"]) == (4005, "pooler", False), error
         assert part in error["message"]
         assert "\n" not in error["message"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_pooler_that_is_started_again_loses_nothing(serve: Serve, url: str, mode: str) -> None:
+    with pooler(url, mode) as between:
+        session = Session.open(serve(f"{between.url}?timeleap_direct=127.0.0.1:{port(url)}"), "s")
+        for number in range(3):
+            session.append(user(f"{number}"), requestId=f"{number}")
+            between.stop()
+            between.start(mode)
+        assert until_done(session, "last")
+        assert session.texts() == ["0", "1", "2", "last"]
+
+
+@pytest.mark.long
+def test_a_paused_pool_is_answered_as_what_passes(serve: Serve, url: str) -> None:
+    with pooler(url, "transaction", query_wait_timeout="1") as between:
+        session = Session.open(serve(f"{between.url}?timeleap_direct=127.0.0.1:{port(url)}"), "s")
+        between.command("PAUSE")
+        error = session.refuse("context/appendMessage", message=user("one"), requestId="r")
+        assert (error["code"], error["data"]["retryable"]) == (4005, True), error
+        between.command("RESUME")
+        assert until_done(session, "one")
+        assert session.texts() == ["one"]
+
+
+@pytest.mark.long
+def test_a_pool_of_one_connection_is_said_to_be_used_up(serve: Serve, url: str) -> None:
+    with pooler(url, "session", default_pool_size="1", query_wait_timeout="20") as between:
+        error = serve(between.url).refuse("session/open", sessionId="s")
+        assert (error["data"]["reason"], error["data"]["retryable"]) == ("unreachable", True)
+        assert "its pool is used up" in error["message"]
+
+
+def until_done(session: Session, text: str) -> bool:
+    """Append a text under one request id, again while that is refused for what passes."""
+    give_up = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up:
+        try:
+            session.append(user(text), requestId=text)
+            return True
+        except Refused as refused:
+            if not refused.error["data"]["retryable"]:
+                raise
+    return False
+
+
+def test_the_way_past_a_pool_is_taken_off_the_url() -> None:
+    url = StoreUrl("postgresql://u@pool:6432/db?timeleap_direct=a:1,%5B::1%5D:2,c&connect_timeout=7")
+    assert url.direct == {**url.options, "host": "a,::1,c", "port": "1,2,5432"}
+    assert (url.label, url.options["connect_timeout"]) == ("postgresql://pool:6432/db", "7")
+    assert StoreUrl("postgresql://u@pool:6432/db?connect_timeout=7").options == url.options
+    for wrong in ("", "a:b", "a:0", "a:70000", "a,", "postgresql://a", "u@a:1", "a:1&timeleap_direct=b:1"):
+        with pytest.raises(InvalidInputError, match="timeleap_direct of the URL"):
+            StoreUrl(f"postgresql://u:secret@pool/db?timeleap_direct={wrong}")
