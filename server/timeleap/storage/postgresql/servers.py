@@ -222,7 +222,7 @@ class PooledConnection(WatchedConnection):
             yield made
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Cursor[Any]:
-        """Of one statement outside of a transaction, that is a transaction of its own."""
+        """Run a statement; outside of a transaction it gets one of its own, which is set up first."""
         if self._is_idle() and query != "ROLLBACK":
             with self.transaction():
                 return self.execute(query, params, **options)

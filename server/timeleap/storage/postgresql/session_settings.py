@@ -1,4 +1,4 @@
-"""What each connection is set to, whatever the defaults of the server, the database and the role are.
+"""The settings of each connection, whatever the defaults of the server, the database and the role are.
 
 It is set after connecting, not by the startup parameter `options`: a pooler refuses or drops that one.
 """

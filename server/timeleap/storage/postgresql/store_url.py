@@ -28,7 +28,7 @@ _PLACE: Final = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:/@?\s]+)(?::(\d{1,5})
 
 
 class StoreUrl:
-    """What a URL says.
+    """A URL, taken apart.
 
     Attributes:
         options: Parameters of libpq.

@@ -1,4 +1,4 @@
-"""Whether the role of a connection can use a store: found before anything is refused half-way, or rows are hidden."""
+"""A look whether the role of a connection can use a store, before anything is refused half-way, or rows are hidden."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from psycopg import Connection
 
 TABLES: Final = tuple(f"timeleap_{name}" for name in ("session", "log", "piece", "document", "change", "approval"))
 RIGHTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
-"""What `serve` needs of each of the tables."""
+"""Needed by `serve` of each of the tables."""
 _LACKING: Final = (
     "SELECT t.name, string_agg(r.name, ', ') FROM unnest(%s::text[]) AS t (name), unnest(%s::text[]) AS r (name)"
     " WHERE NOT has_table_privilege(to_regclass(t.name), r.name) GROUP BY t.name ORDER BY t.name"
@@ -48,4 +48,4 @@ def elsewhere(connection: Connection[Any]) -> str | None:
 
 
 ROW_SECURITY: Final = "ALTER TABLE ... DISABLE ROW LEVEL SECURITY, or ALTER ROLE ... BYPASSRLS"
-"""What to do where it is in the way."""
+"""The way out where it hides rows."""
