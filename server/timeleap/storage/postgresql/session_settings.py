@@ -1,6 +1,6 @@
 """The settings of each connection, whatever the defaults of the server, the database and the role are.
 
-It is set after connecting, not by the startup parameter `options`: a pooler refuses or drops that one.
+They are set after connecting, not by the startup parameter `options`: a pooler refuses or drops that one.
 """
 
 from __future__ import annotations
