@@ -13,6 +13,10 @@ function sentence(kind: string): string | undefined {
     case "damagedRecord":
     case "notAsWritten":
       return vscode.l10n.t("Something in the conversation's log cannot be read, and is left out.");
+    case "linesLost":
+      return vscode.l10n.t("Messages that were saved are missing from the conversation's log, and nothing is written to it until that is decided.");
+    case "conflictCopy":
+      return vscode.l10n.t("A sync program has left another version of the conversation's log beside it.");
     case "logMissing":
       return vscode.l10n.t("The conversation's log is missing.");
     case "recovered":

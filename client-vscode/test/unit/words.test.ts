@@ -221,7 +221,7 @@ test("the line above the rows says what is not as usual, and nothing else", () =
 // What the server warns of
 
 test.each([
-  "damagedRecord", "notAsWritten", "logMissing", "recovered", "notChecked", "metaDamaged", "stateDamaged", "requestsDamaged", "auditDamaged", "approvalSealBroken",
+  "damagedRecord", "notAsWritten", "linesLost", "conflictCopy", "logMissing", "recovered", "notChecked", "metaDamaged", "stateDamaged", "requestsDamaged", "auditDamaged", "approvalSealBroken",
   "approvalNotNoted", "leftover", "damagedKept", "newerVersion", "newerThanTested", "timelinesPruned", "timelinesNotPruned", "dmailNotDropped", "filesNotKept",
   "filesNotRecovered", "filesIncomplete", "notReachable", "trashPurged",
 ])("the warning %s is a sentence of its own, with the server's words behind it", (kind) => {

@@ -259,14 +259,15 @@ def verify(terminal: Terminal, session: Session) -> None:
         result = opened.call("session/verify", saying="Checking")
     problems = result["problems"]
     files = sum("file" in problem for problem in problems)
-    counts = ((len(problems) - files, "damaged line"), (files, "damaged file"))
+    lost = sum(problem["kind"] in LOSSES for problem in problems)
+    counts = ((lost, "loss"), (len(problems) - files - lost, "damaged line"), (files, "damaged file"))
     damage = ", ".join(count(number, what) for number, what in counts if number)
     terminal.answer(
         result,
         f"{opened.id}: {count(result['lines'], 'line')}, {size(result['bytes'])}: "
         f"{'no damage' if result['ok'] else damage}",
         *_listed(problems),
-        *(f"  note: {one_line(warning['message'])}" for warning in result["warnings"]),
+        *(f"  note: {one_line(warning['message'])}" for warning in result["warnings"] if warning["kind"] not in LOSSES),
     )
     if files < len(problems):
         terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
@@ -274,10 +275,16 @@ def verify(terminal: Terminal, session: Session) -> None:
         raise Exit(FAILED)
 
 
+LOSSES = ("linesLost", "logMissing")
+"""Kinds of problems that are no damage of what is there."""
+
+
 def _listed(problems: Sequence[Json]) -> Iterator[str]:
     for problem in problems:
         where = problem.get("file")
-        if where is None:
+        if problem["kind"] in LOSSES:
+            where = "lost"
+        elif where is None:
             where = f"line {problem['line'] + 1:,} (byte {problem['offset']:,}, {size(problem['bytes'])})"
         yield f"  {where}: {one_line(problem['message'])} ({problem['kind']})"
 
@@ -296,7 +303,8 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
             terminal.answer(plan, f"{opened.id}: no damage, nothing to do")
             return
         terminal.say(*_listed(problems))
-        question = f"Take {count(len(problems), 'damaged line')} out?"
+        damaged = sum(problem["kind"] not in LOSSES for problem in problems)
+        question = f"Take {count(damaged, 'damaged line')} out?" if damaged else "Go on with the log as it is?"
         if not terminal.consents(plan, question, yes=yes, dry_run=dry_run):
             return
         done = opened.call("session/repair", saying="Repairing")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
 from timeleap.service import paging
@@ -18,10 +19,17 @@ from timeleap.sessions.home import Trashed
 from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
 from timeleap.sessions.removing import PruneRequest
-from timeleap.sessions.session_files import AUDIT_NAME
+from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME
 from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest
 from timeleap.sessions.shapes import Cause, Retention
-from timeleap.sessions.warnings import AUDIT_DAMAGED, FileProblem, file_problems, leftover_warnings
+from timeleap.sessions.warnings import (
+    AUDIT_DAMAGED,
+    FileProblem,
+    conflict_warnings,
+    file_problems,
+    leftover_warnings,
+    loss_in_words,
+)
 from timeleap.storage.engine import Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 
     from timeleap.call import Call
     from timeleap.service.service import Service
+    from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json, SessionPage
     from timeleap_protocol.structs.session import (
         SessionDeleteParams,
@@ -164,13 +173,15 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         files = await asyncio.to_thread(file_problems, session.path)
         leftovers = await asyncio.to_thread(leftover_warnings, session.path)
+        copies = await asyncio.to_thread(conflict_warnings, session.path)
+        problems = [*_losses(session), *problems]
         state = engine.state
         return {
             "ok": not problems and not files,
             "lines": state.lines,
             "bytes": state.length,
             "problems": [*map(_problem, problems), *map(_problem, files)],
-            "warnings": [*session.warnings, *leftovers],
+            "warnings": [*session.warnings, *leftovers, *copies],
         }
 
 
@@ -179,14 +190,24 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
     async with service.borrowed(call, params) as session:
         await session.catch_its_turn()
         engine = session.engine
-        problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
-        if params.dry_run or not problems:
-            removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
+        damaged = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
+        lost = _losses(session)
+        problems = [*lost, *damaged]
+        if not params.dry_run and lost and not damaged:
+            await session.reload()  # what is there is taken as it is; there is nothing to take out
+        if params.dry_run or not damaged:
+            removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if damaged else 0
             return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
         return {
             **await session.repair(cause=Cause(client=call.client.name)),
             "problems": [_problem(problem) for problem in problems],
         }
+
+
+def _losses(session: Session) -> list[Damage]:
+    """What the log has lost and nobody has accepted."""
+    lost = session.engine.lost
+    return [] if lost is None else [replace(lost, message=loss_in_words(session.engine, session.path / LOG_NAME, lost))]
 
 
 def _problem(problem: Damage | FileProblem) -> Json:

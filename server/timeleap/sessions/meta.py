@@ -47,6 +47,7 @@ from timeleap.sessions.session_files import META_NAME
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.sessions.tree_settings import TreeSettings
+from timeleap.storage.durable import is_regular
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
@@ -320,6 +321,11 @@ class Meta:
     def noted(self) -> int:
         """The highest timeline number facts were noted for, also where the timeline never came to be, or is gone."""
         return highest_noted(self._timelines)
+
+    @property
+    def existing(self) -> bool:
+        """True if the file is there: a session that has one was made with a log."""
+        return is_regular(self.path)
 
     def bump_epoch(self) -> None:
         """Count `epoch` up, durably."""

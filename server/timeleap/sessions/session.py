@@ -26,6 +26,7 @@ from timeleap.sessions.removing import PruneRequest, Scrub
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.restoring import RestoreRequest, WithFiles
 from timeleap.sessions.rewrite_plan import RewritePlan
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -128,7 +129,11 @@ class Session:
     @property
     def warnings(self) -> list[Json]:
         """Warnings for the user: damage, recovery, broken seals. Each has `kind` and `message`."""
-        found = [*log_warnings(self.engine), *self.transactions.state.warnings, *self.transactions.notices]
+        found = [
+            *log_warnings(self.engine, self.path / LOG_NAME),
+            *self.transactions.state.warnings,
+            *self.transactions.notices,
+        ]
         found += modes_warning()
         if self.unreachable is None:
             return found

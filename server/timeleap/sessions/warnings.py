@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +17,10 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.shapes import RECOVERED, Event
 from timeleap.sessions.statefile import StateFile
+from timeleap.storage import losses
 from timeleap.storage.durable import is_regular, modes_refused, status
-from timeleap.storage.engine import LogEngine
+from timeleap.storage.engine import Damage, LogEngine
+from timeleap.storage.reader import highest_number
 
 SMALL: Final = 64 << 10
 """Bytes of a file of JSON lines that opening a session can afford to check."""
@@ -74,11 +77,13 @@ def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
     return [*found, *({"kind": "damagedKept", "message": f"{file.name} {text}", "file": file.name} for file in kept)]
 
 
-def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
-    """Damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
+def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
+    """Lost lines, damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
     recovery = engine.recovery
-    missing = [warning for warning in recovery.warnings if warning.kind == "logMissing" and engine.state.lines == 0]
-    found = [asdict(warning) for warning in (*missing, *engine.damage())]
+    kinds = ("linesLost", "logMissing") if engine.state.lines == 0 else ("linesLost",)
+    lost = [one for one in recovery.warnings if one.kind in kinds]
+    found = [{**asdict(one), "message": loss_in_words(engine, log, one)} for one in lost]
+    found += [asdict(warning) for warning in engine.damage()]
     if recovery.cut_bytes:
         text = f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
         found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
@@ -88,6 +93,28 @@ def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
 def modes_warning() -> list[dict[str, Any]]:
     """A file system that took no modes: others may read what is stored."""
     return [{"kind": "readableByOthers", "message": modes_refused.message}] if modes_refused.message else []
+
+
+def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
+    """What a log has lost, where to look for it, and what is to be decided."""
+    copies = losses.conflict_copies(log)
+    places = [f"the timelines (the newest is {log.stem}_{highest})"] if (highest := highest_number(log)) else []
+    if copies:
+        places.append(f"the copies beside it ({', '.join(copies[:3])})")
+    text = f"{lost.message}. Look in {', '.join([*places, 'backups, and the history of a sync program'])}"
+    if engine.lost is None:
+        return text
+    return f"{text}; put it back, then reload the session (session/reload). Until then nothing is written to the log"
+
+
+def conflict_warnings(directory: Path) -> list[dict[str, Any]]:
+    """Other versions of the log that a sync program left beside it, and how to look at one."""
+    found = []
+    for name in losses.conflict_copies(directory / session_files.LOG_NAME):
+        command = f"timeleap import {shlex.quote(str(directory / name))}"
+        text = f"{name} may be another version of the log, left by a sync program; as a session of its own: {command}"
+        found.append({"kind": "conflictCopy", "message": text, "file": name})
+    return found
 
 
 def recovered(engine: LogEngine) -> Event | None:

@@ -264,7 +264,9 @@ class Quarantined(Struct, frozen=True):
     reason: Literal["tornTail", "incompleteBatch"]
 
 
-DamageKind = Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "logMissing"]
+DamageKind = Literal[
+    "damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "linesLost", "logMissing"
+]
 
 
 class Damage(Struct, frozen=True):
@@ -451,6 +453,11 @@ class LogEngine(LogReader):
         """Findings and repairs of opening the log."""
 
     @property
+    def lost(self) -> Damage | None:
+        """Lines that were acknowledged and are not there any more; nothing is written until `reload` accepts that."""
+        return None
+
+    @property
     @abstractmethod
     def externally_modified(self) -> bool:
         """True if a program that takes no lock has changed the log since the last check (G5)."""
@@ -585,6 +592,9 @@ class Notes(Protocol):
     def rotation(self) -> int: ...
     @property
     def noted(self) -> int: ...
+    @property
+    def existing(self) -> bool:
+        """True if there are notes, so there was a log."""
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """The facts known about a timeline, or None."""

@@ -3,8 +3,9 @@
 It is written beside the log (`.context.jsonl.idx`), never synced and never believed over the log. Cumulative entries
 make every question one read or a binary search, and make the index of a prefix of the log a prefix of its index.
 
-Layout, little-endian. Header, 64 bytes: magic 8, version u32, entry size u32, inode of the log u64, flags u32 (1 =
-every line was parsed when its entry was made), 32 zero bytes, crc32 of the 60 bytes before. Then entries of 80 bytes::
+Layout, little-endian. Header, 64 bytes: magic 8, version u32, entry size u32, inode of the log u64, flags u32 (1:
+every line was parsed when its entry was made; 2: lines may not have been synced), 32 zero bytes, crc32 of the 60 bytes
+before. Then entries of 80 bytes::
 
     0  offset u64        20 value i64           48 token count i64          76 crc32 of the
     8  length u32        28 messages u32        56 pending characters i64      76 bytes before
@@ -32,7 +33,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from timeleap.storage import durable
 from timeleap.storage.durable import Readable, crc32
-from timeleap.storage.engine import Damage, Entry, LogState, Progress, RecordFlag, RecordKind, Role
+from timeleap.storage.engine import Entry, LogState, Progress, RecordFlag, RecordKind, Role
 
 ENTRY_SIZE: Final = 80
 HEADER_SIZE: Final = 64
@@ -48,6 +49,7 @@ MESSAGES: Final = 28
 CHECKPOINTS: Final = 32
 USAGES: Final = 36
 _PARSED: Final = 1
+_UNSYNCED: Final = 2
 _MEMORY_LIMIT: Final = 1 << 20
 _STEP: Final = 4096
 _NEIGHBOURHOOD: Final = 4
@@ -237,7 +239,10 @@ class EntryStore:
     def is_parsed(self, inode: int) -> bool:
         """True if its file says that every line of the log was parsed when its entry was made."""
         with self._lock:
-            return self._base is not None and self._base.pread(0, HEADER_SIZE) == header(inode, parsed=True)
+            return self._base is not None and self._base.pread(0, HEADER_SIZE) in (
+                header(inode, parsed=True),
+                header(inode, parsed=True, synced=False),
+            )
 
     def put(self, line: int, raw: bytes) -> None:
         """Put entries in the place of those from `line` on; as `extend`, never fails for a full disk."""
@@ -312,6 +317,14 @@ class EntryStore:
             self._window = self._window_before = 0, b""
             self._flush()
 
+    def note_unsynced(self, inode: int) -> None:
+        """Say in the file that lines may be written without a sync: after a power failure the log may lack the last."""
+        with self._lock:
+            if self._base is None or not self._writable:
+                return
+            with suppress(OSError):
+                self._base.pwrite(header(inode, parsed=self.is_parsed(inode), synced=False), 0)
+
     def aside(self) -> EntryStore:
         """A store with the same entries that leaves the file alone."""
         with self._lock:
@@ -320,6 +333,18 @@ class EntryStore:
             other = EntryStore(self._base, self._based)
             other.extend(self._rest)
             return other
+
+    @property
+    def in_file(self) -> bool:
+        """True if the entries are in an index file, or are to be."""
+        with self._lock:
+            return self._base is not None
+
+    def begin_with(self, other: EntryStore) -> None:
+        """Take over all entries of another store; this one is empty."""
+        for start in range(0, other.count, _STEP):
+            self.extend(other.raw(start, min(start + _STEP, other.count)))
+        self._strict[:] = other._strict
 
     def in_memory(self, first: int = 0) -> EntryStore:
         """A copy of the entries from `first` on that needs no file."""
@@ -423,8 +448,9 @@ def save(store: EntryStore, log: Path, inode: int, *, parsed: bool, target: Path
         raise
 
 
-def header(inode: int, *, parsed: bool) -> bytes:
-    body = _HEADER.pack(_MAGIC, _VERSION, ENTRY_SIZE, inode & 0xFFFFFFFFFFFFFFFF, _PARSED if parsed else 0)
+def header(inode: int, *, parsed: bool, synced: bool = True) -> bytes:
+    flags = (_PARSED if parsed else 0) | (0 if synced else _UNSYNCED)
+    body = _HEADER.pack(_MAGIC, _VERSION, ENTRY_SIZE, inode & 0xFFFFFFFFFFFFFFFF, flags)
     return body + CRC.pack(crc32(body))
 
 
@@ -436,10 +462,34 @@ def open_index(log: Path, inode: int, *, writable: bool, found: Path | None = No
         head, size = file.pread(0, HEADER_SIZE), file.status().size
     except OSError:
         return None
-    parsed = head == header(inode, parsed=True)
-    if not parsed and head != header(inode, parsed=False):
+    parsed = head in (header(inode, parsed=True), header(inode, parsed=True, synced=False))
+    if not parsed and head not in (header(inode, parsed=False), header(inode, parsed=False, synced=False)):
         return None
     return EntryStore(file, max(0, (size - HEADER_SIZE) // ENTRY_SIZE)), parsed
+
+
+class OldIndex(NamedTuple):
+    """The index file beside a log, whichever file it was made for; to be read only."""
+
+    store: EntryStore
+    inode: int  # of the log it was made for
+    synced: bool  # its entries were written after a sync
+
+
+def old_index(log: Path) -> OldIndex | None:
+    """The index file beside a log, if it is sound, whether the log is there or not."""
+    try:
+        file = durable.OpenFile(index_path(log))
+        head, size = file.pread(0, HEADER_SIZE), file.status().size
+    except OSError:
+        return None
+    if len(head) != HEADER_SIZE or head[:8] != _MAGIC:
+        return None
+    inode, flags = _HEADER.unpack(head[: -CRC.size])[3:]
+    if head != header(inode, parsed=bool(flags & _PARSED), synced=not flags & _UNSYNCED):
+        return None
+    store = EntryStore(file, max(0, (size - HEADER_SIZE) // ENTRY_SIZE))
+    return OldIndex(store, inode, not flags & _UNSYNCED)
 
 
 def fresh_store(log: Path) -> EntryStore:
@@ -481,16 +531,16 @@ _LOOK_AHEAD: Final = 1024  # lines that may differ one behind the other and stil
 class Reference:
     """The index of the same file as it once was: a line that is where it was, but not what it was, is damaged.
 
-    Asked in the order of the file. `length`: so many bytes of the log it speaks of. `binding`: a record in the place of
+    Asked in the order of the file. `length`, `messages`: so much of the log it speaks of. `binding`: a record in the place of
     another one is damaged; otherwise it is taken as it is, and only where lines begin and end is believed.
     """
 
     def __init__(self, store: EntryStore, lines: int, *, binding: bool = True) -> None:
         self.binding = binding
-        try:
-            self.length = store.state(lines).length
-        except IndexDamagedError:
-            self.length = 0
+        self.length = self.messages = 0
+        with suppress(IndexDamagedError):
+            state = store.state(lines)
+            self.length, self.messages = state.length, state.messages
         self._rest = self._iterate(store, lines)
         self._ahead: deque[Line] = deque()
         self._differing = 0  # so many of the lines ahead have been compared with the log, and differ
@@ -532,11 +582,11 @@ class Reference:
             self.take()
 
     @property
-    def lost(self) -> Damage | None:
-        """Where, after all was asked for, lines are missing that were written, or others are in their place."""
+    def lost(self) -> Line | None:
+        """The first line, after all was asked for, that is missing though it was written, or has another in its place."""
         if not self.done:
             self._lose()
-        return None if self._lost is None else not_as_written(self._lost.number, self._lost.offset, self.length)
+        return self._lost
 
     def _lose(self) -> None:
         self._lost = self._lost or self._ahead[0]
@@ -562,12 +612,6 @@ class Reference:
                 at = number * ENTRY_SIZE
                 if crc32(raw[at : at + 76]) == fields[15]:
                     yield Line(start + number, *fields[:4])
-
-
-def not_as_written(line: int, offset: int, length: int) -> Damage:
-    """The damage of a log whose lines from `line` at `offset` on are not those that were written."""
-    reason = f"from line {line} on lines are missing or others are in their place; the log is taken as it is"
-    return Damage("notAsWritten", reason, line, offset, length - offset)
 
 
 def first_difference(

@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 from msgspec.structs import replace
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
-from timeleap.storage import appending, durable, load, rewrite, scrub
+from timeleap.storage import appending, durable, load, losses, rewrite, scrub
 from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
+from timeleap.storage.durable import FileStatus
 from timeleap.storage.engine import (
     Access,
     Appended,
@@ -37,6 +38,7 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
 )
+from timeleap.storage.index import index_path
 from timeleap.storage.load import Loaded, Validation
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock, Watch
 from timeleap.storage.reader import MemoryNotes, StoredLog, head_end, head_start
@@ -57,6 +59,7 @@ class Follower:
         owned: It was opened for appending, under the lock.
         trust_index: The index file is of this log as it is.
         working: So many steps wait for the log's thread, or are done there.
+        lost: Lines that were acknowledged and are not there, which nobody has accepted yet: nothing is written.
     """
 
     def __init__(self, path: Path, access: Access, notes: Notes | None) -> None:
@@ -76,6 +79,8 @@ class Follower:
         self._parsed = True
         self.working = 0
         self.just_checked = False  # opening has looked at everything
+        self.lost: Damage | None = None
+        self._index_seen: FileStatus | None = None  # the index that says what is lost
 
     def head_at(self, state: LogState) -> str:
         return self.log.head(self.notes.epoch, self.generation, state)
@@ -89,13 +94,14 @@ class Follower:
             self.generation = max(self.generation, notes.rotation)
 
     async def look_at(self, progress: Progress | None) -> None:
-        self._show(await self.in_thread(load.looked_at, self.path, progress))
+        self._show(await self.in_thread(load.looked_at, self.path, progress, self.notes.existing))
 
     async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
         """Mend what is on disk and show it; we have the lock."""
-        found = await self.in_thread(load.recovered, self.path, create, progress, trust_index)
+        expected = self.notes.existing
+        found = await self.in_thread(load.recovered, self.path, create, progress, trust_index, expected)
         quarantined = (*self.recovery.quarantined, *found.recovery.quarantined)
-        self._show(found, owned=True)
+        self._show(found, owned=not found.undecided)
         self.recovery = replace(found.recovery, quarantined=quarantined)
 
     async def reload(self, create: bool) -> None:
@@ -113,6 +119,8 @@ class Follower:
         while True:
             log = self.log
             found = await self.in_thread(load.caught_up, log, self._seen)
+            if found is None and self._decided():
+                found = await self.in_thread(load.looked_at, self.path, None, self.notes.existing)
             if found is None:
                 return False
             if self.log is log:
@@ -129,7 +137,12 @@ class Follower:
         """The same at the cost of a look at the file's size, as long as that does not change."""
         there, file = durable.status(self.path), self.log.file
         shown = None if file is None else (file.identity, self._seen)
-        return (None if there is None else (there.identity, there.size)) != shown and await self.refresh()
+        changed = (None if there is None else (there.identity, there.size)) != shown or self._decided()
+        return changed and await self.refresh()
+
+    def _decided(self) -> bool:
+        """True if somebody may have accepted what the log has lost: another index is beside it."""
+        return self.lost is not None and durable.status(index_path(self.path)) != self._index_seen
 
     async def check(self, progress: Progress | None) -> Validation | None:
         """Check the whole log, in a thread of its own; None if there was no need, or nobody needs it any more."""
@@ -202,6 +215,8 @@ class Follower:
         self.generation = max(found.highest, self.notes.rotation)
         self.recovery = found.recovery
         self.owned = owned
+        self.lost = found.lost if found.undecided else None
+        self._index_seen = durable.status(index_path(self.path)) if self.lost is not None else None
 
 
 class LockedLog(WriteQueue):
@@ -227,6 +242,8 @@ class LockedLog(WriteQueue):
     async def own(self, progress: Progress | None = None, *, trust_index: bool = True) -> None:
         """Mend what is to be mended and open the log for appending; we have the lock."""
         await self._shown.recover(self.lock_mode == "hold", progress, trust_index=trust_index)
+        if self.durability == "os":
+            self._note_unsynced()
 
     async def hold(self, progress: Progress | None) -> None:
         self.lock_mode = "hold"
@@ -241,6 +258,11 @@ class LockedLog(WriteQueue):
         self.lock_mode = "per-write"
         self.modified = False
 
+    def _note_unsynced(self) -> None:
+        log = self._shown.log
+        if log.file is not None:
+            log.store.note_unsynced(log.file.identity.inode)
+
     def look(self) -> bool:
         """Look whether a program that takes no lock has changed the log."""
         if self._shown.owned and self.lock.held and not self.modified:
@@ -250,17 +272,26 @@ class LockedLog(WriteQueue):
     def check_unmodified(self) -> None:
         if self.refusal is not None:
             raise self.refusal
+        if (lost := self._shown.lost) is not None:
+            raise ExternallyModifiedError(
+                f"{lost.message}; nothing is written until session/reload accepts the log as it is"
+            )
         if self.modified:
             raise ExternallyModifiedError(
                 f"{self._shown.path.name} was changed by another program; reload the session to take over its state"
             )
 
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
-        self.check_unmodified()
         shown, before = self._shown, self._shown.log.state
+        # A log that is gone may get a timeline's lines without a reload: that is a decision, and overwrites nothing.
+        gone = shown.lost is not None and shown.log.file is None and losses.placeholder(shown.path) is None
+        if not gone:
+            self.check_unmodified()
         if first is not None:
             await first(before)
         replacement = plan(before)
+        if gone and replacement.from_timeline is None:
+            self.check_unmodified()
         lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
         try:
             done = await shown.in_thread(rewrite.replace_log, shown.log, replacement, shown.timelines, lowest)
@@ -268,6 +299,10 @@ class LockedLog(WriteQueue):
             self.refusal = error
             raise
         shown.wrote(done.log)
+        if gone:
+            shown.lost, shown.owned = None, True
+        if self.durability == "os":
+            self._note_unsynced()
         shown.generation = max(shown.generation, done.number)
         if shown.own_notes is not None and done.timeline_id:
             shown.own_notes.note(done.timeline_id, replacement.facts)
@@ -290,7 +325,7 @@ class LockedLog(WriteQueue):
         return changed
 
     async def reload(self) -> None:
-        await self._shown.reload(self.lock_mode == "hold")
+        await self._shown.reload(self.lock_mode == "hold" or self._shown.lost is not None)
         self.refusal, self.modified = None, False
 
     def _note(self, error: ExternallyModifiedError | UnwritableError) -> None:
@@ -318,7 +353,7 @@ class LockedLog(WriteQueue):
             return super()._append_at_once(plan, mark)
         if len(records := plan(before)) != 1:
             return super()._append_at_once(lambda _: records, mark)
-        if self.modified or self.refusal is not None:
+        if self.modified or self.refusal is not None or shown.lost is not None:
             self.check_unmodified()
         after = self._noting(appending.write_record, log, file, records[0])
         if not isinstance(after, LogState):
@@ -353,7 +388,7 @@ class LockedLog(WriteQueue):
 
     def commit_now(self, group: WriteGroup) -> list[Appended]:
         """Without a sync, or with a quick one, a write costs a fraction of the trip to another thread."""
-        if self.modified or self.refusal is not None:
+        if self.modified or self.refusal is not None or self._shown.lost is not None:
             self.check_unmodified()
         if group.after is group.before:
             return [Appended(state := self._shown.log.state, state, self._shown.head_at(state)) for _ in group.spans]
@@ -468,6 +503,10 @@ class JsonlEngine(LogEngine):
     @property
     def recovery(self) -> Recovery:
         return self._shown.recovery
+
+    @property
+    def lost(self) -> Damage | None:
+        return self._shown.lost
 
     @property
     def externally_modified(self) -> bool:

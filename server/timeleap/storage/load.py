@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.storage import durable, index_cache, scan
+from timeleap.storage import durable, index_cache, losses, scan
 from timeleap.storage.durable import OpenFile, failpoint
 from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantined, RecordKind, Recovery
 from timeleap.storage.index import (
@@ -28,7 +28,7 @@ from timeleap.storage.index import (
     fresh_store,
     header,
     index_path,
-    not_as_written,
+    old_index,
     open_index,
 )
 from timeleap.storage.reader import (
@@ -38,7 +38,6 @@ from timeleap.storage.reader import (
     last_batch,
     last_record,
     same_as_live,
-    timeline_names,
 )
 from timeleap.storage.record import ID_LIMIT
 
@@ -255,7 +254,8 @@ class Loaded(Struct, frozen=True):
     rebuilt: bool = False  # there was no usable index
     parsed: bool = True  # every line was parsed at least once
     accepted: bool = False  # it was taken as it is, whatever the index file says
-    lost: Damage | None = None  # where lines that were written are not there any more
+    lost: Damage | None = None  # where lines that were written are missing, or have others in their place
+    undecided: bool = False  # some are missing, and nobody has accepted that: nothing may be written
     recovery: Recovery = Recovery()  # of a log that was opened: what there is to say about it
     highest: int = 0  # of a log that was opened: the highest number of a timeline
 
@@ -264,8 +264,15 @@ class Loaded(Struct, frozen=True):
         return self.parsed and self.log.state.length <= SMALL
 
 
-def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_index: bool = True) -> Loaded:
-    """Open a log; it need not exist. Raises OSError.
+def load(
+    path: Path,
+    *,
+    writable: bool,
+    progress: Progress | None = None,
+    trust_index: bool = True,
+    expected: bool = False,
+) -> Loaded:
+    """Open a log; it need not exist. Where lines are lost, the index stays as it is. Raises OSError.
 
     Args:
         path: The log.
@@ -273,9 +280,13 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
         progress: Told about a long scan.
         trust_index: Use the index where it agrees with the log; False takes the log as it is, but for where its lines
             begin and end.
+        expected: Other files say that there was one.
     """
     if durable.status(path) is None:
-        return Loaded(StoredLog(path))
+        lost, undecided = None, False
+        if trust_index and not intent_pending(path):
+            lost, undecided = losses.of_missing_log(path, expected=expected)
+        return Loaded(StoredLog(path), lost=lost, undecided=undecided, accepted=not trust_index)
     file = OpenFile(path, writable=writable, appending=writable)
     size = file.status().size
     indexed = open_index(path, file.identity.inode, writable=writable)
@@ -287,17 +298,45 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
         if indexed is not None:
             known = indexed[0] if durable.HOLD_OPEN else indexed[0].in_memory()
             reference = Reference(known, known.count, binding=trust_index)
-        store = fresh_store(path) if writable else EntryStore()
+        old = old_index(path) if trust_index else None
+        # The old index stays until it is known that no line of it is lost.
+        store = fresh_store(path) if writable and old is None else EntryStore()
         loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
         covered, lost = 0, None
         if not trust_index:
             covered = loaded.log.state.lines  # what is there counts: nothing was cut short since it was acknowledged
         elif reference is not None:
-            covered, lost = lines_within(store, reference.length) if reference.length <= size else 0, reference.lost
-        loaded = replace(_settled(loaded, covered), rebuilt=True, accepted=not trust_index, lost=lost)
-    if writable:
+            covered = lines_within(store, reference.length) if reference.length <= size else 0
+            lost = _lost_of(loaded.log, reference)
+        elif old is not None:
+            lost = losses.behind(loaded.log, old)
+        undecided = lost is not None and lost.kind == "linesLost"
+        loaded = _settled(loaded, covered)
+        loaded = replace(loaded, rebuilt=True, accepted=not trust_index, lost=lost, undecided=undecided)
+    if loaded.undecided and (old := old_index(path)) is not None and old.inode == file.identity.inode:
+        loaded = replace(loaded, undecided=old.synced)  # else a power failure may have taken the end
+    if writable and not loaded.undecided:
+        loaded = _with_index_file(loaded)
         loaded.log.store.publish(header(file.identity.inode, parsed=loaded.parsed))
     return loaded
+
+
+def _with_index_file(loaded: Loaded) -> Loaded:
+    """The log with its entries in its index file, where a scan kept them elsewhere."""
+    log = loaded.log
+    if not loaded.rebuilt or log.store.in_file:
+        return loaded
+    store = fresh_store(log.path)
+    store.begin_with(log.store)
+    return replace(loaded, log=StoredLog(log.path, log.file, store, log.state, open_ended=log.open_ended))
+
+
+def _lost_of(log: StoredLog, known: Reference) -> Damage | None:
+    """What is not as it was in a log that was scanned with its old index at hand."""
+    if (line := known.lost) is None:
+        return None
+    there = log.state.messages + 2 * log.damaged_lines()  # two lines may have become one
+    return losses.not_in(log.path, line.number, line.offset, known.length - line.offset, known.messages - there)
 
 
 def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress | None) -> Loaded | None:
@@ -313,7 +352,7 @@ def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress |
         state = store.state(lines)
         if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
             return None  # made when such ids were still counted on from
-        lost = not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
+        then, one_batch = store.state(store.count), losses.is_one_batch(store, lines)
     except IndexDamagedError:
         return None
     store.truncate(lines)
@@ -323,8 +362,14 @@ def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress |
         known = Reference(store.in_memory(lines), 1)
         store.truncate(lines)
         state = store.state(lines)
-    found = _scanned(log.at(state), size, known, progress)
-    return replace(_settled(found, 0 if ahead else lines), parsed=parsed and found.parsed, lost=lost)
+    found = _settled(_scanned(log.at(state), size, known, progress), 0 if ahead else lines)
+    lost, end = None, found.log.state
+    if ahead and end.lines < then.lines:
+        gone = then.messages - end.messages
+        lost = losses.not_in(log.path, end.lines, end.length, then.length - end.length, gone)
+    # Of a batch of which something is there, this is kept, and the rest is told: that looks like a crash.
+    undecided = lost is not None and not (one_batch and found.cut)
+    return replace(found, parsed=parsed and found.parsed, lost=lost, undecided=undecided)
 
 
 def extend(log: StoredLog, size: int) -> Loaded:
@@ -368,11 +413,11 @@ def _settled(loaded: Loaded, covered: int) -> Loaded:
 # Opening a log, mended or not
 
 
-def looked_at(path: Path, progress: Progress | None) -> Loaded:
+def looked_at(path: Path, progress: Progress | None, expected: bool = False) -> Loaded:
     """The log as readers open it: without an index beside it, by the one that an earlier look left in the cache."""
     there = durable.status(path)
     if there is None or there.size <= SMALL or open_index(path, there.identity.inode, writable=False) is not None:
-        return _described(load(path, writable=False, progress=progress))
+        return _described(load(path, writable=False, progress=progress, expected=expected))
     loaded = _by_cached_index(path, progress) or load(path, writable=False, progress=progress)
     log = loaded.log
     if loaded.lost is None and log.file is not None and log.file.status() == there:
@@ -400,7 +445,7 @@ def caught_up(log: StoredLog, seen: int) -> Loaded | None:
     """
     there = durable.status(log.path)
     if there is None:
-        loaded = None if log.file is None else Loaded(StoredLog(log.path))
+        loaded = None if log.file is None else load(log.path, writable=False)
     elif log.file is None or there.identity != log.file.identity:
         loaded = load(log.path, writable=False)
     elif there.size == seen:
@@ -413,16 +458,26 @@ def caught_up(log: StoredLog, seen: int) -> Loaded | None:
                 and first_difference(log.file, log.store, max(0, lines - 1), lines) is None
             ):
                 loaded = extend(log, there.size)
-        loaded = loaded or load(log.path, writable=False, trust_index=False)
+        loaded = loaded or _shortened(log.path) or load(log.path, writable=False, trust_index=False)
     if loaded is None or (loaded.log.file is None and intent_pending(log.path)):
         return None
     return _described(loaded)
 
 
-def recovered(path: Path, create: bool, progress: Progress | None, trust_index: bool = True) -> Loaded:
-    """Mend and load a log we have the lock of."""
+def _shortened(path: Path) -> Loaded | None:
+    """The log as it is now, if it has lost its end and is as it was up to there."""
+    loaded = load(path, writable=False)
+    return loaded if loaded.lost is not None and loaded.lost.line == loaded.log.state.lines else None
+
+
+def recovered(
+    path: Path, create: bool, progress: Progress | None, trust_index: bool = True, expected: bool = False
+) -> Loaded:
+    """Mend and load a log we have the lock of; one that has lost lines is left as it is."""
     tidy(path)
-    loaded = load(path, writable=True, progress=progress, trust_index=trust_index)
+    loaded = load(path, writable=True, progress=progress, trust_index=trust_index, expected=expected)
+    if loaded.undecided:
+        return _described(loaded)
     cut = cut_tail(loaded)
     found = _described(replace(loaded, cut=0, torn=0), cut)
     if create and found.log.file is None and not found.recovery.warnings:
@@ -433,11 +488,7 @@ def recovered(path: Path, create: bool, progress: Progress | None, trust_index: 
 def _described(loaded: Loaded, cut: Quarantined | None = None) -> Loaded:
     log = loaded.log
     warnings = [loaded.lost] if loaded.lost else []
-    if log.file is None and timeline_names(log.path):
-        text = "the live log is missing though timelines of it exist; restore one of them"
-        warnings.append(Damage("logMissing", text, 0, 0, 0))
-    else:
-        warnings += log.damage()
+    warnings += log.damage()
     recovery = Recovery(
         quarantined=(cut,) if cut else (),
         index_rebuilt=loaded.rebuilt and log.state.lines > 0,
@@ -470,7 +521,7 @@ class Validation(Struct):
 
     log: StoredLog
     index: OpenFile | None  # the file of the new entries; None while they are in memory
-    lost: Damage | None = None  # where lines that were written are not there any more
+    lost: Damage | None = None  # where lines that were written are not there any more; by the index we held
 
     def discard(self) -> None:
         if self.index is not None:
@@ -534,7 +585,7 @@ def continue_to(found: Validation, log: StoredLog, progress: Progress | None = N
         found.log.store.truncate(state.lines)
     known.skip_to(state.length)
     scanned = scan.thoroughly(log.file, state, log.state.length, found.log.store, reference=known, progress=progress)
-    found.lost = found.lost or known.lost
+    found.lost = found.lost or _lost_of(StoredLog(log.path, log.file, found.log.store, scanned.state), known)
     found.log = StoredLog(log.path, log.file, found.log.store, scanned.state, open_ended=log.open_ended)
 
 

@@ -569,6 +569,7 @@ class MemoryNotes:
     def __init__(self) -> None:
         self.epoch = 0
         self.rotation = 0
+        self.existing = False
         self._facts: dict[str, TimelineFacts] = {}
 
     @property

@@ -15,6 +15,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from tests.crash.storage.recorder import Op, Recording
@@ -70,10 +71,10 @@ class State:
         for path in made.values():
             content = path.read_bytes()
             for old, real in new.items():
-                for parsed in (True, False):
-                    if content[:HEADER_SIZE] == header(old, parsed=parsed):
+                for parsed, synced in product((True, False), repeat=2):
+                    if content[:HEADER_SIZE] == header(old, parsed=parsed, synced=synced):
                         with open(path, "r+b") as file:
-                            file.write(header(real, parsed=parsed))
+                            file.write(header(real, parsed=parsed, synced=synced))
 
 
 @dataclass

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.unit.storage.logs import always, count, hidden, keep, mark, names, records, restore, said, say, texts
 
-from timeleap.errors import ReadOnlyError, StorageFailureError
+from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.storage import durable, load, scan
 from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.lock import LockMode
 from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
 
@@ -376,12 +378,19 @@ async def test_lines_appended_behind_the_index_are_scanned(log: Path) -> None:
     await engine.aclose()
 
 
-async def test_a_log_shorter_than_its_index_is_taken_as_it_is(log: Path) -> None:
+async def test_a_log_shorter_than_its_index_is_taken_as_it_is_when_somebody_says_so(log: Path) -> None:
     await written(log, "a", "b", "c")
     os.truncate(log, len(line("a")) * 2)
+    for access in ("read", "write", "write"):
+        engine = await JsonlEngine.open(log, access=access)  # type: ignore[arg-type]
+        assert texts(engine) == ["a", "b"]
+        assert [(one.kind, one.offset, one.bytes) for one in engine.recovery.warnings] == [("linesLost", 60, 30)]
+        if access == "write":
+            with pytest.raises(ExternallyModifiedError, match=r"lacks 1 message .*session/reload"):
+                await say(engine, "d")
+        await engine.aclose()
     engine = await JsonlEngine.open(log)
-    assert texts(engine) == ["a", "b"]
-    assert [(one.kind, one.offset, one.bytes) for one in engine.recovery.warnings] == [("notAsWritten", 60, 30)]
+    await engine.reload()
     await say(engine, "d")
     await engine.aclose()
     engine = await JsonlEngine.open(log)
@@ -561,7 +570,10 @@ async def test_lines_that_are_not_as_they_were_written_are_reported(
         monkeypatch.setattr(load, "SMALL", 16)
     engine = await JsonlEngine.open(log)
     reported = [*engine.recovery.warnings, *await engine.validate_in_background()]
-    assert "notAsWritten" in [one.kind for one in reported] or (how == "zeros" and reported)
+    lost = how in ("missing", "cut at the end", "cut short")
+    assert ("linesLost" if lost else "notAsWritten") in [one.kind for one in reported] or (how == "zeros" and reported)
+    if lost:
+        await engine.reload()
     assert engine.state.length == sum(map(len, lines)) - (9 if how == "cut short" else 0)
     await say(engine, "goes on")
     await engine.aclose()
@@ -569,3 +581,113 @@ async def test_lines_that_are_not_as_they_were_written_are_reported(
     assert "notAsWritten" not in [one.kind for one in again.recovery.warnings]
     assert not await again.validate()
     await again.aclose()
+
+
+# What is lost
+
+
+def older_file(log: Path) -> None:
+    """Put an older version of a log in its place, as a sync program does."""
+    durable.atomic_write(log, log.read_bytes()[: len(line("a"))])
+
+
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda log: os.truncate(log, len(line("a"))),
+    "cut within a line": lambda log: os.truncate(log, len(line("a")) + 9),
+    "emptied": lambda log: os.truncate(log, 0),
+    "made anew": lambda log: durable.atomic_write(log, b""),
+    "an older file": older_file,
+    "another end": lambda log: durable.atomic_write(log, line("a") + line("x") + line("y") + line("z")),
+    "gone": Path.unlink,
+    "moved away": lambda log: log.rename(log.with_name(".context.jsonl.icloud")),
+}
+
+
+@pytest.mark.parametrize("how", LOSSES)
+@pytest.mark.parametrize("lock", ["hold", "per-write"])
+async def test_a_loss_is_told_until_somebody_accepts_it(log: Path, how: str, lock: LockMode) -> None:
+    await written(log, "a", "b", "c")
+    LOSSES[how](log)
+    there = log.read_bytes() if log.exists() else None
+    for _ in range(2):
+        reader = await JsonlEngine.open(log, access="read")
+        assert reader.lost is not None
+        await reader.aclose()
+        engine = await JsonlEngine.open(log, lock=lock)
+        for _ in range(2):
+            with pytest.raises(ExternallyModifiedError, match="session/reload"):
+                await say(engine, "d")
+        with pytest.raises(ExternallyModifiedError):
+            await keep(engine, 0)
+        await engine.aclose()
+        assert (log.read_bytes() if log.exists() else None) == there, "nothing is written"
+    engine = await JsonlEngine.open(log, lock=lock)
+    follower = await JsonlEngine.open(log, access="read")
+    assert not await follower.refresh()
+    await engine.reload()
+    await follower.catch_up()
+    assert (engine.lost, follower.lost) == (None, None)
+    left = texts(engine)
+    await say(engine, "d")
+    await engine.aclose()
+    await follower.aclose()
+    engine = await JsonlEngine.open(log)
+    assert (texts(engine), engine.lost, engine.recovery.warnings) == ([*left, "d"], None, ())
+    await engine.aclose()
+
+
+async def test_a_log_that_is_cut_while_an_object_has_it_open_is_not_gone_on_with(log: Path) -> None:
+    for lock in ("hold", "per-write"):
+        engine = await JsonlEngine.open(log, lock=lock)  # type: ignore[arg-type]
+        await say(engine, "a")
+        os.truncate(log, 0)
+        with pytest.raises(ExternallyModifiedError):
+            await say(engine, "b")
+        await engine.reload()
+        await engine.aclose()
+
+
+async def test_a_rewrite_of_the_original_is_no_loss(log: Path) -> None:
+    await written(log, "a", "b", "c")
+    log.rename(log.with_name("context_1.jsonl"))
+    log.write_bytes(line("a"))
+    engine = await JsonlEngine.open(log)
+    assert (texts(engine), engine.lost, engine.recovery.warnings) == (["a"], None, ())
+    await say(engine, "goes on")
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("how", ["edited", "a line before", "another index", "an older index", "spaced"])
+async def test_what_is_no_loss_is_not_called_one(log: Path, how: str) -> None:
+    await written(log, "a", "b")
+    old = index_path(log).read_bytes()
+    await written(log, "c")
+    match how:
+        case "edited":
+            durable.atomic_write(log, line("a") + line("a longer one") + line("c"))
+        case "a line before":
+            durable.atomic_write(log, line("first") + log.read_bytes())
+        case "another index":
+            other = log.with_name("other.jsonl")
+            await written(other, *"defghijk")
+            shutil.copy(index_path(other), index_path(log))
+        case "an older index":
+            index_path(log).write_bytes(old)
+        case _:
+            durable.atomic_write(log, log.read_bytes().replace(b":", b": "))
+    engine = await JsonlEngine.open(log)
+    assert engine.lost is None
+    await say(engine, "goes on")
+    await engine.aclose()
+
+
+async def test_without_syncs_a_power_failure_is_told_and_the_log_goes_on(log: Path) -> None:
+    engine = await JsonlEngine.open(log, durability="os")
+    await say(engine, "a")
+    await say(engine, "b")
+    await engine.aclose()
+    os.truncate(log, len(line("a")))
+    engine = await JsonlEngine.open(log, durability="os")
+    assert [one.kind for one in engine.recovery.warnings] == ["linesLost"]
+    await say(engine, "c")
+    await engine.aclose()

@@ -490,6 +490,7 @@ async def test_a_damaged_intent_touches_nothing(log: Path, record: bytes) -> Non
     assert log.read_bytes() == line("a")
     assert (log.parent.parent / "x").exists()
     log.unlink()
+    index_path(log).unlink()
     load.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == b""
