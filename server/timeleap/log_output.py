@@ -250,7 +250,7 @@ def take_standard_error(*, and_output: bool = False) -> LogOutput:
 
 
 def _reopen(descriptor: int) -> None:
-    """Replace a pipe or a terminal by the same one opened anew, which does not block; nothing where that cannot be done."""
+    """Replace a pipe or a terminal by one opened a second time, which does not block; nothing where that cannot be done."""
     if sys.platform != "linux":
         return
     with suppress(OSError):
