@@ -233,6 +233,7 @@ class LogView:
 
     async def engine(self) -> LogEngine:
         """The engine on the file; opened when it is first asked for."""
+        self._forget_if_forked()
         if self._lease is not None:
             return self._lease.engine
         lease = await share(self.path, lock="per-write", durability=self._durability)
@@ -287,7 +288,14 @@ class LogView:
         else:
             self._note([wrote])
 
+    def _forget_if_forked(self) -> None:
+        """In a forked process the log is opened again, and shown from there."""
+        if self._lease is not None and self._lease.forked:
+            self._lease.forget()
+            self._lease = None
+
     async def aclose(self) -> None:
+        self._forget_if_forked()
         lease, self._lease = self._lease, None
         if lease is not None:
             await lease.aclose()

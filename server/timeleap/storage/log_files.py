@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,19 @@ class _Shared(Struct):
 
 _engines: dict[_Key, _Shared] = {}
 _turns: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
+_of_parent: list[_Shared] = []
+
+
+def _begin_anew() -> None:
+    """In a forked process: open each log again. The engines of before wait for threads and tasks that are not here; they
+    are kept, since their locks are those of the process that forked this one."""
+    _of_parent.extend(_engines.values())
+    _engines.clear()
+    _turns.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 class Lease:
@@ -44,11 +58,21 @@ class Lease:
         self._shared = shared
         self._lock = lock
         self._closed = False
+        self._process = os.getpid()
         self._closing: asyncio.Task[None] | None = None
 
     @property
     def engine(self) -> LogEngine:
         return self._shared.engine
+
+    @property
+    def forked(self) -> bool:
+        """True in a process that was forked since: the engine is that of the other one."""
+        return self._process != os.getpid()
+
+    def forget(self) -> None:
+        """Give nothing back: the engine is that of the process that forked this one."""
+        self._closed = True
 
     async def aclose(self) -> None:
         """Give the engine back; the last one to do so closes it. Idempotent; who cancels it only stops waiting."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -24,7 +24,7 @@ from timeleap.errors import (
     TimeleapError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, scan
+from timeleap.storage import durable, scan, syncing
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
 from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors
 from timeleap.storage.engine import (
@@ -75,7 +75,6 @@ _REMEMBERED: Final = 8
 _STEP: Final = 1024
 _FLUSH: Final = 1 << 20
 _logger = logging.getLogger(__name__)
-_syncing: Final = ThreadPoolExecutor(thread_name_prefix="timeleap sync")
 
 
 # Timelines
@@ -260,7 +259,7 @@ class Draft(Struct):
 
     def begin_sync(self) -> None:
         """Let the disk take what is in the file by now, while that is being compared with what was written."""
-        self._sync = self._sync or (None if self.working_copy else _syncing.submit(self.file.sync))
+        self._sync = self._sync or (None if self.working_copy else syncing.begin(self.file.sync))
 
     def end_sync(self) -> None:
         """Return when the draft is durable as far as its sync was begun."""

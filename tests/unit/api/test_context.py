@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -678,3 +679,40 @@ async def test_the_result_of_a_compaction_is_appended_as_it_is(log: Path) -> Non
         await context.append_message(CompactionResult(messages, TokenUsage(input_other=9, output=3)))
         assert context.history == messages
     assert len(log.read_text().splitlines()) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+async def test_a_context_goes_over_a_fork(tmp_path: Path) -> None:
+    """The threads and tasks behind it are not in the new process, which opens the log again."""
+    context = Context(tmp_path / "log.jsonl")
+    await context.append_message(Message(role="user", content="parent"))
+    await context.checkpoint(False)
+    await context.revert_to(0)  # by the thread
+
+    async def work() -> None:
+        await context.append_message(Message(role="user", content="child"))
+        await context.checkpoint(False)
+        await context.append_message(Message(role="user", content="gone"))
+        await context.revert_to(0)
+        await context.append_message(Message(role="user", content="last"))
+        await context.aclose()
+
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # another than that of the test run
+        signal.alarm(60)
+        asyncio._set_running_loop(None)
+        try:
+            asyncio.run(work())
+        except BaseException as error:
+            (tmp_path / "error").write_text(repr(error))
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, (tmp_path / "error").read_text() if (tmp_path / "error").exists() else "it hangs"
+    again = await Context.load(tmp_path / "log.jsonl")
+    assert "child" in str(list(again.history))
+    assert "gone" not in str(list(again.history))
+    await context.append_message(Message(role="user", content="parent again"))
+    assert "parent again" in (tmp_path / "log.jsonl").read_text()
+    assert '"child"' in (tmp_path / "log.jsonl").read_text()
