@@ -269,10 +269,10 @@ def _console(*, stderr: bool) -> Console:
 
     class Ours(Console):
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-            if isinstance(renderable, str):
+            if isinstance(renderable, str) and self.is_terminal:
                 renderable = safe(renderable)  # before it is laid out: what takes no column takes several then
             for segment in super().render(renderable, options):
-                if segment.control or segment.text == "\n":
+                if segment.control or not self.is_terminal:
                     yield segment
                 else:
                     yield Segment(safe(segment.text), segment.style)

@@ -1,9 +1,14 @@
-"""Secrets in what a model is shown are masked: keys, tokens and passwords, by the rules that `session/redact` uses, too."""
+"""Secrets in what a model is shown are masked: keys, tokens and passwords, by the rules that `session/redact` uses, too.
+
+Those rules know what looks like a key. A password looks like any word, so what stands in the place of one is masked as
+well: `password=...`, `"password": "..."`, `Bearer ...`, the password of an address.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +21,31 @@ SHORTEST: Final = 8
 """Characters of what is taken for a secret: what is shorter would be found all over the place."""
 _LEAST_OVERLAP: Final = 4
 """Characters of a secret at the edge of an excerpt that are masked: fewer say nothing of it."""
+
+
+_NAMED: Final = (
+    r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)"
+)
+# All are bounded: hostile text costs no more than its length. A group is the secret.
+_PLACES: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # A member of JSON, also of JSON in a text of JSON: the name is quoted, so the value is one, whatever it is.
+        rf'\\?["\'][\w.-]{{0,40}}{_NAMED}\\?["\']\s{{0,4}}[:=]\s{{0,4}}\\?"((?:[^"\\\n]|\\[^"\n]){{3,512}})',
+        # A value in quotes.
+        rf'(?<![A-Za-z0-9])(?:[\w.-]{{0,40}}[_.-]|PG)?{_NAMED}["\']?\s{{0,3}}[:=]\s{{0,3}}(["\'])((?:(?!\1)[^\n\\]){{3,512}})\1',
+        # An environment, an ini file, a query, a DSN: no blanks around the sign.
+        rf"(?<![A-Za-z0-9])(?:[\w.-]{{0,40}}[_.-]|PG)?{_NAMED}=(?![\s\"'<$({{])([^\s&;,\"'<>()\[\]{{}}]{{4,512}}+)(?![(\[])",
+        # YAML, or a header: the value is the whole rest of the line, and has a digit or a sign, which a type has not.
+        rf"(?m:^)[ \t-]{{0,40}}(?:[\w.-]{{0,40}}[_.-]|PG)?{_NAMED}:[ \t]{{1,4}}(?=[^\s]{{0,100}}[\d!@#%^&*?~])([^\s\"'<>()\[\]{{}},]{{6,512}})[ \t]*(?m:$)",
+        r"\bBearer[ ]+(?=[\w.~+/=-]{0,200}\d)([\w.~+/-]{12,4096}=*)",
+        r"\bAuthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:Basic|Bearer|Token|Digest)[ ]+)?([\w.~+/=-]{8,4096})",
+        r"://[^\s/:@]{0,64}:([^\s/@]{3,256})@",
+    )
+)
+_NO_SECRETS: Final = frozenset(
+    {"null", "none", "true", "false", "undefined", "string", "password", "secret", "token", "required"}
+)
 
 
 class SecretMask:
@@ -35,7 +65,8 @@ class SecretMask:
         texts = list(_texts(value))
         # As JSON, too: the name of a member says that its value is a password.
         whole = "\n".join([*texts, json.dumps(value, ensure_ascii=False)])
-        return sorted(set(self._scan(whole.encode("utf-8", "replace"))), key=lambda secret: (-len(secret), secret))
+        found = {*self._scan(whole.encode("utf-8", "replace")), *placed(whole)}
+        return sorted(found, key=lambda secret: (-len(secret), secret))
 
     def masked(self, value: Any) -> Any:
         """The text or JSON value, with a mark in the place of each secret."""
@@ -78,6 +109,16 @@ def _cache_of_user() -> Path | None:
     return place / "secret-rules" if place.is_absolute() else None
 
 
+def placed(text: str) -> Iterator[str]:
+    """What stands in the place of a password in a text."""
+    for place in _PLACES:
+        for found in place.finditer(text):
+            value = found[found.lastindex or 0]
+            told = len(value) >= SHORTEST or (len(value) > 3 and not value.isalpha())  # no word of every text
+            if told and value.strip("*•x.…") and value.casefold() not in _NO_SECRETS and value != MASK:
+                yield value
+
+
 def without_cut_word(text: str, limit: int) -> str:
     """A text that may have been cut after `limit` characters, without its last word then: of a secret a part may be left,
     which no rule knows any more."""
@@ -106,7 +147,10 @@ def _replaced(value: Any, secrets: list[str]) -> Any:
     if isinstance(value, str):
         for secret in secrets:
             for spelling in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-                value = value.replace(spelling, MASK)
+                if len(secret) >= SHORTEST:
+                    value = value.replace(spelling, MASK)
+                else:
+                    value = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", lambda _: MASK, value)
         return value
     if isinstance(value, list):
         return [_replaced(item, secrets) for item in value]

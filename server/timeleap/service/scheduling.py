@@ -64,8 +64,16 @@ def refuse_change(session: Session, access: Access, call: Call, params: Any) -> 
     if (mirrored or access == "readOnly") and REQUESTS[call.method].writes(params):
         how = 'open read-only: close it and open it with access "write" to change it'
         if mirrored:
-            how = "the mirror of another program's session: fork it, or let that program go on with bridge/adopt"
+            how = f"a mirror: {_program(session)} writes it; fork it, or let that program go on with bridge/adopt"
         raise ReadOnlyError(f"session {session.session_id} is {how}", **({"reason": "mirrored"} if mirrored else {}))
+
+
+def _program(session: Session) -> str:
+    """The program that writes a mirror, and the file that it writes."""
+    source = session.meta.source
+    if source is None:
+        return "another program"
+    return f"{ascii(source.kind)[1:-1][:40]} ({source.path})"
 
 
 async def until_cancelled(
