@@ -113,6 +113,7 @@ def test_nobody_here_changes_it(watching: Server, file: ClaudeFile, method: str,
     assert mirror.get_state()["access"] == "readOnly"
     error = mirror.refuse(method, **params)
     assert (error["code"], error["data"]["reason"]) == (4004, "mirrored")
+    assert "claude-code" in error["message"], "whose mirror it is"
     assert mirror.texts() == TWO_TURNS
 
 
