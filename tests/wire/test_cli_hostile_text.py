@@ -10,7 +10,8 @@ import pytest
 from tests.support.cli import Cli
 
 from timeleap.cli.app import modules
-from timeleap.cli.command import Commands, Registered, signature_of
+from timeleap.cli.command import signature_of
+from timeleap.cli.parameters import Commands, Registered
 
 HOSTILE = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\r\b\u202eabc\u2066\u200b\u2028x"
 FORBIDDEN = ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\r", "\b", "\u202e", "\u2066", "\u200b", "\u2028")
