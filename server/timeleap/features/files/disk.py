@@ -235,9 +235,13 @@ class Disk:
             return [entry.name for entry in os.scandir(fd if fd is not None else name)]
 
     def sync_folder(self, folder: str) -> None:
-        """Return when the names in a folder are on the disk. Raises OSError."""
+        """Return when the names in a folder are on the disk; at once where it is no folder (any more). Raises OSError."""
         place = self._root.place
-        sync_directory(Path(f"{place}/{folder}" if folder else place))
+        try:
+            sync_directory(Path(f"{place}/{folder}" if folder else place))
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
 
     def remove_temporaries(self, folders: set[str], prefix: str) -> None:
         """Remove what was written beside its place and has not got its name."""

@@ -229,8 +229,7 @@ class Writer:
             _sync_all()
             return
         for folder in folders:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self._disk.sync_folder(folder)
+            self._disk.sync_folder(folder)
 
     def _discard(self) -> None:
         for place in self._staged.values():

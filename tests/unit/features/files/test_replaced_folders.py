@@ -205,6 +205,18 @@ def test_a_name_that_is_given_at_the_last_moment_keeps_its_permissions(
     assert ((root / "f").stat().st_mode & 0o777, (tmp_path / "outside").stat().st_mode & 0o777) == (0o644, 0o600)
 
 
+def test_a_folder_is_replaced_by_a_link_to_itself(tree: FileTree, root: Path) -> None:
+    (root / "a").symlink_to("a")
+    before, taken = whole_tree(root), tree.snapshot().snapshot_id
+    (root / "a").unlink()
+    put(root, a__b="1")
+    worked = whole_tree(root)
+    restored = go_back(tree, taken)
+    assert whole_tree(root) == before
+    go_back(tree, restored.before)
+    assert whole_tree(root) == worked
+
+
 # What is ignored and gone
 
 
