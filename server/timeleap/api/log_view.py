@@ -43,8 +43,8 @@ _SHOWN: Final = 10
 class History(Sequence[Message]):
     """All messages, oldest first: a live view, which grows and shrinks with what it shows.
 
-    It compares equal to a list of the same messages, and adding a list to it makes a list. Changing a message taken
-    from it changes neither the log nor what the next look-up returns for certain.
+    It compares equal to a list of the same messages, and adding a list to it makes a list. A message taken from
+    it is a copy: changing that changes neither the log nor what the history shows.
 
     Args:
         source: The messages, or a function that gives the log or the messages to show at the moment.
@@ -126,7 +126,7 @@ class History(Sequence[Message]):
     def _between(self, start: int, stop: int) -> list[Message]:
         source = self._source()
         if isinstance(source, list):
-            return source[start:stop]
+            return [message.model_copy(deep=True) for message in source[start:stop]]
         found: list[Message] = []
         line = source.line_of_message(start)
         while len(found) < stop - start:
@@ -144,13 +144,13 @@ class History(Sequence[Message]):
         message = self._cache.get(key)
         if message is not None:
             self._cache.move_to_end(key)
-            return message
+            return message.model_copy(deep=True)
         message = self._cache[key] = Message.from_record(decode_json(body))
         self._cached_bytes += len(body) + _OBJECT_BYTES
         while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
             (_, dropped), _ = self._cache.popitem(last=False)
             self._cached_bytes -= len(dropped) + _OBJECT_BYTES
-        return message
+        return message.model_copy(deep=True)
 
 
 def _step(log: LogReader, line: int, wanted: int) -> int:

@@ -167,7 +167,11 @@ async def test_a_message_that_is_not_looked_at_is_not_parsed(log: Path, monkeypa
         assert len(parsed) == 4
         assert next(iter(history)) == say("0")
         assert len(parsed) <= 4 + 64
-        assert history[500] is history[500], "kept for the next look"
+        before = len(parsed)
+        taken = history[500]
+        assert len(parsed) == before, "kept for the next look"
+        taken.content = []
+        assert history[500] == say("500"), "a message taken from it is a copy"
 
 
 async def test_the_cache_is_bounded(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,10 +184,12 @@ async def test_the_cache_is_bounded(log: Path, monkeypatch: pytest.MonkeyPatch) 
         assert history == expected
         assert 10 < len(history._cache) < 50
         assert history._cached_bytes == sum(len(body) + 2_000 for _, body in history._cache) <= 100_000
-        first = history[0]
+        history[0]
+        first = next(reversed(history._cache))
         for index in range(1, 500):
             history[index]
-            assert history[0] is first, "what is looked at again and again stays"
+            history[0]
+            assert next(reversed(history._cache)) == first, "what is looked at again and again stays"
 
 
 async def test_equal_messages_are_different_objects(log: Path) -> None:
