@@ -31,7 +31,7 @@ TryWrite = Callable[[bytes], int]
 """Writes as much as it can, and says how much that was; raises BlockingIOError where nothing fits."""
 
 
-class _Entry(NamedTuple):
+class _LogLine(NamedTuple):
     text: bytes
     entries: int
     """How many calls of `write` it stands for: those that were left out before it are named in it."""
@@ -50,7 +50,7 @@ class LogOutput:
         self._on_failure = on_failure
         self._try_write, self._at_once = _way_to_write(descriptor)
         self._changed = threading.Condition()
-        self._queue: deque[_Entry] = deque()
+        self._queue: deque[_LogLine] = deque()
         self._waiting = 0  # bytes in the queue and in the thread's hands
         self._written = 0  # bytes that the thread has written, ever
         self._left_out = 0
@@ -64,13 +64,13 @@ class LogOutput:
             if self._waiting and self._waiting + len(text) > CAPACITY:
                 self._left_out += 1
                 return
-            entry = _Entry(self._notice() + text, self._left_out + 1)
+            entry = _LogLine(self._notice() + text, self._left_out + 1)
             self._left_out = 0
             rest = entry.text
             if self._at_once and not self._waiting:
-                rest = self._write_now(entry)
+                rest = self._try_all(entry)
             if rest:
-                self._hand_over(_Entry(rest, entry.entries))
+                self._hand_over(_LogLine(rest, entry.entries))
 
     def finish(self) -> None:
         """Wait until all is written, or the reader takes nothing for `PATIENCE` seconds; later calls do not wait again."""
@@ -88,7 +88,7 @@ class LogOutput:
         said = f"{self._left_out} entries of the log were left out here: nobody read them, or they could not be written"
         return f"{now},000 {os.getpid()} WARNING timeleap: {said}\n".encode()
 
-    def _write_now(self, entry: _Entry) -> bytes:
+    def _try_all(self, entry: _LogLine) -> bytes:
         """Write what fits; returns the rest."""
         try:
             rest = entry.text[self._try_write(entry.text) :]
@@ -100,14 +100,14 @@ class LogOutput:
         self._failing = False
         return rest
 
-    def _fail(self, entry: _Entry, error: OSError) -> None:
+    def _fail(self, entry: _LogLine, error: OSError) -> None:
         self._left_out += entry.entries
         self._failing = True
         told, self._on_failure = self._on_failure, None
         if told is not None:
             told(error)
 
-    def _hand_over(self, entry: _Entry) -> None:
+    def _hand_over(self, entry: _LogLine) -> None:
         self._queue.append(entry)
         self._waiting += len(entry.text)
         self._changed.notify_all()
@@ -122,7 +122,7 @@ class LogOutput:
         while True:
             with self._changed:
                 if not self._queue and self._left_out and not self._failing:
-                    self._hand_over(_Entry(self._notice(), self._left_out))
+                    self._hand_over(_LogLine(self._notice(), self._left_out))
                     self._left_out = 0
                 while not self._queue:
                     self._changed.wait()

@@ -18,7 +18,8 @@ from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETA
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.service.service import OpenHandle, Service
+    from timeleap.service.connections import OpenHandle
+    from timeleap.service.service import Service
     from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json

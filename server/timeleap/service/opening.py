@@ -23,7 +23,8 @@ from timeleap.storage.spare_descriptor import SPARE
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
-    from timeleap.service.service import OpenHandle, Service
+    from timeleap.service.connections import OpenHandle
+    from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Access, Json
     from timeleap.sessions.store import OpenedSession

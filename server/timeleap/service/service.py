@@ -13,17 +13,15 @@ import importlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, field
-
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
 from timeleap.call import Call, Client, marked_when_stale
 from timeleap.errors import NotSupportedByStoreError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.kept_modules import KEPT
 from timeleap.service import config as settings
+from timeleap.service.connections import ClientConnection, OpenHandle
 from timeleap.service.scheduling import (
     WHOLE_TRASH,
-    RequestOrder,
     Slices,
     refuse_change,
     step_by_step,
@@ -57,9 +55,7 @@ if TYPE_CHECKING:
 
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
-    from timeleap.attach.watcher import Watcher
     from timeleap.service.config import Config
-    from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
@@ -70,23 +66,6 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
 Told = Callable[[Any, BaseException | None], None]
-
-
-class OpenHandle(Struct):
-    """A session as one connection has it open."""
-
-    session: Session
-    access: Access
-    times: int = 1
-    watcher: Watcher | None = None
-    waiting: list[Answer] = field(default_factory=list)  # its requests for approvals
-
-
-class _Connection(Struct):
-    client: Client
-    held: dict[str, OpenHandle] = field(default_factory=dict)
-    attached: dict[str, Attachment] = field(default_factory=dict)
-    order: RequestOrder = field(default_factory=RequestOrder)
 
 
 def guard(params: Any, call: Call) -> Mutation:
@@ -208,7 +187,7 @@ class Service:
         self.shapes = Shapes(config.budget)
         self.slices = Slices()
         self._store: SessionStore | None = None
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, ClientConnection] = {}
         self._subscribers: dict[int, Subscribers] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
@@ -259,7 +238,7 @@ class Service:
             move_in(self.config.home)
             _ = self._handlers[OPEN.name], OPEN.read_params({}), self.network
             step_by_step(iter((KEPT.keep, self._keep_trash)), lambda: bool(self._connections))
-        self._connections[id(client)] = _Connection(client)
+        self._connections[id(client)] = ClientConnection(client)
         if client.is_peer:
             return []
         return [*self.config.warnings, *([modes_refused.message] if modes_refused.message else [])]
@@ -571,17 +550,17 @@ class Service:
             if held is not None and held.session is session and not (held.watcher and held.watcher.has_owner):
                 self._drop_soon(connection, held)
 
-    def _drop_soon(self, connection: _Connection, held: OpenHandle) -> None:
+    def _drop_soon(self, connection: ClientConnection, held: OpenHandle) -> None:
         task = asyncio.get_running_loop().create_task(self._drop(connection, held))
         self._dropping.add(task)
         task.add_done_callback(self._dropping.discard)
 
-    async def _drop(self, connection: _Connection, held: OpenHandle) -> None:
+    async def _drop(self, connection: ClientConnection, held: OpenHandle) -> None:
         if connection.held.get(held.session.session_id) is held:
             del connection.held[held.session.session_id]
             await self._close(connection, held, deleted=True)
 
-    async def _close(self, connection: _Connection, held: OpenHandle, *, deleted: bool = False) -> None:
+    async def _close(self, connection: ClientConnection, held: OpenHandle, *, deleted: bool = False) -> None:
         """Close a session for a connection; after the last of our own, other processes get it, unless it is gone."""
         client, session = connection.client, held.session
         if not deleted:
@@ -600,6 +579,6 @@ class Service:
         await session.aclose()
         self._rest()
 
-    def _connection(self, call: Call) -> _Connection:
+    def _connection(self, call: Call) -> ClientConnection:
         key = id(call.client)
-        return self._connections.get(key) or self._connections.setdefault(key, _Connection(call.client))
+        return self._connections.get(key) or self._connections.setdefault(key, ClientConnection(call.client))

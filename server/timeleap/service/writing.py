@@ -19,7 +19,8 @@ from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.service.service import OpenHandle, Service
+    from timeleap.service.connections import OpenHandle
+    from timeleap.service.service import Service
     from timeleap.sessions.append_plan import Marks, WorkOut
     from timeleap.sessions.session import Answer
     from timeleap.sessions.shapes import Json

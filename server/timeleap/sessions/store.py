@@ -163,7 +163,7 @@ class SessionStore:
             around = self._shared.opening(session_id) if self._shared else contextlib.nullcontext()
             try:
                 async with around:
-                    return await self._open_now(session_id, traits, guard, access, progress)
+                    return await self._open_once(session_id, traits, guard, access, progress)
             except SessionNotFoundError:
                 if tries == 0:
                     raise
@@ -171,7 +171,7 @@ class SessionStore:
                 if tries == 0 or error.data.get("errno") != "ENOENT" or self._exists(session_id):
                     raise
 
-    async def _open_now(
+    async def _open_once(
         self, session_id: str, traits: Traits | None, guard: Mutation, access: Asked, progress: Progress | None
     ) -> OpenedSession:
         created = duplicate = False

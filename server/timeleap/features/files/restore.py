@@ -143,14 +143,14 @@ class Writer:
     def _stage(self, steps: list[Difference]) -> None:
         """Write the new contents, under names of their own."""
         written = [step for step in steps if step.new is not None and (step.kind != "mode" or self._is_shared(step))]
-        self._write_beside(written)
+        self._write_temporary(written)
 
     def _is_shared(self, step: Difference) -> bool:
         """True for a file with another name: its permissions are that one's, too, and that may be outside of the root."""
         found = self._disk.look(step.path)
         return found is not None and found.links > 1
 
-    def _write_beside(self, written: list[Difference]) -> None:
+    def _write_temporary(self, written: list[Difference]) -> None:
         alone = len(written) <= _SYNCED_ALONE
         with self._git.blobs() as blobs:
             for number, step in enumerate(written):
@@ -197,7 +197,7 @@ class Writer:
         if kind == "mode" and path not in self._staged:
             if self._disk.set_mode(path, entry.mode):
                 return
-            self._write_beside([Difference(path, None, entry)])  # it has got another name meanwhile
+            self._write_temporary([Difference(path, None, entry)])  # it has got another name meanwhile
         folder = path.rpartition("/")[0]
         if folder:
             self._disk.make_folder(folder)
