@@ -112,6 +112,8 @@ class BridgeAdoptResult(Shape):
     path: str
     """The program's new file."""
     resume: ResumeCommand
+    healed: Opt[list[str]] = None
+    """What the program would have refused, and is put right in the new file, in words."""
 
 
 class BridgeCatchUpParams(Params):

@@ -98,6 +98,10 @@ class SessionListParams(PageParams):
     """Only sessions of this workspace (URI)."""
     source: Opt[SourceFilter] = None
     """Only sessions of this program."""
+    parent: Opt[SessionId] = None
+    """Only the sub-agents that work for this session, of another program."""
+    include_subagents: Opt[bool] = None
+    """Default: false: sessions of other programs' sub-agents are left out."""
 
 
 class SessionLatestParams(Params):

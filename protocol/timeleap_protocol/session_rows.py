@@ -235,7 +235,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.SessionVerifyParams",
         "session.VerifyResult",
         "Checks every record of the log; changes nothing.",
-        handler="service.session_list.verify",
+        handler="mirrors.verifying.verify",
         scope="any",
         progress=True,
         errors=(_E.SESSION_LOCKED, _E.STORAGE_FAILURE),

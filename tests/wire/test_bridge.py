@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.support.agent_file import CREATED
 from tests.support.claude_file import ClaudeFile
+from tests.support.claude_histories import History, said
 from tests.support.fixtures import StartServer
 from tests.support.holding import Hold
 from tests.support.scene import until
@@ -42,7 +43,7 @@ def shown(server: Server, file: ClaudeFile, messages: int) -> Session:
     session_id = mirror_id("claude-code", file.path)
 
     def has_all() -> bool:
-        sessions = server.call("session/list")["sessions"]
+        sessions = server.call("session/list", includeSubagents=True)["sessions"]
         return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
 
     until(has_all)
@@ -308,6 +309,57 @@ def test_a_session_has_the_times_of_its_records(watching: Server, file: ClaudeFi
     shown(watching, file, 5)
     until(lambda: watching.call("session/list")["sessions"][0]["updatedAt"] == "2026-11-21T10:00:00.500Z")
     assert watching.call("session/list")["sessions"][0]["createdAt"] == CREATED
+
+
+def test_a_sub_agent_stands_below_its_session(watching: Server, file: ClaudeFile) -> None:
+    parent = shown(watching, file, 4)
+    agent = ClaudeFile(file.folder, name="agent-1")
+    agent.path = file.path.with_suffix("") / "subagents" / "agent-1.jsonl"
+    agent.path.parent.mkdir(parents=True)
+    agent.asks("look into it", isSidechain=True)
+    agent.says("I looked", isSidechain=True)
+    child = shown(watching, agent, 2)
+
+    def listed(**how: Any) -> list[str]:
+        return [each["sessionId"] for each in watching.call("session/list", **how)["sessions"]]
+
+    assert listed() == [parent.id]
+    assert listed(parent=parent.id) == [child.id]
+    assert sorted(listed(includeSubagents=True)) == sorted([parent.id, child.id])
+    assert source(watching, file)["sessions"] == 1
+
+
+def test_the_folder_of_a_mirror_may_be_named(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    mirror.call("session/setWorkspace", workspace="file:///elsewhere")
+    file.turn(3)
+    assert shown(watching, file, 6).call("session/getState")["workspace"] == "file:///elsewhere"
+
+
+def test_a_mirror_is_verified_with_the_file(watching: Server, file: ClaudeFile) -> None:
+    mirror = shown(watching, file, 4)
+    found = mirror.call("session/verify")
+    assert (found["ok"], found["warnings"]) == (True, [])
+    watching.call("bridge/unwatch", kind="claude-code", path=str(file.folder))
+    file.turn(3)
+    assert [each["kind"] for each in mirror.call("session/verify")["warnings"]] == ["mirrorBehind"]
+    file.path.write_bytes(file.path.read_bytes().replace(b"answer 1", b"answer X"))
+    found = mirror.call("session/verify")
+    assert (found["ok"], found["problems"][-1]["kind"]) == (False, "mirrorDiffers")
+    file.path.unlink()
+    assert [each["kind"] for each in mirror.call("session/verify")["warnings"]] == ["sourceUnreadable"]
+
+
+def test_an_import_is_what_the_mirror_is(watching: Server, file: ClaudeFile) -> None:
+    history = History(file.folder, 11).grow(12)
+    watching.call("session/import", path=str(history.file.path), sessionId="imported")
+    imported = Session.open(watching, "imported", create=False)
+    assert said(imported.history()) == history.log
+    mirror = shown(watching, history.file, len(imported.history()))
+    until(lambda: mirror.history() == imported.history())
+    told = {each["sessionId"]: each for each in watching.call("session/list")["sessions"]}
+    for name in ("title", "createdAt", "updatedAt", "workspace", "messageCount"):
+        assert told["imported"].get(name) == told[mirror.id].get(name), name
 
 
 def test_a_deleted_mirror_comes_back_when_the_program_writes_on(watching: Server, file: ClaudeFile) -> None:

@@ -94,6 +94,8 @@ class AsyncMethods(ABC):
         query: str | None = None,
         workspace: str | None = None,
         source: models.session.SourceFilter | None = None,
+        parent: str | None = None,
+        include_subagents: bool | None = None,
     ) -> models.session.SessionListResult:
         """`session/list`: lists the sessions of the store, newest change first.
 
@@ -104,6 +106,8 @@ class AsyncMethods(ABC):
             query: Looked for in title and id.
             workspace: Only sessions of this workspace (URI).
             source: Only sessions of this program.
+            parent: Only the sub-agents that work for this session, of another program.
+            include_subagents: Default: false: sessions of other programs' sub-agents are left out.
         """
         params = given(
             {
@@ -113,6 +117,8 @@ class AsyncMethods(ABC):
                 "query": query,
                 "workspace": workspace,
                 "source": source,
+                "parent": parent,
+                "includeSubagents": include_subagents,
             }
         )
         return await self.call("session/list", params, models.session.SessionListResult)

@@ -66,6 +66,8 @@ class SessionListParams(ParamsStruct, kw_only=True):
     query: str | None = None
     workspace: str | None = None
     source: SourceFilter | None = None
+    parent: str | None = None
+    include_subagents: bool | None = None
 
 
 class SessionLatestParams(ParamsStruct, kw_only=True):

@@ -48,6 +48,7 @@ class Adopted(Struct, frozen=True):
 
     path: Path
     resume: Json
+    healed: tuple[str, ...] = ()
 
 
 def plan(session: Session, at: str | int | None) -> AdoptPlan:
@@ -93,7 +94,9 @@ def write(wanted: AdoptPlan) -> Adopted:
         atomic_write(made.path, ("\n".join(lines) + "\n").encode())
     failpoint("bridge.adopted")
     command, *arguments = made.command
-    return Adopted(made.path, {"command": command, "args": arguments, **set_members(cwd=_folder(log.workspace))})
+    return Adopted(
+        made.path, {"command": command, "args": arguments, **set_members(cwd=_folder(log.workspace))}, made.healed
+    )
 
 
 class _Counter(RecordWriter):

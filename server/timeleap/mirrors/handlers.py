@@ -97,7 +97,12 @@ async def adopt(service: Service, params: BridgeAdoptParams, call: Call) -> Json
     except (TimeleapError, OSError):  # who asks again is to find one new session, not two
         await asyncio.to_thread(made.path.unlink, missing_ok=True)
         raise
-    return {"sessionId": mirror.session_id, "path": str(made.path), "resume": made.resume}
+    return {
+        "sessionId": mirror.session_id,
+        "path": str(made.path),
+        "resume": made.resume,
+        **set_members(healed=list(made.healed) or None),
+    }
 
 
 async def _caught_up(service: Service, mirror: Mirror, params: BridgeCatchUpParams, call: Call) -> Any:

@@ -239,7 +239,7 @@ class Mirror:
         first = self._marks is None
         if self._marks is None:
             self._marks, self._told = await asyncio.to_thread(self._known, session, conversation)
-        changed = False
+        changed = await self._keep_facts(session, conversation)
         for other in aside:
             for branch in (*other.earlier(), Earlier(other.steps())):
                 changed = await self._show(session, other, branch.steps, whole=False) or changed
@@ -257,7 +257,8 @@ class Mirror:
         if own and (title := _title(own)) != session.facts.title:
             await session.set_title(title, Mutation(cause=self._cause))
             changed = True
-        changed = await self._keep_facts(session, conversation) or changed
+        if conversation.updated_at is not None:
+            await asyncio.to_thread(set_last_change, session.path, conversation.updated_at)
         self._warn_of_losses(session, conversation)
         return Growth(max(0, session.engine.state.messages - before.messages), created, changed or created)
 
@@ -278,8 +279,6 @@ class Mirror:
         news = {name: value for name, value in changes.items() if session.meta.get(name) != value}
         if news:
             await session.follow_program(news, workspace, Mutation(cause=self._cause))
-        if conversation.updated_at is not None:
-            await asyncio.to_thread(set_last_change, session.path, conversation.updated_at)
         return bool(news.keys() - {"source"})
 
     def _key(self, conversation: Conversation) -> str:

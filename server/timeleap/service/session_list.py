@@ -56,6 +56,7 @@ async def list_sessions(service: Service, params: SessionListParams, call: Call)
     limit, archived = params.limit or DEFAULT_SESSION_PAGE, bool(params.include_archived)
     kind, key = (params.source.kind, params.source.key) if params.source else (None, None)
     request = ListRequest(params.cursor, limit, archived, params.query, params.workspace, kind, key)
+    request = replace(request, parent=params.parent, include_subagents=bool(params.include_subagents))
     return _listing(await service.store.list(request, _open_by_path(service, call)))
 
 

@@ -40,6 +40,7 @@ class Glance(Struct, frozen=True):
 
     Attributes:
         changed: Nanoseconds since 1970 of the last change.
+        works_for: Of the session of another program's sub-agent: the one that it works for.
     """
 
     session_id: str
@@ -49,6 +50,7 @@ class Glance(Struct, frozen=True):
     archived: bool = False
     workspace: str | None = None
     source: Source | None = None
+    works_for: str | None = None
 
     @property
     def position(self) -> tuple[int, str]:
@@ -67,10 +69,14 @@ class ListRequest(Struct, frozen=True):
     workspace: str | None = None
     source_kind: str | None = None
     source_key: str | None = None
+    parent: str | None = None
+    include_subagents: bool = False
 
     def selects(self, session: Glance) -> bool:
         return (
             (self.include_archived or not session.archived)
+            and (self.include_subagents or session.works_for == self.parent)
+            and (self.parent is None or session.works_for == self.parent)
             and (self.workspace is None or session.workspace == canonical_folder_uri(self.workspace))
             and (self.source_kind is None or (session.source is not None and session.source.kind == self.source_kind))
             and (self.source_key is None or (session.source is not None and session.source.key == self.source_key))
@@ -153,7 +159,8 @@ def glance(session_id: str, path: Path) -> Glance:
     state = StateFile(path).read()
     meta = Meta(path, "readOnly")
     changed = last_change_ns(path, meta)
-    return Glance(session_id, path, changed, state.title, state.archived, meta.workspace, meta.source)
+    works_for = meta.parent.session_id if meta.mirrored and meta.parent is not None else None
+    return Glance(session_id, path, changed, state.title, state.archived, meta.workspace, meta.source, works_for)
 
 
 def last_change_ns(path: Path, meta: Meta | None = None) -> int:

@@ -273,6 +273,8 @@ export interface BridgeAdoptResult {
   /** The program's new file. */
   path: string;
   resume: ResumeCommand;
+  /** What the program would have refused, and is put right in the new file, in words. */
+  healed?: string[];
 }
 
 /** `bridge/catchUp`: what a hook of an agent's program asks for. Mirrors one file up to now, whether it is watched or not; and keeps the files of the workspace. */
@@ -2413,6 +2415,10 @@ export interface SessionListParams {
   workspace?: string;
   /** Only sessions of this program. */
   source?: SourceFilter;
+  /** Only the sub-agents that work for this session, of another program. */
+  parent?: string;
+  /** Default: false: sessions of other programs' sub-agents are left out. */
+  includeSubagents?: boolean;
 }
 
 /** Sessions, newest change first. */

@@ -69,5 +69,12 @@ def find_root(home: Path, folder: Path) -> Root:
     if refused is not None:
         message = f"the files of {folder} are not kept: {refused}; choose a project's folder"
         raise FilesUnavailableError(message, reason="rootUnsafe")
-    named = f"{facts.st_dev}\0{facts.st_ino}\0{real}".encode("utf-8", "surrogateescape")
-    return Root(real, store, hashlib.sha256(named).hexdigest()[:24], identity_of(facts))
+    identity = identity_of(facts)
+    return Root(real, store, root_key(identity, real), identity)
+
+
+def root_key(identity: Identity, path: Path) -> str:
+    """Names the repository of a folder at a path."""
+    device, inode = identity
+    named = f"{device}\0{inode}\0{path}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(named).hexdigest()[:24]

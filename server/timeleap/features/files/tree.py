@@ -33,6 +33,7 @@ from timeleap.features.files.records import (
     encode_path,
     to_text,
 )
+from timeleap.features.files.renamed import follow_rename
 from timeleap.features.files.repository import Commit, Repository, as_snapshot, is_plain_path
 from timeleap.features.files.restore import (
     Intent,
@@ -92,7 +93,10 @@ class FileTree:
             StorageFailureError: The store cannot be written.
         """
         check_version(os.environ.get("PATH"))
-        return cls(Repository(find_root(home, root), config), session_uid, config)
+        found = find_root(home, root)
+        with storage_errors("take over the snapshots of a renamed folder", found.repository):
+            follow_rename(found)
+        return cls(Repository(found, config), session_uid, config)
 
     @property
     def root(self) -> Path:

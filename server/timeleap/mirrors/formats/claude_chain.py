@@ -126,6 +126,7 @@ class Chain:
         self._take_places(nodes)
         self._parents = self._linked()
         self._break_circles()
+        self._kept_behind: dict[int, int] = {}  # by the anchor of a compaction: the last record that it keeps
         for place, node in enumerate(self._places):
             if node.kept is not None:
                 self._move_kept(place, node.kept)
@@ -266,6 +267,7 @@ class Chain:
             gone = place > boundary and 0 <= parent < boundary and parent not in which
             if place not in which and (parent == anchor or gone):
                 self._parents[place] = moved[-1]
+        self._kept_behind[anchor] = moved[-1]
         for place, before in zip(moved, [anchor, *moved[:-1]], strict=True):
             self._parents[place] = before
 
@@ -288,7 +290,8 @@ class Chain:
             (each for each in range(len(self._places) - 1, -1, -1) if self._places[each].kind != "progress"), -1
         )
         found = self._speaking_at(last)
-        leaf = self._without_late_result(spoken[-1] if found is None else found, spoken)
+        found = spoken[-1] if found is None else found
+        leaf = self._without_late_result(self._kept_behind.get(found, found), spoken)
         note = self._note
         newest = max(node.order for node in self._raw if node.speaks)
         if note is None or note.order < newest:

@@ -287,7 +287,9 @@ def resume(
     wanted = made["resume"]
     line = shlex.join([wanted["command"], *wanted["args"]])
     folder = f"cd {shlex.quote(wanted['cwd'])} && " if "cwd" in wanted else ""
-    terminal.answer(made, folder + line, hint=f"{made['sessionId']} is its session here, once it has gone on")
+    hint = f"{made['sessionId']} is its session here, once it has gone on"
+    healed = [f"put right, which the agent would refuse: {each}" for each in made.get("healed", [])]
+    terminal.answer(made, folder + line, hint="\n".join([*healed, hint]))
 
 
 def hook(terminal: Terminal | None, arguments: Sequence[str]) -> None:
