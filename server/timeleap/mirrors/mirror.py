@@ -386,7 +386,7 @@ class Mirror:
         return found, read[0] if read is not None else 0
 
     def _agreeing(self, session: Session, conversation: Conversation, marks: list[StepMark]) -> list[StepMark]:
-        """The marks up to which a file that was written anew says what the log says. Blocking."""
+        """The marks up to which a file that its program rewrote says what the log says. Blocking."""
         steps = conversation.steps()
         digests = self._digests.of(steps)
         line = done = 0
