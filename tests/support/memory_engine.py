@@ -46,7 +46,8 @@ class MemoryFile(OpenFile):
     __slots__ = ("_data",)
 
     def __init__(self, data: bytes = b"") -> None:
-        self._fd = -1
+        self._fd = self._closing = -1
+        self._users = []
         self._flags = 0
         self.path = _NAME
         self.identity = Identity(0, 0)

@@ -74,6 +74,7 @@ NO_MODES: Final = (
 )
 """Errors of chmod() where a file system has no modes, or lets nobody set them."""
 _seek_lock: Final = threading.Lock()
+_close_lock: Final = threading.Lock()
 
 
 def open_regular(path: Path, flags: int) -> int:
@@ -290,12 +291,12 @@ find_shared: Callable[[Identity], SharedBytes | None] | None = None
 
 
 class OpenFile:
-    """A regular file of the store, held open; closed when nobody refers to it any more.
+    """A regular file of the store, held open until it is closed or nobody refers to it any more.
 
-    Reads are by position and may come from any thread.
+    Reads are by position and may come from any thread. An access after `close` opens the file by its path for the moment.
     """
 
-    __slots__ = ("__weakref__", "_fd", "_flags", "identity", "path", "shared")
+    __slots__ = ("__weakref__", "_closing", "_fd", "_flags", "_users", "identity", "path", "shared")
 
     def __init__(
         self,
@@ -312,7 +313,8 @@ class OpenFile:
         flags = os.O_RDWR if writable else os.O_RDONLY
         if appending:
             flags |= os.O_APPEND
-        self._fd = -1
+        self._fd = self._closing = -1
+        self._users: list[None] = []  # one item for each access under way: appending and popping need no lock
         self.path = path
         make = (os.O_CREAT if create or new else 0) | (os.O_EXCL if new else 0)
         self._fd = open_regular(path, flags | make)
@@ -323,14 +325,23 @@ class OpenFile:
             self.close()
 
     def __del__(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            _close_apart(fd)
+        for fd in (self._fd, self._closing):
+            if fd >= 0:
+                _close_apart(fd)
+        self._fd = self._closing = -1
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Close the descriptor now, or at the end of the last access that is under way."""
+        # In this order: an access that still saw the descriptor is among the users by the time these are looked at.
+        self._closing, self._fd = self._fd, -1
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        with _close_lock:
+            if self._users or self._closing < 0:
+                return
+            fd, self._closing = self._closing, -1
+        os.close(fd)
 
     def pread(self, offset: int, size: int) -> bytes:
         if self.shared is not None and (places := self.shared.within(self, offset, size)):
@@ -420,9 +431,11 @@ class _Access:
         self._own = -1
 
     def __enter__(self) -> int:
+        self._file._users.append(None)
         held = self._file._fd
         if held >= 0:
             return held
+        self._file._users.pop()
         self._own = fd = open_regular(self._file.path, self._file._flags)
         if status_of(fd).identity != self._file.identity:
             self.__exit__()
@@ -433,6 +446,10 @@ class _Access:
         if self._own >= 0:
             os.close(self._own)
             self._own = -1
+            return
+        self._file._users.pop()
+        if self._file._closing >= 0:
+            self._file._close_unused()
 
 
 def open_temporary(directory: Path, name: str) -> OpenFile:

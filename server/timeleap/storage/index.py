@@ -325,6 +325,12 @@ class EntryStore:
             with suppress(OSError):
                 self._base.pwrite(header(inode, parsed=self.is_parsed(inode), synced=False), 0)
 
+    def close(self) -> None:
+        """Close the index file; the entries can still be read."""
+        with self._lock:
+            if self._base is not None:
+                self._base.close()
+
     def aside(self) -> EntryStore:
         """A store with the same entries that leaves the file alone."""
         with self._lock:

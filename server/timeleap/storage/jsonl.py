@@ -606,6 +606,7 @@ class JsonlEngine(LogEngine):
         await self._locked.finished()
         self._locked.lock.release()
         self._shown.thread.end()
+        self._shown.log.close()
 
     def _check_writable(self) -> None:
         if self._shown.closed or self.access == "read":

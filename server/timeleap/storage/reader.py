@@ -129,6 +129,12 @@ class StoredLog(LogReader):
             state = self.state
         return head_start(epoch, generation) + head_end(state)
 
+    def close(self) -> None:
+        """Close its files. A read that is under way ends; a later one opens them for the moment."""
+        if self.file is not None:
+            self.file.close()
+        self.store.close()
+
     def at(self, state: LogState) -> StoredLog:
         log = _new(StoredLog)  # made for each append: past `__init__`
         log.path, log.name, log.file, log.store, log.state = self.path, self.name, self.file, self.store, state
