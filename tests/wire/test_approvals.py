@@ -14,6 +14,7 @@ from tests.support.server import Server
 from tests.support.session import Session
 
 OFF = {"yolo": False, "afk": False, "autoApproveActions": []}
+OFF_IN_FILE = {"yolo": False, "afk": False, "auto_approve_actions": []}
 
 
 def test_yolo_goes_on_and_off_and_leaves_the_head(session: Session) -> None:
@@ -29,6 +30,28 @@ def test_yolo_goes_on_and_off_and_leaves_the_head(session: Session) -> None:
     off = session.call("session/setYolo", yolo=False)
     assert (off["head"], off["approval"]["yolo"]) == (head, False)
     assert session.call("session/isApproved", action="anything") == {"approved": False, "reason": "notApproved"}
+
+
+@pytest.mark.parametrize(
+    ("method", "said", "edited"),
+    [
+        ("session/setYolo", {"yolo": False}, {"yolo": True}),
+        ("session/setAfk", {"afk": False}, {"afk": True}),
+        ("session/setAutoApprove", {"action": "run", "enabled": False}, {"auto_approve_actions": ["run"]}),
+        ("session/setYolo", {"yolo": False}, {"auto_approve_actions": ["rm"], "afk": True}),
+    ],
+)
+def test_the_file_says_what_was_said_last_though_somebody_edited_it_meanwhile(
+    session: Session, method: str, said: dict[str, Any], edited: dict[str, Any]
+) -> None:
+    session.call("session/setYolo", yolo=True)
+    session.call("session/setYolo", yolo=False)
+    state = json.loads(session.file_bytes("state.json"))
+    state["approval"] |= edited
+    session.put_file("state.json", json.dumps(state).encode())
+    assert session.call(method, **said)["approval"]["yolo"] is False
+    filed = json.loads(session.file_bytes("state.json"))["approval"]
+    assert {**filed, **OFF_IN_FILE} == filed
 
 
 def test_actions_are_a_sorted_set(session: Session) -> None:

@@ -355,8 +355,8 @@ async def change_approvals(
         before, cause = session.state.facts.approval, transaction.request.cause
         change = work_out(before)
         transaction.begin()
-        # What the file switches on without a seal is to be off in the file too, once somebody says so.
-        changed = change.after != before or session.state.approvals_doubted
+        # Whoever edited the file, and whenever: it is to say what somebody has just said.
+        changed = change.after != before or await asyncio.to_thread(session.state.approvals_misfiled)
         with session.telling_half(cause):
             if changed:
                 await asyncio.to_thread(session.state.change_approvals, change, cause)

@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import StorageFailureError
+from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
@@ -160,6 +160,14 @@ class Approvals:
                 if (key := self._keys.key()) is not None:
                     self._bury(key)
             raise
+
+    def misfiled(self) -> bool:
+        """Read the file; True if it says something else than what is in force. One that cannot be read does, too."""
+        try:
+            filed = self._state.read().approval
+        except TimeleapError:
+            return True
+        return approval_members(filed) != approval_members(self.current)
 
     def settle(self) -> None:
         """At open by the owner: a change that a crash cut short is finished, or buried.

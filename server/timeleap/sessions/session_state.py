@@ -116,10 +116,9 @@ class StateManager:
         """Warnings about the files, for the user."""
         return [*self._meta.warnings, *self._problems, *self._approvals.warnings]
 
-    @property
-    def approvals_doubted(self) -> bool:
-        """True if the files switch something on that is not in force."""
-        return bool(self._approvals.warnings)
+    def approvals_misfiled(self) -> bool:
+        """Read the file; True if it switches on or off anything that is not so in force."""
+        return bool(self._approvals.warnings) or self._approvals.misfiled()
 
     def load(self) -> None:
         """Take over what the files say now. A D-Mail whose checkpoint is gone from the log is gone too."""
