@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -252,6 +254,15 @@ def test_sources_say_how_many_sessions_there_are(watching: Server, file: ClaudeF
     assert {**source(watching, file), "path": ""} == {
         "kind": "claude-code", "path": "", "sessions": 2, "available": True, "watched": True, "mirrored": 2, "pending": 0,
     }  # fmt: skip
+
+
+def test_a_file_whose_name_is_not_utf_8_is_told_and_leaves_nothing_behind(watching: Server, file: ClaudeFile) -> None:
+    folder = os.fsencode(file.folder) + b"/-sh\xf6p"
+    os.mkdir(folder)
+    shutil.copy(os.fsencode(file.path), folder + b"/11111111-1111-4111-8111-111111111111.jsonl")
+    until(lambda: "is not UTF-8" in source(watching, file).get("problem", ""))
+    assert "-sh\ufffdp" in source(watching, file)["problem"]
+    assert len(watching.call("session/list")["sessions"]) == 1
 
 
 def test_unwatch_ends_it(watching: Server, file: ClaudeFile) -> None:

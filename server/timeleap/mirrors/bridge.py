@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from timeleap.errors import StorageFailureError
-from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, usual_folder
+from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, printable, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.watching import FolderWatch
 from timeleap.sessions.shapes import set_members
@@ -107,7 +107,7 @@ class Bridge:
         else:
             notes = FolderNotes(self._service.store.home.path, kind, folder).read()
             mirrored, failures = {path for path, facts in notes.items() if found.files.get(path) == facts}, []
-        problems = [*(found.problems if available else []), *failures]
+        problems = [printable(text) for text in (*(found.problems if available else []), *failures)]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return {
             "kind": kind,

@@ -157,6 +157,11 @@ def look(kind: str, folder: Path) -> FoundFiles:
     return found
 
 
+def printable(text: str) -> str:
+    """The text with a mark for each byte of a file name that is not UTF-8, so that it can be sent as JSON."""
+    return os.fsencode(text).decode(errors="replace")
+
+
 def facts_of(path: str) -> FileFacts | None:
     """Of an ordinary file, which is no link; None for what is none. Blocking."""
     with suppress(OSError):

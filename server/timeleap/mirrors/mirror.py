@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.call import to_its_end
+from timeleap.errors import InvalidInputError
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.comparing import messages_in, messages_of
@@ -31,6 +32,7 @@ from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.files import is_encodable
 from timeleap.sessions.listing import set_last_change
 from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
@@ -224,6 +226,11 @@ class Mirror:
         self._conversation, self._marks = None, None
 
     async def _catch_up(self, workspace: str | None) -> Growth:
+        if not is_encodable(str(self.path)):
+            # A session says by its path which file it mirrors, and JSON has no form for such a name.
+            raise InvalidInputError(
+                "its name is not UTF-8, so it cannot be mirrored: rename it, or the folder it is in"
+            )
         aside, conversation = await to_its_end(asyncio.to_thread(self._read))
         if conversation is None:
             if workspace is None:
