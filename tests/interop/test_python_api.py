@@ -46,7 +46,7 @@ async def linear():
     storage = JsonlLinearStorage(folder / "linear.jsonl")
     context = LinearContext(storage)
     history = context.history
-    told["linear empty"] = [type(history).__name__, len(history), bool(history), context.token_count]
+    told["linear empty"] = [history == [], len(history), bool(history), context.token_count]
     for text in "abc":
         await context.add_message(say(text))
     await context.mark_token_count(7)

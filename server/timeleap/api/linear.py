@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from timeleap.api.log_view import LogView, OnLog, message_records
+from timeleap.api.log_view import History, LogView, OnLog, message_records
 from timeleap.api.message import Message
 from timeleap.storage.engine import Appended, Durability, LogState
 from timeleap.storage.record import usage_record
@@ -42,11 +42,12 @@ class LinearContext:
 
     def __init__(self, storage: LinearStorage) -> None:
         self._storage = storage
+        self._history = History(lambda: storage.messages)
 
     @property
-    def history(self) -> list[Message]:
-        """The messages, oldest first."""
-        return self._storage.messages
+    def history(self) -> History:
+        """The messages, oldest first: a live view, which hands out copies."""
+        return self._history
 
     @property
     def token_count(self) -> int:

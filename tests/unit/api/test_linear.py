@@ -18,7 +18,8 @@ HISTORY = [Message(role="user", content="abc"), Message(role="assistant", conten
 
 def test_a_context_in_memory() -> None:
     context = LinearContext(storage=MemoryLinearStorage())
-    assert (context.history, context.token_count) == ([], 0)
+    assert context.history == []
+    assert context.token_count == 0
 
     async def run() -> None:
         for message in HISTORY:
@@ -27,7 +28,8 @@ def test_a_context_in_memory() -> None:
         await context.mark_token_count(64)
 
     asyncio.run(run())
-    assert (context.history, context.token_count) == (HISTORY, 64)
+    assert context.history == HISTORY
+    assert context.token_count == 64
 
 
 def test_a_context_in_a_file(tmp_path: Path) -> None:
@@ -145,18 +147,31 @@ async def test_anything_of_the_right_shape_is_a_storage() -> None:
     assert context.history == HISTORY[::-1]
 
 
-async def test_the_history_is_a_real_list(tmp_path: Path) -> None:
+async def test_the_history_is_a_live_view(tmp_path: Path) -> None:
     async with JsonlLinearStorage(tmp_path / "a.jsonl") as storage:
         context = LinearContext(storage)
         assert isinstance(storage, MemoryLinearStorage)
         history = context.history
-        assert type(history) is list
         await context.add_message(HISTORY[0])
         await context.mark_token_count(3)
         await context.add_message(HISTORY[1])
-        assert context.history is history, "one list, as the original's"
-        assert (history[0] is HISTORY[0], history[1] is HISTORY[1]) == (True, True)
+        assert context.history is history, "one view, as the original's list"
         assert copy.deepcopy(context.history) == pickle.loads(pickle.dumps(context.history)) == HISTORY
+
+
+@pytest.mark.parametrize("stored", ["memory", "jsonl"])
+async def test_changing_what_the_history_hands_out_changes_nothing_that_is_kept(tmp_path: Path, stored: str) -> None:
+    path = tmp_path / "a.jsonl"
+    storage = MemoryLinearStorage() if stored == "memory" else JsonlLinearStorage(path)
+    context = LinearContext(storage)
+    await context.add_message(Message(role="user", content="said"))
+    history = context.history
+    history[0].content = []
+    for message in history:
+        message.content = []
+    assert context.history == [Message(role="user", content="said")]
+    if isinstance(storage, JsonlLinearStorage):
+        await storage.aclose()
 
 
 async def test_the_list_follows_what_others_write(tmp_path: Path) -> None:
