@@ -54,7 +54,7 @@ def file_problems(directory: Path) -> list[FileProblem]:
 
 
 def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
-    """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
+    """Damaged files of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
     checked: tuple[tuple[Path, str, Callable[[], files.Lines]], ...] = (
         (requests, "requestsDamaged", lambda: files.read_lines(requests, is_request_line)),
@@ -96,7 +96,7 @@ def modes_warning() -> list[dict[str, Any]]:
 
 
 def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
-    """What a log has lost, where to look for it, and what is to be decided."""
+    """Tell what a log has lost, where to look for it, and what is to be decided."""
     copies = losses.conflict_copies(log)
     places = [f"the timelines (the newest is {log.stem}_{highest})"] if (highest := highest_number(log)) else []
     if copies:

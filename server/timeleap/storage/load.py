@@ -283,10 +283,7 @@ def load(
         expected: Other files say that there was one.
     """
     if durable.status(path) is None:
-        lost, undecided = None, False
-        if trust_index and not intent_pending(path):
-            lost, undecided = losses.of_missing_log(path, expected=expected)
-        return Loaded(StoredLog(path), lost=lost, undecided=undecided, accepted=not trust_index)
+        return _missing(path, trust_index=trust_index, expected=expected)
     file = OpenFile(path, writable=writable, appending=writable)
     size = file.status().size
     indexed = open_index(path, file.identity.inode, writable=writable)
@@ -294,31 +291,55 @@ def load(
     if indexed is not None and trust_index:
         loaded = _from_index(StoredLog(path, file, indexed[0]), size, parsed=indexed[1], progress=progress)
     if loaded is None:
-        reference = None
-        if indexed is not None:
-            known = indexed[0] if durable.HOLD_OPEN else indexed[0].in_memory()
-            reference = Reference(known, known.count, binding=trust_index)
-        old = old_index(path) if trust_index else None
-        # The old index stays until it is known that no line of it is lost.
-        store = fresh_store(path) if writable and old is None else EntryStore()
-        loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
-        covered, lost = 0, None
-        if not trust_index:
-            covered = loaded.log.state.lines  # what is there counts: nothing was cut short since it was acknowledged
-        elif reference is not None:
-            covered = lines_within(store, reference.length) if reference.length <= size else 0
-            lost = _lost_of(loaded.log, reference)
-        elif old is not None:
-            lost = losses.behind(loaded.log, old)
-        undecided = lost is not None and lost.kind == "linesLost"
-        loaded = _settled(loaded, covered)
-        loaded = replace(loaded, rebuilt=True, accepted=not trust_index, lost=lost, undecided=undecided)
+        known = None if indexed is None else indexed[0]
+        loaded = _read_anew(path, file, known, writable=writable, progress=progress, trust_index=trust_index)
     if loaded.undecided and (old := old_index(path)) is not None and old.inode == file.identity.inode:
         loaded = replace(loaded, undecided=old.synced)  # else a power failure may have taken the end
     if writable and not loaded.undecided:
         loaded = _with_index_file(loaded)
         loaded.log.store.publish(header(file.identity.inode, parsed=loaded.parsed))
     return loaded
+
+
+def _missing(path: Path, *, trust_index: bool, expected: bool) -> Loaded:
+    """An empty log in the place of one that is not there, and the loss of it."""
+    lost, undecided = None, False
+    if trust_index and not intent_pending(path):
+        lost, undecided = losses.of_missing_log(path, expected=expected)
+    return Loaded(StoredLog(path), lost=lost, undecided=undecided, accepted=not trust_index)
+
+
+def _read_anew(
+    path: Path,
+    file: OpenFile,
+    known: EntryStore | None,
+    *,
+    writable: bool,
+    progress: Progress | None,
+    trust_index: bool,
+) -> Loaded:
+    """The log scanned from its beginning, and its loss by the index that it had; `known` is that, if it is of this
+    file."""
+    size = file.status().size
+    reference = None
+    if known is not None:
+        known = known if durable.HOLD_OPEN else known.in_memory()
+        reference = Reference(known, known.count, binding=trust_index)
+    old = old_index(path) if trust_index else None
+    # The old index stays until it is known that no line of it is lost.
+    store = fresh_store(path) if writable and old is None else EntryStore()
+    loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
+    covered, lost = 0, None
+    if not trust_index:
+        covered = loaded.log.state.lines  # what is there counts: nothing was cut short since it was acknowledged
+    elif reference is not None:
+        covered = lines_within(store, reference.length) if reference.length <= size else 0
+        lost = _lost_of(loaded.log, reference)
+    elif old is not None:
+        lost = losses.behind(loaded.log, old)
+    loaded = _settled(loaded, covered)
+    undecided = lost is not None and lost.kind == "linesLost"
+    return replace(loaded, rebuilt=True, accepted=not trust_index, lost=lost, undecided=undecided)
 
 
 def _with_index_file(loaded: Loaded) -> Loaded:
@@ -332,7 +353,7 @@ def _with_index_file(loaded: Loaded) -> Loaded:
 
 
 def _lost_of(log: StoredLog, known: Reference) -> Damage | None:
-    """What is not as it was in a log that was scanned with its old index at hand."""
+    """The loss of a log that was scanned with its old index at hand, or the place from which it is not as it was."""
     if (line := known.lost) is None:
         return None
     there = log.state.messages + 2 * log.damaged_lines()  # two lines may have become one

@@ -99,7 +99,7 @@ def behind(log: StoredLog, old: OldIndex) -> Damage | None:
 
 
 def not_in(path: Path, line: int, offset: int, size: int, messages: int) -> Damage:
-    """What a log that is there lacks from a line on: messages (`linesLost`); or none, but it is not what was written."""
+    """The loss of a log that is there, from a line on: messages (`linesLost`), or none, if it merely differs."""
     if messages <= 0:
         text = f"from line {line} on lines are missing or others are in their place; the log is taken as it is"
         return Damage("notAsWritten", text, line, offset, size)
@@ -118,7 +118,7 @@ def count_of(number: int) -> str:
 
 
 def _common_lines(log: StoredLog, store: EntryStore) -> int:
-    """How many lines the log and the old index begin with that are the same; the chain of an entry covers all before."""
+    """The number of lines that the log and the old index both begin with; the chain of an entry covers all before."""
     low, high = 0, min(log.state.lines, store.count)
     while low < high:
         middle = (low + high + 1) // 2
@@ -131,8 +131,8 @@ def _common_lines(log: StoredLog, store: EntryStore) -> int:
 
 
 def _missing_messages(log: StoredLog, store: EntryStore, common: int) -> int:
-    """How many messages the old index has from a line on, where the log has none of these lines; else 0: lines that
-    moved, or one that was edited, are no loss."""
+    """The number of messages in the old index from a line on, where the log has none of these lines; else 0: lines
+    that moved, or one that was edited, are no loss."""
     if log.state.lines == store.count:
         return 0
     there = {(entry.crc, entry.length) for entry in log.entries(common, log.state.lines)}
