@@ -120,10 +120,14 @@ LASTING: Final = frozenset(
 
 
 class StorageFailureError(TimeleapError, OSError):
-    """The operating system refused (disk full, no permission, ...); `path` and `errno` (its symbolic name) say what."""
+    """The operating system refused (disk full, no permission, ...); `path` and `errno` (its symbolic name) say what.
+
+    `unchanged`: it is known that nothing was changed, and the same may succeed at once.
+    """
 
     kind = "storageFailure"
     retryable = True
+    unchanged = False
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message, **data)

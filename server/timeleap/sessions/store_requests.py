@@ -16,8 +16,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.home import Home, SharedStore, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
@@ -25,6 +26,7 @@ from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, 
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
 
+T = TypeVar("T")
 DELETE = "delete"
 PURGE = "purge"
 MAX_ANSWERED = 1000
@@ -107,21 +109,25 @@ class Ledger:
     def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
         """Note, durably, what a request is about to do, or has done."""
         if guard.request_id is not None:
-            with self._locked("note a request"):
-                self._file.append([_line(guard.request_id, guard, facts)])
+            line = _line(guard.request_id, guard, facts)
+            self._locked("note a request", lambda: self._file.append([line]))
 
     def announce(self, guard: Mutation, session_id: str) -> str:
         """Note the id that a request is about to give to its session; returns the one that counts, which another process
         may have noted for the same request just now."""
         if guard.request_id is None:
             return session_id
-        with self._locked("note a request"):
+        line = _line(guard.request_id, guard, {"sessionId": session_id})
+
+        def announced() -> str:
             for known in reversed(self._file.read()):
                 noted = _made(known)
                 if known.request_id == guard.request_id and noted is not None and fits(guard, known.fingerprint):
                     return noted
-            self._file.append([_line(guard.request_id, guard, {"sessionId": session_id})])
-        return session_id
+            self._file.append([line])
+            return session_id
+
+        return self._locked("note a request", announced)
 
     def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
         """Note, durably, what a request to purge is answered with, in the place of what it was about to do."""
@@ -180,14 +186,28 @@ class Ledger:
         self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], *more: Mapping[str, Any]
     ) -> None:
         """Rewrite the file in one step, without what a killed process left of it."""
-        with self._locked("rewrite the requests"):
+
+        def rewrite() -> None:
             self._file.rewrite(change, more)
             for name in list_directory(self._directory):
                 if _TEMPORARY.fullmatch(name) and is_regular(self._directory / name):
                     remove_file(self._directory / name)
 
+        self._locked("rewrite the requests", rewrite)
+
+    def _locked(self, work: str, change: Callable[[], T]) -> T:
+        """Do `change` while others change nothing; again, once, where it is known that nothing was changed."""
+        try:
+            with self._lock(work):
+                return change()
+        except StorageFailureError as error:
+            if not error.unchanged:
+                raise
+        with self._lock(work):
+            return change()
+
     @contextmanager
-    def _locked(self, work: str) -> Iterator[None]:
+    def _lock(self, work: str) -> Iterator[None]:
         shared = self._shared
         lock = files.locked(self._home.path / ".requests.lock") if shared is None else shared.own.changing()
         with storage_errors(work, self._home.path), lock:

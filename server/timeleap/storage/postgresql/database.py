@@ -13,9 +13,9 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import Connection, errors, sql
@@ -23,8 +23,9 @@ from psycopg import Connection, errors, sql
 from timeleap import clock
 from timeleap.call import Staleness
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.storage.postgresql import poolers, usability
+from timeleap.storage.postgresql import poolers, refusals, usability
 from timeleap.storage.postgresql.migrations import MIGRATIONS, VERSION
+from timeleap.storage.postgresql.refusals import Reason, Refusal
 from timeleap.storage.postgresql.servers import (
     SILENT_SECONDS,
     WORKING_SECONDS,
@@ -35,11 +36,6 @@ from timeleap.storage.postgresql.servers import (
 from timeleap.storage.postgresql.store_url import DIRECT, StoreUrl
 
 T = TypeVar("T")
-
-Reason = Literal[
-    "unreachable", "authentication", "rights", "newerSchema", "readOnly", "full", "lost", "busy", "timeout", "pooler"
-]
-"""Why a store cannot be used, as `data.reason` has it."""
 
 AWAY_SECONDS: Final = 1.0
 """How long a primary that did not answer is not asked again by reads that a standby can answer."""
@@ -65,28 +61,6 @@ _NO_LISTENING: Final = (
 )
 _AWAY: Final = ("unreachable", "lost", "readOnly")
 """Why no primary answers, for a read."""
-
-_REASONS: Final[Mapping[type[psycopg.Error], Reason]] = {
-    errors.InvalidAuthorizationSpecification: "authentication",
-    errors.InvalidPassword: "authentication",
-    errors.InsufficientPrivilege: "rights",
-    errors.ReadOnlySqlTransaction: "readOnly",
-    errors.DiskFull: "full",
-    errors.QueryCanceled: "timeout",
-}
-_CONNECTING: Final[Mapping[str, Reason]] = {
-    "authentication failed": "authentication",
-    "no password supplied": "authentication",
-    "no pg_hba.conf entry": "authentication",
-    "does not exist": "authentication",
-    "permission denied": "rights",
-    "session is read-only": "readOnly",
-    "server is in hot standby": "readOnly",
-    "unsupported startup parameter": "pooler",
-    "no such database": "authentication",
-    "no such user": "authentication",
-}
-"""What libpq says of a connection that was refused; its errors carry no code."""
 
 
 class Database:
@@ -138,12 +112,12 @@ class Database:
         except poolers.PoolerError as error:
             raise self.failure("pooler", f"cannot use {place}: {error}") from None
         except psycopg.Error as error:
-            text = str(error)
-            found: list[Reason] = [reason for part, reason in _CONNECTING.items() if part in text]
-            # Of several servers one is promoted soon.
-            reason = "unreachable" if not found or (found[0] == "readOnly" and servers.several) else found[0]
-            hint = " (a standby, or default_transaction_read_only is on)" if reason == "readOnly" else ""
-            raise self.failure(reason, f"cannot connect to {place}: {_first_line(text)}{hint}") from None
+            refusal = refusals.of_connection(error)
+            if refusal.reason == "readOnly" and servers.several:  # one of them is promoted soon
+                refusal = Refusal("unreachable", True)
+            hint = " (a standby, or default_transaction_read_only is on)" if refusal.reason == "readOnly" else ""
+            message = f"cannot connect to {place}: {_first_line(str(error))}{hint}"
+            raise self.failure(refusal.reason, message, refusal.retryable) from None
 
     def _check_listening(self, connection: WatchedConnection) -> None:
         """Look whether who listens past a pooler is in the same database: else nothing was ever heard of there. Raises
@@ -161,10 +135,12 @@ class Database:
         if seen is None:
             raise self.failure("pooler", f"{DIRECT} of the URL names another database than that of {self.label}")
 
-    def failure(self, reason: Reason, message: str, **data: Any) -> StorageFailureError:
-        """The error that says why the store cannot be used."""
+    def failure(
+        self, reason: Reason, message: str, retryable: bool = False, *, unchanged: bool = False, **data: Any
+    ) -> StorageFailureError:
+        """The error that says why the store cannot be used. `unchanged`: the same may be tried over another connection."""
         error = StorageFailureError(message, store=self.label, reason=reason, **data)
-        error.retryable = reason in ("unreachable", "lost", "busy", "timeout")
+        error.retryable, error.unchanged = retryable, unchanged
         return error
 
     def behind(self) -> StorageFailureError:
@@ -173,13 +149,15 @@ class Database:
 
     def translated(self, error: psycopg.Error, connection: Connection[Any] | None = None) -> StorageFailureError:
         """An error of the database in our terms."""
-        if connection is not None and connection.broken:
-            return self.failure("lost", f"the connection to {self.label} was lost; nothing was changed")
+        refusal = refusals.of_statement(error)
+        if connection is not None and connection.broken and (refusal.retryable or error.sqlstate is None):
+            text = f"the connection to {self.label} was lost; nothing was changed"
+            return self.failure("lost", text, True, unchanged=True)
         if isinstance(error, errors.UndefinedTable):
             return self.failure("rights", f"{self.label} is no store yet: run `timeleap store init` as its owner")
         if isinstance(error, errors.LockNotAvailable):
             text = f"another process is changing the session in {self.label}, and has not ended in time"
-            return self.failure("busy", f"{text}; nothing was changed, try again")
+            return self.failure("busy", f"{text}; nothing was changed, try again", True)
         if isinstance(error, errors.InvalidSchemaName):
             text = (
                 f"{self.label} has no schema for tables in the search_path of the role: CREATE SCHEMA, or name another"
@@ -188,10 +166,8 @@ class Database:
         if isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error):
             text = f"row level security of {self.label} hides rows, or refuses them"
             return self.failure("rights", f"{text}: {usability.ROW_SECURITY}; nothing was changed")
-        found: list[Reason] = [reason for kind, reason in _REASONS.items() if isinstance(error, kind)]
-        return self.failure(
-            found[0] if found else "lost", f"{self.label} refused: {_first_line(str(error))}; nothing was changed"
-        )
+        message = f"{self.label} refused: {_first_line(str(error))}; nothing was changed"
+        return self.failure(refusal.reason, message, refusal.retryable)
 
     @contextmanager
     def connection(self, *, prepared: bool = True) -> Iterator[WatchedConnection]:
@@ -230,9 +206,8 @@ class Database:
         try:
             until, reason, message = self._away
             if marked is not None and time.monotonic() < until:
-                raise self.failure(reason, message)
-            with self.connection() as connection:
-                return work(connection, False)
+                raise self.failure(reason, message, True)
+            return self.again(lambda: self._read_primary(work))
         except StorageFailureError as error:
             reason = error.data.get("reason", "full")
             if marked is None or reason not in _AWAY:
@@ -246,6 +221,20 @@ class Database:
                 raise error from None
             marked.found = True
             return found
+
+    def again(self, work: Callable[[], T]) -> T:
+        """What `work` gives, which is tried again, once, where its connection was lost and nothing was changed: one that
+        was idle may have been ended by its server, or by what is between."""
+        try:
+            return work()
+        except StorageFailureError as error:
+            if not error.unchanged:
+                raise
+        return work()
+
+    def _read_primary(self, work: Callable[[WatchedConnection, bool], T]) -> T:
+        with self.connection() as connection:
+            return work(connection, False)
 
     def _read_standby(self, work: Callable[[WatchedConnection, bool], T]) -> T:
         connection = self._servers.connect_to_standby()
@@ -294,6 +283,11 @@ class Database:
             self.listening.doubt()
         self._checked = False  # a newer release may have been at it meanwhile
         self.close(for_good=False)
+
+    @property
+    def several(self) -> bool:
+        """True if the URL names several servers."""
+        return self._servers.several
 
     def is_outdated(self, connection: WatchedConnection) -> bool:
         """True of a connection to a server that another one has taken over from."""
@@ -454,7 +448,7 @@ class Database:
                 if time.monotonic() > deadline:
                     message = f"the connection to {self.label} was lost during a commit, and it does not answer"
                     asked = "; ask again with the same request id"
-                    raise self.failure("lost", message + asked, outcome="unknown") from error
+                    raise self.failure("lost", message + asked, True, outcome="unknown") from error
                 time.sleep(0.2)
 
 
@@ -504,7 +498,8 @@ class Announcements:
                             heard = time.monotonic()
                         if awaited.select(LISTENING_PAUSE):
                             connection.pgconn.consume_input()
-                        if time.monotonic() - heard > LISTENING_SECONDS:
+                        # A lone server may sleep: TCP sees its end, and while it hangs there is no other one.
+                        if self._database.several and time.monotonic() - heard > LISTENING_SECONDS:
                             connection.execute("SELECT 1")  # a server that hangs is silent, too
                             heard = time.monotonic()
             except (psycopg.Error, StorageFailureError) as error:

@@ -47,8 +47,8 @@ class Announcing:
         once_committed: Adds what is called on the event loop when the step under way is committed.
     """
 
-    def __init__(self, shown: Follower, approvals: ApprovalRows) -> None:
-        self._shown = shown
+    def __init__(self, shown: Follower, approvals: ApprovalRows, waits: Callable[[], bool]) -> None:
+        self._shown, self.waits = shown, waits
         self.approvals = approvals
         self._then: list[Callable[[], None]] = []
         self.once_committed = self._then.append
@@ -164,7 +164,7 @@ class SharedLog(LockedLog):
     def __init__(self, shown: Follower, copy: WorkingCopy, taken_over: Callable[[], None]) -> None:
         """`taken_over`: called on the event loop when what is shown has become another."""
         super().__init__(shown, "os", "hold")  # the disk of the database is what lasts
-        self.copy, self.events = copy, Announcing(shown, copy.approvals)
+        self.copy, self.events = copy, Announcing(shown, copy.approvals, lambda: bool(self._waiting))
         self.comparing = Comparing(shown, copy, self.events, self.own, taken_over)
         self._locking = False  # the session is locked for the step under way
 
@@ -199,7 +199,7 @@ class SharedLog(LockedLog):
 
     async def _commit(self, steps: list[AnyAppend]) -> None:
         """Append together, planned on what the database has: again where another process was quicker."""
-        losses = 0
+        losses, again = 0, True
         while True:
             if self.copy.uncertain or (losses == LOSSES and not self._locking):
                 await self._lock()
@@ -210,6 +210,10 @@ class SharedLog(LockedLog):
                 if await self._send(group, self.events.of(group.spans)):
                     break
             except StorageFailureError as error:
+                if again and error.unchanged:  # at its turn still
+                    again = False
+                    await (self._lock() if self._locking else self.comparing.catch_up())
+                    continue
                 if len(steps) == 1 or error.retryable:
                     raise
                 await self._commit_each(steps)

@@ -34,6 +34,10 @@ def move(database: Database, before: str, after: str, cause: bytes) -> int:
         SessionExistsError: The new id is taken.
         StorageFailureError: Nothing was changed.
     """
+    return database.again(lambda: _moved(database, before, after, cause))
+
+
+def _moved(database: Database, before: str, after: str, cause: bytes) -> int:
     token, version = clock.new_uid(24), -1
     try:
         with database.transaction() as connection:
@@ -65,6 +69,10 @@ def _move(connection: Connection[Any], before: str, after: str, token: str, caus
 
 def remove(database: Database, names: Collection[str]) -> set[str]:
     """Remove sessions for good, by their names in the trash; says which were there. Raises StorageFailureError."""
+    return database.again(lambda: _removed(database, names))
+
+
+def _removed(database: Database, names: Collection[str]) -> set[str]:
     there: set[str] = set()
     try:
         _remove(database, list(names), there)

@@ -101,6 +101,9 @@ class WorkingCopy:
             SessionNotFoundError: It is not in the database any more.
             StorageFailureError: It is not locked.
         """
+        return self._database.again(self._begin)
+
+    def _begin(self) -> bool:
         self.end()
         self._token = clock.new_uid(24)
         connection = self._connection = self._database.take()
@@ -245,6 +248,10 @@ class WorkingCopy:
 
     def publish(self, state: LogState) -> None:
         """Make the session in the database of what the directory has. Raises SessionExistsError, StorageFailureError."""
+        self._database.again(lambda: self._publish(state))
+
+    def _publish(self, state: LogState) -> None:
+        self._logs, self._files, self._documents, self._live = {}, {}, {}, None
         self.version, self._token = 0, clock.new_uid(24)
         try:
             with self._database.transaction() as connection:
