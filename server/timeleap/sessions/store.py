@@ -168,8 +168,10 @@ class SessionStore:
                 if tries == 0:
                     raise
             except StorageFailureError as error:
-                if tries == 0 or error.data.get("errno") != "ENOENT" or self._exists(session_id):
+                if error.data.get("errno") != "ENOENT" or self._exists(session_id):
                     raise
+                if tries == 0:
+                    raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id) from error
 
     async def _open_once(
         self, session_id: str, traits: Traits | None, guard: Mutation, access: Asked, progress: Progress | None
@@ -341,25 +343,27 @@ class SessionStore:
             return creation.plan_fork(source, log, (checkpoint_id, checkpoint_uid), title)
 
         fork: Fork | TimeleapError
-        try:
-            fork = await self._read(session_id, plan)
-        except TimeleapError as error:
-            fork = error
-        announced, made = await self.made_before(guard)
-        if made is not None:
-            return made
-        if isinstance(fork, TimeleapError):
-            raise fork
-        wanted = announced if new_session_id is None else check_session_id(new_session_id)
-        try:
-            new_id = await asyncio.to_thread(
-                self._build, wanted, guard, lambda directory: creation.build_fork(directory, fork, guard)
-            )
-        except SessionExistsError:
-            _, made = await self.made_before(guard)  # by another process, at the same moment
-            if made is None:
-                raise
-            return made
+        async with contextlib.AsyncExitStack() as held:  # its log is read until the fork is built
+            try:
+                source = await held.enter_async_context(self._source(session_id))
+                fork = await source.at_turn(lambda: plan(source))
+            except TimeleapError as error:
+                fork = error
+            announced, made = await self.made_before(guard)
+            if made is not None:
+                return made
+            if isinstance(fork, TimeleapError):
+                raise fork
+            planned, wanted = fork, announced if new_session_id is None else check_session_id(new_session_id)
+            try:
+                new_id = await asyncio.to_thread(
+                    self._build, wanted, guard, lambda directory: creation.build_fork(directory, planned, guard)
+                )
+            except SessionExistsError:
+                _, made = await self.made_before(guard)  # by another process, at the same moment
+                if made is None:
+                    raise
+                return made
         return await self._open_made(new_id)
 
     async def made_before(self, guard: Mutation) -> tuple[str | None, OpenedSession | None]:
@@ -397,9 +401,15 @@ class SessionStore:
 
     async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
         """Look at a session, open or not, at the turn of the request."""
+        async with self._source(session_id) as found:
+            return await found.at_turn(lambda: look(found))
+
+    @contextlib.asynccontextmanager
+    async def _source(self, session_id: str) -> AsyncIterator[Session]:
+        """A session, open or not, for the time of a block."""
         session = self._openings.again(session_id)  # without waiting, which would let later requests pass
         async with contextlib.aclosing(session) if session else self.borrowed(session_id, "read") as found:
-            return await found.at_turn(lambda: look(found))
+            yield found
 
     async def _open_made(self, session_id: str) -> OpenedSession:
         """Open a session that was just made; if that fails, it goes again. Raises as `open`."""
