@@ -181,7 +181,8 @@ def person(approval: ApprovalRequest) -> Decision:
 async def main(home: str) -> None:
     """Three turns, of which the last one is taken back; a fourth, in which the model changes its mind; news."""
     # A window this small is full after a few messages; leave the options out and nothing is ever compacted.
-    options = {"maxContextSize": 1005, "reservedContextSize": 100}
+    # The agent asks for approvals and never decides: its own connection would be refused.
+    options = {"maxContextSize": 1005, "reservedContextSize": 100, "approvals": "ask"}
     async with AsyncTimeleap(home=home, options=options, name="agent-loop") as client:
         opening = {"title": "Full disk", "systemPrompt": "You look after a server.", "autoCheckpoint": "turn"}
         async with client.session(**opening) as session:

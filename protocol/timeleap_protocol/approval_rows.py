@@ -37,6 +37,7 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         handler="service.approval_requests.respond",
         cancel="unbegun",
         access="write",
+        decides=True,
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_NOT_PENDING),
     ),
     LIST,

@@ -122,7 +122,13 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
     (ErrorKind.SESSION_NOT_FOUND, 4001, False, "No such session.", {}),
     (ErrorKind.CHECKPOINT_NOT_FOUND, 4002, False, "The present log has no such checkpoint.", {}),
     (ErrorKind.SESSION_LOCKED, 4003, True, "Another process writes to the session.", _OWNER),
-    (ErrorKind.READ_ONLY, 4004, False, "The session is open to look at, not to change.", {}),
+    (
+        ErrorKind.READ_ONLY,
+        4004,
+        False,
+        "The session is open to look at, not to change; or this connection may not change that.",
+        {"reason": "`mirrored`, `approvalKey` or `onlyAsks`, where it is not the access"},
+    ),
     (
         ErrorKind.STORAGE_FAILURE,
         4005,

@@ -133,6 +133,9 @@ class InitializationOptions(NullIsAbsent):
     summarizer: Opt[SummarizerOptions] = None
     opt_out_notifications: Opt[list[str]] = None
     """Names of notifications that are not to be sent on this connection."""
+    approvals: Opt[Literal["ask"]] = None
+    """`ask`: this connection can ask for approvals, but neither decide what was asked nor switch approvals on or off.
+    Default: it can do both."""
     token: Opt[str] = None
     """On a connection to an owner's socket: the token of the owner record."""
 

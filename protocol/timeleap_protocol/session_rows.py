@@ -73,6 +73,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "Switches the approval of everything on or off.",
         handler="Session.set_yolo",
         order="ahead",
+        decides=True,
     ),
     change(
         "session/setAutoApprove",
@@ -81,6 +82,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "Switches the approval of one action on or off.",
         handler="Session.set_auto_approve",
         order="ahead",
+        decides=True,
     ),
     change(
         "session/setAfk",
@@ -89,6 +91,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "Says that nobody is there to approve anything, or that somebody is.",
         handler="Session.set_afk",
         order="ahead",
+        decides=True,
     ),
     read(
         "session/isApproved",

@@ -22,6 +22,7 @@ class Client(Protocol):
         name: `clientInfo.name` of `initialize`.
         can_summarize: It declared that it serves `context/summarize`.
         wants_approvals: It subscribes to requests for approvals.
+        only_asks: It declared that it never decides about approvals, and is held to that.
         ending: Done once nothing more comes from it: what may take for ever is then not waited for.
         is_peer: Another process that attaches to sessions of this one: it may use what this process owns.
     """
@@ -32,6 +33,8 @@ class Client(Protocol):
     def can_summarize(self) -> bool: ...
     @property
     def wants_approvals(self) -> bool: ...
+    @property
+    def only_asks(self) -> bool: ...
     @property
     def ending(self) -> asyncio.Future[None]: ...
     @property

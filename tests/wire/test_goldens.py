@@ -278,6 +278,8 @@ BEFORE: dict[str, Change] = {
     ),
 }
 OPTIONS: dict[str, Message] = {
+    "approval.respond/only-asks": {"approvals": "ask"},
+    "session.setYolo/only-asks": {"approvals": "ask"},
     "context.appendMessage/over-the-trigger": {"maxContextSize": 2140, "reservedContextSize": 0},
 }
 

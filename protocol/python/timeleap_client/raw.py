@@ -39,7 +39,8 @@ class RawTimeleap:
         env: Variables for the server on top of our own environment.
         cwd: Working directory of the server.
         framing: How to speak: `ndjson` or `lsp`.
-        options: `initializationOptions`.
+        options: `initializationOptions`, sent at every start of the server. `{"approvals": "ask"}` makes a client that can ask for
+            approvals, but is refused (4004) when it decides about them: for agents.
         name: What we are called in notifications and audits (`clientInfo.name`).
         timeout: Seconds to wait for an answer since the last sign of work; None waits for ever.
         summarize: Serves `context/summarize`; the server then asks us for summaries.

@@ -4,7 +4,7 @@
     from timeleap.adapters.claude import ClaudeSessionStore
     from timeleap.client import AsyncTimeleap
 
-    async with AsyncTimeleap() as timeleap:
+    async with AsyncTimeleap(options={"approvals": "ask"}) as timeleap:
         options = ClaudeAgentOptions(session_store=ClaudeSessionStore(timeleap))
         async for message in query(prompt="Fix the login", options=options):
             print(message)

@@ -4,7 +4,7 @@
     from timeleap.adapters.openai_agents import TimeleapSession
     from timeleap.client import AsyncTimeleap
 
-    async with AsyncTimeleap() as timeleap:
+    async with AsyncTimeleap(options={"approvals": "ask"}) as timeleap:
         session = TimeleapSession("user-42", timeleap)
         result = await Runner.run(Agent(name="Helper"), "Fix the login", session=session)
 

@@ -5,7 +5,7 @@
     from timeleap.adapters.pydantic_ai import TimeleapConversationStore
     from timeleap.client import AsyncTimeleap
 
-    async with AsyncTimeleap() as timeleap:
+    async with AsyncTimeleap(options={"approvals": "ask"}) as timeleap:
         store = TimeleapConversationStore(timeleap)
         conversation = await store.load("chat") or Conversation(conversation_id="chat")
         result = await Agent("openai:gpt-5").run("Fix the login", conversation=conversation)

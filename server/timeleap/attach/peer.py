@@ -157,6 +157,8 @@ async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
         "capabilities": {"experimental": {"timeleap": capabilities}},
         "initializationOptions": {"token": token},
     }
+    if client.only_asks:
+        params["initializationOptions"]["approvals"] = "ask"  # an owner of an earlier release ignores it
     if client.name is not None:
         params["clientInfo"] = {"name": client.name}
     try:

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from timeleap.mcp.sdk_server import SdkServer
 
     sessions = OpenedSessions(
-        lambda: RawTimeleap(home=options.home, name="timeleap-mcp"),
+        lambda: RawTimeleap(home=options.home, options={"approvals": "ask"}, name="timeleap-mcp"),
         methods.callable_with(options.allow),
         options.session,
         options.workspace,

@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
         max_in_flight: Requests worked on at a time.
 
     Attributes:
-        name, can_summarize, wants_approvals, ending, is_peer: See `timeleap.call.Client`.
+        name, can_summarize, wants_approvals, only_asks, ending, is_peer: See `timeleap.call.Client`.
         initialized: Whether the service knows of it.
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
@@ -142,6 +142,7 @@ class Connection(asyncio.Protocol):
         self.name: str | None = None
         self.can_summarize = False
         self.wants_approvals = False
+        self.only_asks = False
         self.ending: asyncio.Future[None] = self._loop.create_future()
         self.finished: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
@@ -343,7 +344,7 @@ class Connection(asyncio.Protocol):
             self._rpc.set_trace(params.get("value"))
 
     async def _initialize(
-        self, params: InitializeParams, options: dict[str, Any], unwanted: frozenset[str], _: Call
+        self, params: InitializeParams, options: dict[str, Any], only_asks: bool, unwanted: frozenset[str], _: Call
     ) -> Any:
         experimental = params.capabilities.experimental if params.capabilities else None
         client = experimental.timeleap if experimental else None
@@ -355,6 +356,7 @@ class Connection(asyncio.Protocol):
             self.name = params.client_info.name if params.client_info else None
             self.can_summarize = bool(client and client.summarize)
             self.wants_approvals = bool(client and client.approvals)
+            self.only_asks = only_asks
             self._rpc.set_trace(params.trace)
             warnings = await self._service().initialize(self, options)
         except BaseException as error:
@@ -581,8 +583,8 @@ def _refusal(fault: Fault) -> RefusedError:
     return RefusedError(ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE, fault.message)
 
 
-def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:
-    """What a client says of itself, its options, and the notifications it does not want."""
+def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[str, Any], bool, frozenset[str]]:
+    """What a client says of itself, its options, whether it only asks, and the notifications it does not want."""
     options = params.get("initializationOptions")
     if options is not None and not isinstance(options, dict):
         message = "initializationOptions must be an object"
@@ -590,7 +592,19 @@ def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[s
         raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
     known = row.read_params({**params, "initializationOptions": None})
     options = dict(options or {})
-    return known, options, _names(options.pop("optOutNotifications", None))
+    return known, options, _only_asks(options.pop("approvals", None)), _names(options.pop("optOutNotifications", None))
+
+
+def _only_asks(value: Any) -> bool:
+    """Whether `approvals` makes the connection one that cannot decide; raises `RefusedError` if it is neither `ask` nor
+    absent."""
+    if value is None:
+        return False
+    if value == "ask":
+        return True
+    problem = refused_value(["initializationOptions", "approvals"], 'must be "ask", or absent', "literal_error")
+    message = 'initializationOptions.approvals must be "ask": leave it out for a connection that can decide as well'
+    raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=[problem])
 
 
 def _names(value: Any) -> frozenset[str]:

@@ -25,9 +25,10 @@ from timeleap.sessions.working_tree import TreeControl
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
-    from timeleap.call import Call
+    from timeleap.call import Call, Client
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Access
+    from timeleap_protocol.method import Method
 
 T = TypeVar("T")
 
@@ -68,6 +69,16 @@ def refuse_change(session: Session, access: Access, call: Call, params: Any) -> 
         if mirrored:
             how = f"a mirror: {_program(session)} writes it; fork it, or let that program go on with bridge/adopt"
         raise ReadOnlyError(f"session {session.session_id} is {how}", **({"reason": "mirrored"} if mirrored else {}))
+
+
+def refuse_decision(row: Method, client: Client) -> None:
+    """Refuse to switch approvals, or to answer a request for one, on a connection that said it only asks."""
+    if row.decides and client.only_asks:
+        message = (
+            f"{row.name} decides about approvals, and this connection only asks for them (initializationOptions.approvals "
+            'is "ask"): decide on another connection, such as in a terminal with `timeleap approvals --watch`'
+        )
+        raise ReadOnlyError(message, reason="onlyAsks")
 
 
 def _program(session: Session) -> str:

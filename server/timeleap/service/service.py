@@ -24,6 +24,7 @@ from timeleap.service.scheduling import (
     WHOLE_TRASH,
     Slices,
     refuse_change,
+    refuse_decision,
     step_by_step,
     until_cancelled,
 )
@@ -266,11 +267,14 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
+        refuse_decision(REQUESTS[method], call.client)
         return self._marked(REQUESTS[method], params, self._at_its_turn(REQUESTS[method], params, call))
 
     def begin(self, method: str, params: Any, call: Call, then: Told) -> Coroutine[Any, Any, Any] | None:
         """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
         result, or what went wrong, now or later."""
+        if call.client.only_asks:
+            refuse_decision(REQUESTS[method], call.client)
         connection, session_id = self._connections.get(id(call.client)) or self._connection(call), params.session_id
         held, blocked = connection.held.get(session_id), session_id in connection.order.blocked
         if held is None and not blocked and (attachment := connection.attached.get(session_id)) is not None:

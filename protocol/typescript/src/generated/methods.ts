@@ -409,7 +409,7 @@ export const ERROR_CODES = {
   checkpointNotFound: 4002,
   /** Another process writes to the session. */
   sessionLocked: 4003,
-  /** The session is open to look at, not to change. */
+  /** The session is open to look at, not to change; or this connection may not change that. */
   readOnly: 4004,
   /** The operating system, or the database, refused; nothing was changed. */
   storageFailure: 4005,

@@ -1385,6 +1385,8 @@ export interface InitializationOptions {
   summarizer?: SummarizerOptions;
   /** Names of notifications that are not to be sent on this connection. */
   optOutNotifications?: string[];
+  /** `ask`: this connection can ask for approvals, but neither decide what was asked nor switch approvals on or off. Default: it can do both. */
+  approvals?: "ask";
   /** On a connection to an owner's socket: the token of the owner record. */
   token?: string;
   [member: string]: unknown;
