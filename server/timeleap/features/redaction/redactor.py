@@ -54,7 +54,8 @@ class Token(Struct):
     owner: int = 0
 
 
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^"{}\[\]:,\s]+', re.DOTALL)
+# A string that is not closed matches as well, up to the end: else each quote in it would be tried, and the rest read again.
+_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(?P<closed>")|\\?\Z)|[{}\[\]:,]|[^"{}\[\]:,\s]+', re.DOTALL)
 _COLON: Final = re.compile(r"\s*:")
 _UNIT: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
@@ -62,12 +63,14 @@ _UNIT: Final = re.compile(
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    """The strings and bare words of a JSON text, in order."""
+    """The strings and bare words of a JSON text, in order; up to a string that is not closed."""
     path: list[str] = [""]
     levels: list[tuple[bool, int]] = []  # whether it is an array, and its number
     begun = 0
     for match in _TOKEN.finditer(text):
         first = text[match.start()]
+        if first == '"' and match["closed"] is None:
+            return
         if first in "{[":
             begun += 1
             levels.append((first == "[", begun))
