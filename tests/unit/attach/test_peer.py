@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from tests.support.turns import Clock, idle
 
 from timeleap.attach import peer as module
 from timeleap.attach.peer import PeerCallbacks, PeerConnection, PeerLostError
+from timeleap.call import Client
 from timeleap.errors import ClientRequestError
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap_protocol.framing import FrameReader, Framing
@@ -356,3 +358,18 @@ async def test_nobody_is_asked_while_nothing_is_wanted(clock: Clock) -> None:
     wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
     await clock.advance(10 * module.PATIENCE)
     assert wire.lost == [] and len(wire.sent) == 1
+
+
+@pytest.mark.parametrize("only_asks", [True, False])
+async def test_an_owner_is_told_whether_our_client_only_asks_for_approvals(only_asks: bool) -> None:
+    asked: list[tuple[str, Json]] = []
+
+    async def ask(method: str, params: Json) -> None:
+        asked.append((method, params))
+
+    client = SimpleNamespace(name="agent", can_summarize=False, wants_approvals=True, only_asks=only_asks)
+    await module._introduce(cast("PeerConnection", SimpleNamespace(ask=ask)), cast("Client", client), "secret")
+    ((method, params),) = asked
+    assert method == "initialize"
+    mark = {"approvals": "ask"} if only_asks else {}
+    assert params["initializationOptions"] == {"token": "secret", **mark}
