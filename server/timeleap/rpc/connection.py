@@ -18,20 +18,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum, IntEnum, auto
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
+from timeleap.rpc import client_process
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode, encode_usual
 from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.rpc.protocol import CANCEL, VERSION, Answer, ClientNotification, EdgeProtocol, Reply, Work
-from timeleap.storage.durable import failpoint
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
@@ -66,9 +64,6 @@ MAX_BACKLOG = 8 * 1024 * 1024
 
 MAX_STRANGE = 10
 """Unknown notifications that are named in warnings."""
-
-WATCH_INTERVAL = 1.0
-"""Seconds between two looks at the client's process."""
 
 
 class ServicePort(Protocol):
@@ -374,8 +369,8 @@ class Connection(asyncio.Protocol):
         warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
         for warning in warnings:
             log.warning("%s", warning)
-        if params.process_id is not None and params.process_id > 0 and _is_alive(params.process_id):
-            self._watch = asyncio.create_task(_watch_over(self, params.process_id))
+        if params.process_id is not None and params.process_id > 0 and client_process.is_alive(params.process_id):
+            self._watch = asyncio.create_task(client_process.watch_over(params.process_id, self.close_input))
         announced = advertised() | self._service().capabilities() | ({"warnings": warnings} if warnings else {})
         return {
             "capabilities": {"experimental": {"timeleap": announced}},
@@ -535,38 +530,6 @@ class Connection(asyncio.Protocol):
         log.warning("let a client go that does not read its notifications")
         self.close_input(ExitCode.STREAM_LOST)
         self._flush()
-
-
-async def _watch_over(connection: Connection, process_id: int) -> None:
-    """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
-    import psutil
-
-    try:
-        process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            failpoint("watch.look")
-            await asyncio.sleep(WATCH_INTERVAL)
-    except psutil.NoSuchProcess:
-        pass
-    except psutil.Error as error:
-        log.warning("cannot watch the client's process: %s", type(error).__qualname__)
-        return
-    log.warning("the client's process %d is gone: finishing", process_id)
-    connection.close_input()
-
-
-def _is_alive(process_id: int) -> bool:
-    """True if a process is seen here. One that is not may be of another machine or container, whose numbers say nothing
-    here, or hidden from us: the end of the input says when it is gone."""
-    if sys.platform == "linux":
-        try:
-            state = Path(f"/proc/{process_id}/stat").read_bytes().rpartition(b") ")[2][:1]
-        except OSError:
-            return False
-        return state not in (b"Z", b"X")
-    import psutil
-
-    return psutil.pid_exists(process_id)
 
 
 def _unread() -> RefusedError:

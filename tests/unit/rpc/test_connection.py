@@ -19,7 +19,7 @@ from tests.support.turns import Clock, idle, until
 from tests.unit.rpc.edge import Edge, change, read, request
 
 from timeleap.errors import ClientRequestError
-from timeleap.rpc import codec, protocol
+from timeleap.rpc import client_process, codec, protocol
 from timeleap.rpc import connection as connection_module
 from timeleap.rpc.connection import ExitCode, Stage
 
@@ -731,7 +731,7 @@ async def test_a_client_that_no_longer_reads_does_not_stop_what_was_accepted(edg
 
 
 async def test_the_process_of_the_client_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "WATCH_INTERVAL", 0.01)
+    monkeypatch.setattr(client_process, "WATCH_INTERVAL", 0.01)
     seen, look = 0, psutil.Process.is_running
 
     def looking(process: psutil.Process) -> bool:
@@ -753,7 +753,7 @@ async def test_the_process_of_the_client_is_watched(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("process_id", [2**22 - 1, 2**31, 2**53 - 1])
 async def test_a_process_that_is_not_seen_here_ends_nothing(monkeypatch: pytest.MonkeyPatch, process_id: int) -> None:
     """It is one of another container or machine, whose number says nothing here."""
-    monkeypatch.setattr(connection_module, "WATCH_INTERVAL", 0.01)
+    monkeypatch.setattr(client_process, "WATCH_INTERVAL", 0.01)
     edge = await Edge().ready(processId=process_id)
     assert edge.connection._watch is None
     edge.order(1, "fine")
