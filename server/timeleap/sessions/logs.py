@@ -22,19 +22,9 @@ from timeleap.errors import (
 )
 from timeleap.sessions.past import find_line, has_uid, prompt_at, read_checkpoint
 from timeleap.sessions.shapes import Checkpoint
-from timeleap.storage.engine import (
-    LogEngine,
-    LogLines,
-    LogReader,
-    LogState,
-    RecordFlag,
-    RecordKind,
-    Row,
-    Timeline,
-    damaged_before,
-    new_damage,
-)
+from timeleap.storage.engine import LogEngine, LogLines, LogReader, LogState, RecordFlag, RecordKind, Row, Timeline
 from timeleap.storage.record import as_sent
+from timeleap.storage.timeline_damage import damaged_before, new_damage
 
 PAGE_LINES: Final = 1024
 PAGE_BYTES: Final = 1 << 20

@@ -45,7 +45,6 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
-    DAMAGED_LINES,
     LogEngine,
     LogReader,
     LogState,
@@ -56,11 +55,9 @@ from timeleap.storage.engine import (
     Role,
     TimelineFacts,
     TimelineReason,
-    damaged_before,
-    new_damage,
-    not_restored,
 )
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record, with_member
+from timeleap.storage.timeline_damage import DAMAGED_LINES, damaged_before, new_damage, not_restored
 
 RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
 

@@ -27,7 +27,7 @@ from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.restoring import RestoreRequest, WithFiles
 from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot
+from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot, with_subagents
 from timeleap.sessions.shapes import (
     CONTEXT,
     Access,
@@ -42,7 +42,6 @@ from timeleap.sessions.shapes import (
     Subagent,
     set_members,
 )
-from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
 from timeleap.sessions.warnings import log_warnings, modes_warning, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
@@ -322,14 +321,14 @@ class Session:
         def change(facts: StateSnapshot) -> StateChange:
             many = {subagent.name: subagent for subagent in facts.subagents}
             many[name] = Subagent(name, system_prompt)
-            return _with_subagents(facts, many.values())
+            return with_subagents(facts, many.values())
 
         return await self._change(guard, change)
 
     async def remove_subagent(self, name: str, guard: Mutation = NOBODY) -> Json:
         """Remove a sub-agent; nothing happens if there is none of that name."""
         return await self._change(
-            guard, lambda facts: _with_subagents(facts, (agent for agent in facts.subagents if agent.name != name))
+            guard, lambda facts: with_subagents(facts, (agent for agent in facts.subagents if agent.name != name))
         )
 
     async def set_title(self, title: str, guard: Mutation = NOBODY) -> Json:
@@ -599,14 +598,3 @@ def _answer_by(work: Coroutine[Any, Any, Json], then: Answer) -> None:
 
 
 _answering: set[asyncio.Task[None]] = set()
-
-
-def _with_subagents(facts: StateSnapshot, many: Iterable[Subagent]) -> StateChange:
-    after = replace(facts, subagents=tuple(many))
-    shown = [agent.wire() for agent in after.subagents]
-    return StateChange(
-        after,
-        state={"dynamic_subagents": subagent_members(after.subagents)},
-        meta={"subagents": shown},
-        result={"dynamicSubagents": shown},
-    )

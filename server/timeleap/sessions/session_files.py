@@ -177,3 +177,21 @@ def _files(path: Path, within: str = "") -> Iterator[SessionFile]:
                 name = f"{within}{entry.name}"
                 rule, of = classify(name)
                 yield SessionFile(name, rule, facts.st_size, facts.st_mtime, of)
+
+
+def conflict_copies(log: Path) -> list[str]:
+    """The names beside a log that sync programs give to a version of it which they could not merge, or that file
+    managers give to a copy."""
+    stem, suffix = re.escape(log.stem), re.escape(log.suffix)
+    # `context (X's conflicted copy 2026-01-01).jsonl`, `context (1).jsonl`, `context 2.jsonl`, `context - Copy.jsonl`,
+    # `context.sync-conflict-20260101-120000-ABCDEFG.jsonl`, `context-HOSTNAME.jsonl`, `context_conflict-20260101.jsonl`
+    middle = (
+        r" ?\([^()]+(\([^()]*\)[^()]*)?\)| [0-9]{1,3}| - .+| copy( [0-9]+)?|[.]sync-conflict-.+|[-~].+|[_.]conflict.*"
+    )
+    before = re.compile(rf"{stem}(?:{middle}){suffix}", re.IGNORECASE)
+    behind = re.compile(rf"{re.escape(log.name)}[.](?:sync-conflict|conflict|orig|bak|backup|old).*", re.IGNORECASE)
+    return sorted(
+        name
+        for name in durable.list_directory(log.parent)
+        if (before.fullmatch(name) or behind.fullmatch(name)) and durable.is_regular(log.parent / name)
+    )

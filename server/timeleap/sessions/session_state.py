@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
 from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent, set_members
-from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.statefile import StateFile, subagent_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, LogReader, Prepared, Replacement, Timeline, highest_noted
 
@@ -446,3 +446,15 @@ def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable
             task.cancel()
 
     return stop
+
+
+def with_subagents(facts: StateSnapshot, many: Iterable[Subagent]) -> StateChange:
+    """The change to these sub-agents."""
+    after = replace(facts, subagents=tuple(many))
+    shown = [agent.wire() for agent in after.subagents]
+    return StateChange(
+        after,
+        state={"dynamic_subagents": subagent_members(after.subagents)},
+        meta={"subagents": shown},
+        result={"dynamicSubagents": shown},
+    )

@@ -17,10 +17,8 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.shapes import RECOVERED, Event
 from timeleap.sessions.statefile import StateFile
-from timeleap.storage import losses
 from timeleap.storage.durable import is_regular, modes_refused, status
 from timeleap.storage.engine import Damage, LogEngine
-from timeleap.storage.reader import highest_number
 
 SMALL: Final = 64 << 10
 """Bytes of a file of JSON lines that opening a session can afford to check."""
@@ -97,8 +95,9 @@ def modes_warning() -> list[dict[str, Any]]:
 
 def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
     """Tell what a log has lost, where to look for it, and what is to be decided."""
-    copies = losses.conflict_copies(log)
-    places = [f"the timelines (the newest is {log.stem}_{highest})"] if (highest := highest_number(log)) else []
+    copies = session_files.conflict_copies(log)
+    timelines = engine.timelines()
+    places = [f"the timelines (the newest is {timelines[0].timeline_id})"] if timelines else []
     if copies:
         places.append(f"the copies beside it ({', '.join(copies[:3])})")
     text = f"{lost.message}. Look in {', '.join([*places, 'backups, and the history of a sync program'])}"
@@ -110,7 +109,7 @@ def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
 def conflict_warnings(directory: Path) -> list[dict[str, Any]]:
     """Other versions of the log that a sync program left beside it, and how to look at one."""
     found = []
-    for name in losses.conflict_copies(directory / session_files.LOG_NAME):
+    for name in session_files.conflict_copies(directory / session_files.LOG_NAME):
         command = f"timeleap import {shlex.quote(str(directory / name))}"
         text = f"{name} may be another version of the log, left by a sync program; as a session of its own: {command}"
         found.append({"kind": "conflictCopy", "message": text, "file": name})

@@ -15,14 +15,11 @@ Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, field
-
-from timeleap.errors import CorruptedError
 
 T = TypeVar("T")
 
@@ -538,28 +535,6 @@ class LogEngine(LogReader):
     @abstractmethod
     async def aclose(self) -> None:
         """Finish what was accepted, then release lock and descriptors. Idempotent."""
-
-
-# Damage of a timeline
-
-DAMAGED_LINES: Final = "damagedLines"  # a member of `TimelineFacts.extra`
-
-
-def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
-    """Damage in lines of a timeline that were not damaged `before`, when it was the live log."""
-    return [damage for damage in log.damage() if damage.kind != "notReadableByOriginal" and damage.line not in before]
-
-
-def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
-    """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
-    lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
-    return frozenset(line for line in lines if isinstance(line, int)) if isinstance(lines, list) else frozenset()
-
-
-def not_restored(path: Path, offset: int) -> CorruptedError:
-    """Why a timeline is not brought back: it is damaged at a byte."""
-    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
-    return CorruptedError(message, path=str(path), offset=offset)
 
 
 # Engine metadata kept outside the log: the interface of its store

@@ -23,7 +23,6 @@ from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantin
 from timeleap.storage.index import (
     EntryStore,
     IndexDamagedError,
-    Reference,
     first_difference,
     fresh_store,
     header,
@@ -40,6 +39,7 @@ from timeleap.storage.reader import (
     same_as_live,
 )
 from timeleap.storage.record import ID_LIMIT
+from timeleap.storage.reference import Reference
 
 # Replacing a log where the file system has no hard links: an intent record, then two renames
 #

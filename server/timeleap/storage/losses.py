@@ -8,7 +8,6 @@ as it is.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -32,24 +31,6 @@ def placeholder(log: Path) -> str | None:
     """The file beside a log by which a sync program stands for it."""
     names = durable.list_directory(log.parent)
     return next((name for name in (form.format(log.name) for form in _PLACEHOLDERS) if name in names), None)
-
-
-def conflict_copies(log: Path) -> list[str]:
-    """The names beside a log that sync programs give to a version of it which they could not merge, or that file
-    managers give to a copy."""
-    stem, suffix = re.escape(log.stem), re.escape(log.suffix)
-    # `context (X's conflicted copy 2026-01-01).jsonl`, `context (1).jsonl`, `context 2.jsonl`, `context - Copy.jsonl`,
-    # `context.sync-conflict-20260101-120000-ABCDEFG.jsonl`, `context-HOSTNAME.jsonl`, `context_conflict-20260101.jsonl`
-    middle = (
-        r" ?\([^()]+(\([^()]*\)[^()]*)?\)| [0-9]{1,3}| - .+| copy( [0-9]+)?|[.]sync-conflict-.+|[-~].+|[_.]conflict.*"
-    )
-    before = re.compile(rf"{stem}(?:{middle}){suffix}", re.IGNORECASE)
-    behind = re.compile(rf"{re.escape(log.name)}[.](?:sync-conflict|conflict|orig|bak|backup|old).*", re.IGNORECASE)
-    return sorted(
-        name
-        for name in durable.list_directory(log.parent)
-        if (before.fullmatch(name) or behind.fullmatch(name)) and durable.is_regular(log.parent / name)
-    )
 
 
 def of_missing_log(log: Path, *, expected: bool) -> tuple[Damage | None, bool]:

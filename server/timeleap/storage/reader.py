@@ -41,12 +41,12 @@ from timeleap.storage.index import (
     USAGES,
     EntryStore,
     IndexDamagedError,
-    Reference,
     check_entries,
     entry_of,
     unpack_entry,
 )
 from timeleap.storage.record import classify, read_tl, strict_json
+from timeleap.storage.reference import Reference
 
 T = TypeVar("T")
 P = ParamSpec("P")

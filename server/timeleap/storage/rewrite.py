@@ -39,16 +39,12 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
     TimelineFacts,
-    damaged_before,
-    new_damage,
-    not_restored,
 )
 from timeleap.storage.index import (
     ENTRY_SIZE,
     EntryStore,
     IndexDamagedError,
     Memory,
-    Reference,
     first_difference,
     header,
     index_path,
@@ -68,6 +64,8 @@ from timeleap.storage.reader import (
     timeline_names,
 )
 from timeleap.storage.record import classify, without_batch_marks
+from timeleap.storage.reference import Reference
+from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
 
 MAX_GONE: Final = 100
 """Timelines that are gone by now and whose counts are still remembered."""

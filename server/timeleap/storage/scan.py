@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from timeleap.storage import record as records
 from timeleap.storage.durable import Readable, crc32
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
-from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference
+from timeleap.storage.index import CRC, PACK, USAGES, EntryStore
 from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, ordinary
+from timeleap.storage.reference import Line, Reference
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
