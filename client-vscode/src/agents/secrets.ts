@@ -3,6 +3,8 @@
  * stands. What has no such form, such as a password in a sentence, is not found: that is what redaction is for.
  */
 
+import { places, reference, words } from "../../../protocol/timeleap_protocol/secret_masks.json";
+
 export const MASK = "[secret]";
 
 /** All are bounded and begin where a word does: hostile text costs no more than its length. */
@@ -11,14 +13,30 @@ const FORMS: readonly RegExp[] = [
   // GitHub, GitLab, Slack, OpenAI and Anthropic, Stripe, Google, AWS, npm, PyPI, Hugging Face, SendGrid
   /(?<![\w-])(?:gh[oprsu]_\w{36,255}|github_pat_\w{22,255}|glpat-[\w-]{20,255}|xox[abeoprs]-[\w-]{10,255}|sk-[\w-]{20,255}|[rs]k_live_\w{20,255}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z\d]{16}|npm_\w{36}|pypi-[\w-]{50,255}|hf_\w{30,255}|SG\.[\w-]{16,64}\.[\w-]{16,128})/gu,
   /(?<![\w-])eyJ[\w-]{10,4096}\.eyJ[\w-]{10,8192}\.[\w-]{10,1024}/gu,
-  /(?<=:\/\/[^\s/:@]{0,64}:)[^\s/@]{3,256}(?=@)/gu,
-  /(?<=\b(?:authorization|x-api-key)["']?\s{0,4}[:=]\s{0,4}["']?(?:bearer |basic |token )?)[\w.~+/=-]{16,4096}/giu,
-  /(?<=(?:secret|token|passwo?r?d|api_?key|access_?key)["']?\s{0,3}[:=]\s{0,3}["']?)(?=[\w+/=.-]{0,64}\d)(?=[\w+/=.-]{0,64}[A-Za-z])[\w+/=-][\w+/=.-]{11,255}(?![\w(])/giu,
 ];
+
+/** Where a password stands, shared with the MCP server; the group is the secret. */
+const PLACES: readonly RegExp[] = places.map((place) => new RegExp(place, "dgiu"));
+const NO_SECRETS: ReadonlySet<string> = new Set(words);
+const REFERENCE = new RegExp(`^${reference}$`, "u");
 
 /** The text with a mark in the place of each. */
 export function masked(text: string): string {
-  return FORMS.reduce((before, form) => before.replace(form, MASK), text);
+  return PLACES.reduce(maskedAt, FORMS.reduce((before, form) => before.replace(form, MASK), text));
+}
+
+function maskedAt(text: string, place: RegExp): string {
+  let kept = "";
+  let at = 0;
+  for (const found of text.matchAll(place)) {
+    const [start, end] = found.indices?.[1] ?? [0, 0];
+    const value = text.slice(start, end);
+    if (value.length > 3 && !NO_SECRETS.has(value.toLowerCase()) && !REFERENCE.test(value)) {
+      kept += text.slice(at, start) + MASK;
+      at = end;
+    }
+  }
+  return kept + text.slice(at);
 }
 
 /** A piece of a text, whose ends may be halves of secrets: long words there are left out. */

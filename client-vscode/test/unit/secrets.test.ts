@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { MASK, masked, maskedPiece } from "../../src/agents/secrets.js";
+import * as table from "../../../protocol/timeleap_protocol/secret_masks.json";
 
 const word = (length: number): string => "aB3".repeat(length).slice(0, length);
 
@@ -65,4 +66,12 @@ test("hostile text takes no longer than its length", () => {
     const [short, long] = [50_000, 400_000].map((length) => Math.min(...[1, 2, 3].map(() => time(piece.repeat(length / piece.length)))));
     expect(long! / Math.max(short!, 1)).toBeLessThan(40); // eight times as long; what is quadratic takes 64 times as long
   }
+});
+
+test.each(table.masked)("the table's %s is masked", (text, secret) => {
+  expect(masked(text)).toBe(text.replace(secret, MASK));
+});
+
+test.each(table.unmasked)("the table's %s is no secret", (text) => {
+  expect(masked(text)).toBe(text);
 });

@@ -11,6 +11,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,29 +24,12 @@ _LEAST_OVERLAP: Final = 4
 """Characters of a secret at the edge of an excerpt that are masked: fewer say nothing of it."""
 
 
-_NAMED: Final = (
-    r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)"
-)
-# All are bounded: hostile text costs no more than its length. A group is the secret.
-_PLACES: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # A member of JSON, also of JSON in a text of JSON: the name is quoted, so the value is one, whatever it is.
-        rf'\\?["\'][\w.-]{{0,40}}{_NAMED}\\?["\']\s{{0,4}}[:=]\s{{0,4}}\\?"((?:[^"\\\n]|\\[^"\n]){{3,512}})',
-        # A value in quotes.
-        rf'(?<![A-Za-z0-9])(?:[\w.-]{{0,40}}[_.-]|PG)?{_NAMED}["\']?\s{{0,3}}[:=]\s{{0,3}}(["\'])((?:(?!\1)[^\n\\]){{3,512}})\1',
-        # An environment, an ini file, a query, a DSN: no blanks around the sign.
-        rf"(?<![A-Za-z0-9])(?:[\w.-]{{0,40}}[_.-]|PG)?{_NAMED}=(?![\s\"'<$({{])([^\s&;,\"'<>()\[\]{{}}]{{4,512}}+)(?![(\[])",
-        # YAML, or a header: the value is the whole rest of the line, and has a digit or a sign, which a type has not.
-        rf"(?m:^)[ \t-]{{0,40}}(?:[\w.-]{{0,40}}[_.-]|PG)?{_NAMED}:[ \t]{{1,4}}(?=[^\s]{{0,100}}[\d!@#%^&*?~])([^\s\"'<>()\[\]{{}},]{{6,512}})[ \t]*(?m:$)",
-        r"\bBearer[ ]+(?=[\w.~+/=-]{0,200}\d)([\w.~+/-]{12,4096}=*)",
-        r"\bAuthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:Basic|Bearer|Token|Digest)[ ]+)?([\w.~+/=-]{8,4096})",
-        r"://[^\s/:@]{0,64}:([^\s/@]{3,256})@",
-    )
-)
-_NO_SECRETS: Final = frozenset(
-    {"null", "none", "true", "false", "undefined", "string", "password", "secret", "token", "required"}
-)
+# Shared with the editor's chat tools. All are bounded: hostile text costs no more than its length. A group is the secret.
+_TABLE: Final = json.loads(resources.files("timeleap_protocol").joinpath("secret_masks.json").read_text("utf-8"))
+_PLACES: Final = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _TABLE["places"])
+_NO_SECRETS: Final = frozenset(_TABLE["words"])
+_REFERENCE: Final = re.compile(_TABLE["reference"])
+"""A variable or a mark that stands in the place of a secret."""
 
 
 class SecretMask:
@@ -65,16 +49,19 @@ class SecretMask:
         texts = list(_texts(value))
         # As JSON, too: the name of a member says that its value is a password.
         whole = "\n".join([*texts, json.dumps(value, ensure_ascii=False)])
-        found = {*self._scan(whole.encode("utf-8", "replace")), *placed(whole)}
+        found = {
+            *self._scan(whole.encode("utf-8", "replace")),
+            *(secret for secret in placed(whole) if not _is_word(secret)),
+        }
         return sorted(found, key=lambda secret: (-len(secret), secret))
 
     def masked(self, value: Any) -> Any:
         """The text or JSON value, with a mark in the place of each secret."""
-        secrets = self.secrets(value)
-        return _replaced(value, secrets) if secrets else value
+        return _replaced(value, self.secrets(value))
 
     def masked_excerpt(self, excerpt: str, secrets: list[str]) -> str:
         """A piece of a text with these secrets, masked: also where the piece begins or ends within a secret."""
+        excerpt = _masked_in_place(excerpt)
         for secret in secrets:
             if excerpt and excerpt in secret:
                 return MASK
@@ -111,12 +98,31 @@ def _cache_of_user() -> Path | None:
 
 def placed(text: str) -> Iterator[str]:
     """What stands in the place of a password in a text."""
+    for start, end in _spans(text):
+        yield text[start:end]
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
     for place in _PLACES:
         for found in place.finditer(text):
-            value = found[found.lastindex or 0]
-            told = len(value) >= SHORTEST or (len(value) > 3 and not value.isalpha())  # no word of every text
-            if told and value.strip("*•x.…") and value.casefold() not in _NO_SECRETS and value != MASK:
-                yield value
+            value = found[1]
+            if len(value) > 3 and value.casefold() not in _NO_SECRETS and not _REFERENCE.fullmatch(value):
+                yield found.span(1)
+
+
+def _masked_in_place(text: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    for start, end in sorted(_spans(text)):
+        if start >= at:
+            pieces += (text[at:start], MASK)
+            at = end
+    return "".join((*pieces, text[at:]))
+
+
+def _is_word(secret: str) -> bool:
+    """True if a secret could be a word of every text: it is masked only in the place of a password."""
+    return len(secret) < SHORTEST and secret.isalpha()
 
 
 def without_cut_word(text: str, limit: int) -> str:
@@ -151,9 +157,16 @@ def _replaced(value: Any, secrets: list[str]) -> Any:
                     value = value.replace(spelling, MASK)
                 else:
                     value = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", lambda _: MASK, value)
-        return value
+        return _masked_in_place(value)
     if isinstance(value, list):
         return [_replaced(item, secrets) for item in value]
     if isinstance(value, dict):
-        return {_replaced(name, secrets): _replaced(item, secrets) for name, item in value.items()}
+        return {_replaced(name, secrets): _replaced_member(name, item, secrets) for name, item in value.items()}
     return value
+
+
+def _replaced_member(name: str, item: Any, secrets: list[str]) -> Any:
+    """The value of a member, whose name may say that it is a password."""
+    if isinstance(item, str) and _is_word(item) and item in placed(json.dumps({name: item})):
+        return MASK
+    return _replaced(item, secrets)
