@@ -37,6 +37,9 @@ COMMANDS = sorted({name for module in modules() for name in commands(module)})
 def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     folder = tmp_path_factory.mktemp("hostile")
     cli = Cli(folder / "store")
+    workspace = folder / HOSTILE
+    workspace.mkdir()
+    (workspace / HOSTILE).write_text(HOSTILE, "utf-8")
     call = {
         "id": HOSTILE,
         "type": "function",
@@ -45,6 +48,9 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     for method, params in (
         ("session/setTitle", {"title": HOSTILE}),
         ("context/setSystemPrompt", {"systemPrompt": HOSTILE}),
+        ("session/setWorkspace", {"workspace": workspace.as_uri()}),
+        ("context/setPins", {"pins": [HOSTILE]}),
+        ("session/setAutoApprove", {"action": HOSTILE, "enabled": True}),
         ("session/putSubagent", {"name": "n", "systemPrompt": HOSTILE}),
         ("context/appendMessage", {"message": {"role": "user", "content": HOSTILE}}),
         ("context/checkpoint", {"label": HOSTILE}),
@@ -61,6 +67,34 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
 def test_a_terminal_gets_nothing_to_obey(cli: Cli, command: tuple[str, ...], form: tuple[str, ...]) -> None:
     ran = cli.terminal(*command, "s", *form, code=None)
+    assert [each for each in FORBIDDEN if each in ran.out + ran.err] == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("tail", "s"),
+        ("approvals", "s"),
+        ("state", HOSTILE),
+        ("show", "s", f"--{HOSTILE}"),
+        ("show", "s", "--limit", HOSTILE),
+        (HOSTILE,),
+        ("files", HOSTILE),
+        ("agents", "resume", HOSTILE),
+        ("search", HOSTILE),
+        ("call", HOSTILE),
+        ("call", "session/open", HOSTILE),
+        ("revert", "s", HOSTILE),
+        ("restore", "s", HOSTILE),
+        ("--home", f"/dev/null/{HOSTILE}", "sessions"),
+    ],
+    ids=lambda typed: "_".join(each for each in typed if each.isprintable()) or "command",
+)
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+def test_what_was_typed_is_not_obeyed_when_it_is_repeated(
+    cli: Cli, typed: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    ran = cli.terminal(*typed, *form, code=None)
     assert [each for each in FORBIDDEN if each in ran.out + ran.err] == []
 
 
