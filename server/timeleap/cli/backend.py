@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOSSES = ("linesLost", "logMissing")
+"""Kinds of problems that are no damage of what is there."""
 _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
 """Seconds without a sign of work after which even a long command gives up."""
@@ -127,14 +130,20 @@ class Backend:
             self._terminal.notice_once(_STALE, {"stale": True})  # a list in JSON lines has no place for it
         return result
 
-    def open(self, session: str | Json, *, write: bool = False) -> OpenSession:
-        """Open a session that exists, by its name or its `session_identity`.
+    def open(self, session: str | Json, *, write: bool = False, tell_losses: bool = True) -> OpenSession:
+        """Open a session that exists, by its name or its `session_identity`, and say what its log has lost.
 
         To read takes no lock: reading never stands in an agent's way, and works while one runs.
         """
         identity = session_identity(session) if isinstance(session, str) else session
         params = {**(identity or self._latest()), "create": False, "access": "write" if write else "readOnly"}
-        return OpenSession(self, self.call("session/open", params, saying="Opening"))
+        opened = OpenSession(self, self.call("session/open", params, saying="Opening"))
+        if tell_losses:
+            for warning in opened.state["warnings"]:
+                if warning["kind"] in LOSSES:
+                    text = f"{opened.id}: {one_line(warning['message'], 2000)}. {accept_hint(opened.id)}"
+                    self._terminal.notice_once(text, {"sessionId": opened.id, "kind": warning["kind"]})
+        return opened
 
     def pages(self, method: str, params: Json, member: str) -> Iterator[Json]:
         """The entries of a list, page by page."""
@@ -186,17 +195,25 @@ class Backend:
         return {"sessionId": info["sessionId"]}
 
 
+def accept_hint(session_id: str) -> str:
+    """The command by which a person decides to go on with a log that has lost something."""
+    return f"To go on with what is there: timeleap repair {shlex.quote(session_id)}"
+
+
 def reading(
-    terminal: Terminal, session: str, *, follow: bool = False
+    terminal: Terminal, session: str, *, follow: bool = False, tell_losses: bool = True
 ) -> contextlib.AbstractContextManager[OpenSession]:
-    return writing(terminal, session, dry_run=True, follow=follow)
+    return writing(terminal, session, dry_run=True, follow=follow, tell_losses=tell_losses)
 
 
 @contextlib.contextmanager
-def writing(terminal: Terminal, session: str, *, dry_run: bool = False, follow: bool = False) -> Generator[OpenSession]:
-    """A session, open to be changed; or only to say what a change would do, or to `follow` its changes until Ctrl-C."""
+def writing(
+    terminal: Terminal, session: str, *, dry_run: bool = False, follow: bool = False, tell_losses: bool = True
+) -> Generator[OpenSession]:
+    """A session, open to be changed; or only to say what a change would do, or to `follow` its changes until Ctrl-C.
+    A command that lists the losses itself has them not told at opening."""
     with Backend(terminal, process=follow) as backend:
-        yield backend.open(session, write=not dry_run)
+        yield backend.open(session, write=not dry_run, tell_losses=tell_losses)
 
 
 def read_state(terminal: Terminal, session: str, member: str) -> Json:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from timeleap import user_folders
-from timeleap.cli.backend import Backend, OpenSession, given, reading, session_identity, writing
+from timeleap.cli.backend import LOSSES, Backend, OpenSession, accept_hint, given, reading, session_identity, writing
 from timeleap.cli.command import (
     FAILED,
     DryRun,
@@ -250,12 +250,12 @@ def _audit_row(entry: Json) -> tuple[str, ...]:
 
 @command(app)
 def verify(terminal: Terminal, session: Session) -> None:
-    """Read and check every byte of a session, and change nothing. Exit code 1 if there is damage.
+    """Read and check every byte of a session, and change nothing. Exit code 1 if there is damage, or lines are lost.
 
     Example:
         timeleap verify fix-dates
     """
-    with reading(terminal, session) as opened:
+    with reading(terminal, session, tell_losses=False) as opened:
         result = opened.call("session/verify", saying="Checking")
     problems = result["problems"]
     files = sum("file" in problem for problem in problems)
@@ -269,14 +269,12 @@ def verify(terminal: Terminal, session: Session) -> None:
         *_listed(problems),
         *(f"  note: {one_line(warning['message'])}" for warning in result["warnings"] if warning["kind"] not in LOSSES),
     )
-    if files < len(problems):
+    if lost:
+        terminal.hint(accept_hint(opened.id))
+    if files + lost < len(problems):
         terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
     if not result["ok"]:
         raise Exit(FAILED)
-
-
-LOSSES = ("linesLost", "logMissing")
-"""Kinds of problems that are no damage of what is there."""
 
 
 def _listed(problems: Sequence[Json]) -> Iterator[str]:
@@ -291,13 +289,13 @@ def _listed(problems: Sequence[Json]) -> Iterator[str]:
 
 @command(app)
 def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryRun = False) -> None:
-    """Take damaged lines out of a session's log; the log as it was stays as a timeline.
+    """Take damaged lines out of a session's log; the log as it was stays as a timeline. Lost lines are given up.
 
     Examples:
         timeleap repair fix-dates --dry-run
         timeleap repair fix-dates --yes
     """
-    with writing(terminal, session, dry_run=dry_run) as opened:
+    with writing(terminal, session, dry_run=dry_run, tell_losses=False) as opened:
         plan = opened.call("session/repair", dryRun=True, saying="Checking")
         if not (problems := plan["problems"]):
             terminal.answer(plan, f"{opened.id}: no damage, nothing to do")
@@ -308,6 +306,9 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
         if not terminal.consents(plan, question, yes=yes, dry_run=dry_run):
             return
         done = opened.call("session/repair", saying="Repairing")
+    if not damaged:
+        terminal.answer(done, f"{opened.id}: goes on with the log as it is")
+        return
     words = f"{opened.id}: {count(done['removedLines'], 'line')} taken out"
     terminal.answer(done, words, hint=f"the log as it was is {done.get('timelineId', 'kept')}")
 

@@ -78,14 +78,19 @@ def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
 def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     """Lost lines, damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
     recovery = engine.recovery
-    kinds = ("linesLost", "logMissing") if engine.state.lines == 0 else ("linesLost",)
-    lost = [one for one in recovery.warnings if one.kind in kinds]
-    found = [{**asdict(one), "message": loss_in_words(engine, log, one)} for one in lost]
+    found = loss_warnings(engine, log)
     found += [asdict(warning) for warning in engine.damage()]
     if recovery.cut_bytes:
         text = f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
         found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
     return found
+
+
+def loss_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
+    """Lines that were acknowledged and are not there any more, or a missing log."""
+    kinds = ("linesLost", "logMissing") if engine.state.lines == 0 else ("linesLost",)
+    lost = [one for one in engine.recovery.warnings if one.kind in kinds]
+    return [{**asdict(one), "message": loss_in_words(engine, log, one)} for one in lost]
 
 
 def modes_warning() -> list[dict[str, Any]]:

@@ -439,11 +439,17 @@ def looked_at(path: Path, progress: Progress | None, expected: bool = False) -> 
     there = durable.status(path)
     if there is None or there.size <= SMALL or open_index(path, there.identity.inode, writable=False) is not None:
         return _described(load(path, writable=False, progress=progress, expected=expected))
-    loaded = _by_cached_index(path, progress) or load(path, writable=False, progress=progress)
+    loaded = _by_cached_index(path, progress) or load(path, writable=False, progress=progress, expected=expected)
     log = loaded.log
     if loaded.lost is None and log.file is not None and log.file.status() == there:
         index_cache.keep(path, there, log.store, parsed=loaded.parsed)
     return _described(loaded)
+
+
+def lost_of(path: Path, *, expected: bool) -> Damage | None:
+    """The loss of a log that nobody has accepted yet, if any; the log is only read. Blocking. Raises OSError."""
+    found = load(path, writable=False, expected=expected)
+    return found.lost if found.undecided else None
 
 
 def _by_cached_index(path: Path, progress: Progress | None) -> Loaded | None:

@@ -18,6 +18,8 @@ from timeleap.service.service import guard
 from timeleap.sessions import tree_settings
 from timeleap.sessions.home import check_session_id
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.warnings import loss_warnings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +65,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
         raise InvalidInputError.of("withFiles", "only an archive (native) can hold snapshots of files")
     async with _looked_at(service, params, call) as session:
         content = await exhibit.exhibit_of(session)  # first of all: later requests must not show in it
+        lost = await asyncio.to_thread(loss_warnings, session.engine, session.path / LOG_NAME)
         _heed_cancellation()
         await asyncio.to_thread(export_file.check_target, service.store.home, path, overwrite)
         async with (
@@ -77,7 +80,8 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
             call.say("putting the file in place")
             await to_its_end(file.finish())
     losses = await asyncio.to_thread(content.all_losses)
-    return {"path": str(path), "bytes": file.bytes, "losses": [asdict(loss) for loss in losses]}
+    told = [{"kind": loss["kind"], "message": loss["message"]} for loss in lost]
+    return {"path": str(path), "bytes": file.bytes, "losses": [*told, *(asdict(loss) for loss in losses)]}
 
 
 def _heed_cancellation() -> None:

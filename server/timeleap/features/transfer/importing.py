@@ -24,11 +24,13 @@ from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import (
     OpenFile,
     create_exclusive,
+    is_regular,
     list_directory,
     remove_file,
     storage_errors,
     sync_directory,
 )
+from timeleap.storage.load import lost_of
 from timeleap.storage.reader import timeline_names
 
 Work = Generator[tuple[int, int], None, Arrival]
@@ -90,6 +92,8 @@ def _original(path: Path, directory: Path) -> Work:
     notes = files.read_document(path / META_NAME).members
     state = files.read_document(path / STATE_NAME)
     left = [] if state.problem is None else [ExportLoss("state", state.problem)]
+    if (lost := lost_of(path / LOG_NAME, expected=is_regular(path / META_NAME))) is not None:
+        left.append(ExportLoss(lost.kind, lost.message))
     known = {META_NAME, STATE_NAME, *(name for _, name in logs)}
     others = [name for name in list_directory(path) if name not in known and not name.startswith(".")]
     if others:
