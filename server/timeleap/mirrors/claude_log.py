@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.mirrors.formats.claude_chain import Chain, Entry, Node
+from timeleap.mirrors.formats.claude_chain import Chain, ChainEntry, Node
 from timeleap.mirrors.formats.claude_code import TITLES, EntrySurvey, EntryWriter
 from timeleap.mirrors.formats.conversion import Json, JsonLine, JsonLines, LossTally, RecordWriter, opened
 from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step, version_of
@@ -42,7 +42,7 @@ class ClaudeLog(Conversation):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._survey = EntrySurvey(self.file.left_out)
-        self._entries: list[Entry] = []
+        self._entries: list[ChainEntry] = []
         self._chain: Chain | None = None
         self._tail: str | None = None  # the id of the last record that the conversation leads through
         self._answer: str | None = None  # the id of the answer that it ends with
@@ -103,7 +103,7 @@ class ClaudeLog(Conversation):
                 return False
             self._end_with(node)
         self._tail = node.uuid
-        self._entries.append(Entry(node))
+        self._entries.append(ChainEntry(node))
         return True
 
     def _end_with(self, node: Node) -> None:
@@ -184,14 +184,14 @@ class ClaudeLog(Conversation):
             path, self._written(kept, session_id), ("claude", "--resume", session_id), tuple(healed)
         )
 
-    def _up_to(self, last: Step) -> list[Entry]:
+    def _up_to(self, last: Step) -> list[ChainEntry]:
         """The records of the conversation up to a step, notes between them included."""
         for number, entry in enumerate(self._entries, 1):
             if entry.node.speaks and _key(entry.node) == last.key:
                 return self._entries[:number]
         return self._entries
 
-    def _written(self, entries: list[Entry], session_id: str) -> Iterator[Json]:
+    def _written(self, entries: list[ChainEntry], session_id: str) -> Iterator[Json]:
         """The records of a new session: titles, then these, each behind the one before it. Blocking."""
         for line in ClaudeLog(self.file.path).file.added():
             record = line.record or {}
@@ -219,7 +219,7 @@ class ClaudeLog(Conversation):
             yield step
 
 
-def _step(entry: Entry) -> Step:
+def _step(entry: ChainEntry) -> Step:
     node = entry.node
     return ClaudeStep(_key(node), node.offset, node.length, node.time, entry.left)
 
@@ -228,7 +228,7 @@ def _key(node: Node) -> str:
     return node.uuid if node.first < 0 else f"{node.uuid}@{node.offset}"
 
 
-def _moved(entries: list[Entry]) -> int:
+def _moved(entries: list[ChainEntry]) -> int:
     """Number of records that the file has in another order than the conversation."""
     offsets = [entry.node.offset for entry in entries]
     return sum(offset < max(offsets[:number], default=-1) for number, offset in enumerate(offsets))
@@ -251,7 +251,7 @@ def _strings(value: Any) -> Iterator[str]:
                 yield from _strings(each)
 
 
-def _in_chain(record: Json, entry: Entry) -> Json:
+def _in_chain(record: Json, entry: ChainEntry) -> Json:
     """A record as one of a plain chain."""
     made = dict(record)
     if record.get("type") == "queue-operation":

@@ -267,7 +267,8 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        refuse_decision(REQUESTS[method], call.client)
+        if call.client.only_asks:
+            refuse_decision(REQUESTS[method], call.client)
         return self._marked(REQUESTS[method], params, self._at_its_turn(REQUESTS[method], params, call))
 
     def begin(self, method: str, params: Any, call: Call, then: Told) -> Coroutine[Any, Any, Any] | None:

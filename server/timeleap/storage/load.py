@@ -292,7 +292,7 @@ def load(
         loaded = _from_index(StoredLog(path, file, indexed[0]), size, parsed=indexed[1], progress=progress)
     if loaded is None:
         known = None if indexed is None else indexed[0]
-        loaded = _read_anew(path, file, known, writable=writable, progress=progress, trust_index=trust_index)
+        loaded = _read_again(path, file, known, writable=writable, progress=progress, trust_index=trust_index)
     if loaded.undecided and (old := old_index(path)) is not None and old.inode == file.identity.inode:
         loaded = replace(loaded, undecided=old.synced)  # else a power failure may have taken the end
     if writable and not loaded.undecided:
@@ -309,7 +309,7 @@ def _missing(path: Path, *, trust_index: bool, expected: bool) -> Loaded:
     return Loaded(StoredLog(path), lost=lost, undecided=undecided, accepted=not trust_index)
 
 
-def _read_anew(
+def _read_again(
     path: Path,
     file: OpenFile,
     known: EntryStore | None,

@@ -38,7 +38,7 @@ _turns: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
 _of_parent: list[_Shared] = []
 
 
-def _begin_anew() -> None:
+def _start_over() -> None:
     """In a forked process: open each log again. The engines of before wait for threads and tasks that are not here; they
     are kept, since their locks are those of the process that forked this one."""
     _of_parent.extend(_engines.values())
@@ -47,7 +47,7 @@ def _begin_anew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_start_over)
 
 
 class Lease:

@@ -24,7 +24,7 @@ from timeleap.errors import (
     TimeleapError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, scan, syncing
+from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
 from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors
 from timeleap.storage.engine import (
@@ -65,6 +65,7 @@ from timeleap.storage.reader import (
 )
 from timeleap.storage.record import classify, without_batch_marks
 from timeleap.storage.reference import Reference
+from timeleap.storage.syncing import threads
 from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
 
 MAX_GONE: Final = 100
@@ -257,7 +258,7 @@ class Draft(Struct):
 
     def begin_sync(self) -> None:
         """Let the disk take what is in the file by now, while that is being compared with what was written."""
-        self._sync = self._sync or (None if self.working_copy else syncing.begin(self.file.sync))
+        self._sync = self._sync or (None if self.working_copy else threads.pool.submit(self.file.sync))
 
     def end_sync(self) -> None:
         """Return when the draft is durable as far as its sync was begun."""

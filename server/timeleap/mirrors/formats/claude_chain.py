@@ -84,7 +84,7 @@ class LeafNote(Struct, frozen=True):
     explicit: bool
 
 
-class Entry(Struct, frozen=True):
+class ChainEntry(Struct, frozen=True):
     """A record of a conversation; `left` are ids of its results that go with no call of it."""
 
     node: Node
@@ -94,7 +94,7 @@ class Entry(Struct, frozen=True):
 class Branch(Struct, frozen=True):
     """A conversation in a file, and whether it was summed up."""
 
-    entries: list[Entry]
+    entries: list[ChainEntry]
     compacted: bool
 
 
@@ -142,7 +142,7 @@ class Chain:
 
     # The conversations
 
-    def main(self) -> list[Entry]:
+    def main(self) -> list[ChainEntry]:
         """The conversation as it is now."""
         leaf = self._leaf()
         if leaf is None:
@@ -172,7 +172,7 @@ class Chain:
         """Number of conversations that were left and not asked for."""
         return sum(1 for _ in self._abandoned())
 
-    def _ended_with(self, uuid: str | None) -> list[Entry]:
+    def _ended_with(self, uuid: str | None) -> list[ChainEntry]:
         """The conversation that ends where a compaction says."""
         leaf = self._leaf()
         named = self._speaking_at(self._at[uuid][0]) if uuid in self._at else None
@@ -361,7 +361,7 @@ class Chain:
                 return each
         return -1
 
-    def _conversation(self, leaf: int) -> list[Entry]:
+    def _conversation(self, leaf: int) -> list[ChainEntry]:
         """What leads to a leaf, with all records of its answers, calls before results."""
         way = list(self._up(leaf))[::-1]
         self._used |= set(way)
@@ -381,20 +381,20 @@ class Chain:
                 written.add(id(answer))
                 placed += [*answer.records, *sorted(answer.results)]
         self._used |= set(placed)
-        entries: list[Entry] = []
+        entries: list[ChainEntry] = []
         found = dict.fromkeys(placed)
         queued = self._queued_behind(found)
         last_of = {record: answer for answer in answers for record in (*answer.records, *answer.results)}
         for number, place in enumerate(placed):
             node = self._places[place]
             left = frozenset(call for call in node.results if (place, call) not in self._given)
-            entries.append(Entry(node, left))
+            entries.append(ChainEntry(node, left))
             waiting = queued.pop(place, [])
             following = placed[number + 1] if number + 1 < len(placed) else -1
             if waiting and place in last_of and last_of.get(following) is last_of[place]:
                 queued.setdefault(following, [])[:0] = waiting  # behind all of the answer
             else:
-                entries += map(Entry, waiting)
+                entries += map(ChainEntry, waiting)
         self._lost = sum(len(each.left) for each in entries) + sum(
             self._places[place].kind == "result" and place not in found for place in way
         )
