@@ -89,8 +89,8 @@ def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
 def loss_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     """Lines that were acknowledged and are not there any more, or a missing log."""
     kinds = ("linesLost", "logMissing") if engine.state.lines == 0 else ("linesLost",)
-    lost = [one for one in engine.recovery.warnings if one.kind in kinds]
-    return [{**asdict(one), "message": loss_in_words(engine, log, one)} for one in lost]
+    lost = [damage for damage in engine.recovery.warnings if damage.kind in kinds]
+    return [{**asdict(damage), "message": loss_in_words(engine, log, damage)} for damage in lost]
 
 
 def modes_warning() -> list[dict[str, Any]]:
