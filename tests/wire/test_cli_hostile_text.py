@@ -78,6 +78,7 @@ def test_a_terminal_gets_nothing_to_obey(cli: Cli, command: tuple[str, ...], for
         ("state", HOSTILE),
         ("show", "s", f"--{HOSTILE}"),
         ("show", "s", "--limit", HOSTILE),
+        ("show", "s", HOSTILE),
         (HOSTILE,),
         ("files", HOSTILE),
         ("agents", "resume", HOSTILE),

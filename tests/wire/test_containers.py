@@ -219,9 +219,10 @@ def refusal_of(server: Server) -> Message:
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_two_containers_on_one_volume(serve: Serve, home: Path, tmp_path: Path, renamed: bool) -> None:
+def test_two_containers_on_one_volume(serve: Serve, home: Path, renamed: bool) -> None:
     """Each has a /tmp of its own: the second is told what to do; with a directory for sockets that both see it attaches."""
-    private, shared = tmp_path / "p", runtime_directory() / f"shared-{int(renamed)}"
+    # Not below `tmp_path`, where the name of a socket would be too long.
+    private, shared = (runtime_directory() / f"{name}-{int(renamed)}" for name in ("private", "shared"))
     private.mkdir(mode=0o700)
     shared.mkdir(mode=0o700)
 

@@ -47,8 +47,6 @@ function sentence(kind: string): string | undefined {
       return vscode.l10n.t("Old timelines were removed, as the limits say.");
     case "timelinesNotPruned":
       return vscode.l10n.t("Old timelines could not be removed.");
-    case "dmailNotDropped":
-      return vscode.l10n.t("A D-Mail that was dropped is still on the disk.");
     case "filesNotKept":
     case "filesNotRecovered":
       return vscode.l10n.t("Files of the workspace could not be saved.");

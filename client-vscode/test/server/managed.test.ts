@@ -23,7 +23,7 @@ test("the wheel that comes with the extension installs into an environment of it
   writeFileSync(join(strange, "timeleap.py"), "raise SystemExit(7)");
   vi.stubEnv("PYTHONPATH", strange);
   vi.stubEnv("PYTHONHOME", strange);
-  onTestFinished(() => vi.unstubAllEnvs());
+  onTestFinished(() => void vi.unstubAllEnvs());
   const isolation = launchModule(managed.python!, "managed").args.slice(0, 3);
   const { code, stdout } = await run(managed.python!, [...isolation, "-c", "import json, timeleap.version as v; print(v.__file__)"], 60_000);
   expect(code).toBe(0);

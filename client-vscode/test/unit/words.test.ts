@@ -222,7 +222,7 @@ test("the line above the rows says what is not as usual, and nothing else", () =
 
 test.each([
   "damagedRecord", "notAsWritten", "linesLost", "conflictCopy", "logMissing", "recovered", "notChecked", "metaDamaged", "stateDamaged", "requestsDamaged", "auditDamaged", "approvalSealBroken",
-  "approvalNotNoted", "leftover", "damagedKept", "newerVersion", "newerThanTested", "timelinesPruned", "timelinesNotPruned", "dmailNotDropped", "filesNotKept",
+  "approvalNotNoted", "leftover", "damagedKept", "newerVersion", "newerThanTested", "timelinesPruned", "timelinesNotPruned", "filesNotKept",
   "filesNotRecovered", "filesIncomplete", "notReachable", "trashPurged",
 ])("the warning %s is a sentence of its own, with the server's words behind it", (kind) => {
   expect(warningInWords(kind, "3 bytes")).toMatch(/^[A-Z].+\. \(3 bytes\)$/);

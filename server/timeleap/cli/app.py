@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from timeleap.cli.arguments import NotPlainError, read
 from timeleap.cli.command import FAILED, MISUSED, Home, Machine, run_command
+from timeleap.cli.formatting import safe
 from timeleap.cli.parameters import Commands
 from timeleap.cli.terminal import Exit, Terminal, forget_output
 
@@ -102,10 +103,31 @@ def _run_any(app: typer.Typer) -> int:
     try:
         if "--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
             sys.exit(_for_machines(app))
-        app(prog_name="timeleap")
+        sys.exit(_for_people(app))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def _for_people(app: typer.Typer) -> int | None:
+    """Run the command line; the parser's own errors, which repeat what was typed, are made safe for a terminal."""
+    from typer import Abort
+
+    try:
+        code: int | None = app(prog_name="timeleap", standalone_mode=False)
+    except Abort as error:
+        return _aborted(error)
+    except Exception as error:
+        from typer import rich_utils
+
+        # The classes of the parser's errors are at another place in each version of typer.
+        message = getattr(error, "message", None)
+        if not isinstance(message, str) or not hasattr(error, "format_message"):
+            raise
+        error.message = safe(message)  # type: ignore[attr-defined]
+        rich_utils.rich_format_error(error)  # type: ignore[arg-type]
+        return getattr(error, "exit_code", MISUSED)
+    return code
 
 
 def _for_machines(app: typer.Typer) -> int | None:

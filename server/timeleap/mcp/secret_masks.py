@@ -80,8 +80,8 @@ class SecretMask:
             if self._scanner is None:
                 from kingfisher_sdk import Rules, Scanner
 
-                cached = {"cache": True, "cache_dir": str(self._cache)} if self._cache is not None else {"cache": False}
-                self._scanner = Scanner(Rules(**cached))
+                folder = None if self._cache is None else str(self._cache)
+                self._scanner = Scanner(Rules(cache=folder is not None, cache_dir=folder))
             findings = self._scanner.scan(data)
         for finding in findings:
             place = finding.location

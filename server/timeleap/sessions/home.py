@@ -146,6 +146,7 @@ class SharedEvents(Protocol):
 
     def waits(self) -> bool:
         """True if later steps wait for their turns."""
+        ...
 
     def heard(self) -> list[bytes] | None:
         """What others announced of the changes taken over since the last call, as JSON; None: not all is known."""

@@ -570,6 +570,7 @@ class Notes(Protocol):
     @property
     def existing(self) -> bool:
         """True if there are notes, so there was a log."""
+        ...
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """The facts known about a timeline, or None."""

@@ -197,9 +197,7 @@ async def test_an_append_whose_connection_breaks_is_made_once(
         other.execute("SELECT pg_terminate_backend(%s)", found[0])
         while not in_thread:
             await asyncio.sleep(0)
-    with pytest.raises(StorageFailureError, match="nothing was changed"):
-        await appending
-    await say(engine, "once")
+    await appending
     assert texts(engine) == ["prepared", "once"]
     await engine.aclose()
 

@@ -274,7 +274,7 @@ def _piped_through(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callab
                         feed.close()
                 elif stream is output or stream is errors:
                     if block := os.read(key.fd, _BLOCK):
-                        read[stream].append(block)
+                        read[output if stream is output else errors].append(block)
                     else:
                         selector.unregister(stream)
     process.wait()

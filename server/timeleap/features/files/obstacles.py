@@ -57,7 +57,7 @@ def _is_hostile_repository(folder: str) -> bool:
     return not all(is_fit(repository / name, limit=64 << 20) for name in _OF_REPOSITORY)
 
 
-class Watch:
+class ObstacleWatch:
     """Watches one look at a workspace.
 
     Args:

@@ -18,7 +18,7 @@ from timeleap.errors import CancelledError, FilesTooLargeError, FilesUnavailable
 from timeleap.features.files import folder_list
 from timeleap.features.files.folder_list import Folder, list_folder, stamp_of
 from timeleap.features.files.git import Git, GitError, Parallel, joined, split
-from timeleap.features.files.obstacles import Watch
+from timeleap.features.files.obstacles import ObstacleWatch
 from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
 
@@ -61,7 +61,7 @@ class Scan(Struct):
 class Scanner:
     """Compares one root with an index, by git and by a walk through its folders at the same time."""
 
-    def __init__(self, git: Git, config: FilesConfig, watch: Watch, listings: dict[str, Listing]) -> None:
+    def __init__(self, git: Git, config: FilesConfig, watch: ObstacleWatch, listings: dict[str, Listing]) -> None:
         self._git = git
         self._root = git.root
         self._place = git.place

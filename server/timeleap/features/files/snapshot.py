@@ -26,7 +26,7 @@ from timeleap.features.files.careful import CarefulScanner
 from timeleap.features.files.compare import TreeState, differences
 from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import GitError, joined, split
-from timeleap.features.files.obstacles import Watch
+from timeleap.features.files.obstacles import ObstacleWatch
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import Commit, Details, Repository, most_usual
 from timeleap.features.files.scanner import (
@@ -122,7 +122,7 @@ class Snapshots:
         self._careful = None
         self._git.excludes_file = find_excludes_file(self._repository.root.path, self._user_repository(), control)
         self._repository.write_exclude(self._patterns(control))
-        watch = Watch(self._git.place, control)
+        watch = ObstacleWatch(self._git.place, control)
         try:
             try:
                 return self._look_by_git(watch, seeding=seeding)
@@ -135,7 +135,7 @@ class Snapshots:
         except GitError as error:
             raise error.as_damage(self._repository.path) from error
 
-    def _look_by_git(self, watch: Watch, *, seeding: bool) -> Present:
+    def _look_by_git(self, watch: ObstacleWatch, *, seeding: bool) -> Present:
         found = self._repository.find_index()
         if found is not None:
             return self._look_again(*found, watch)
@@ -165,7 +165,7 @@ class Snapshots:
         failpoint("files.objects_written")
         return Present(TreeState(tree, details), self._repository.store_details(details), index, None)
 
-    def _look_again(self, index: Path, base: Commit, watch: Watch) -> Present:
+    def _look_again(self, index: Path, base: Commit, watch: ObstacleWatch) -> Present:
         started, control = time.time_ns(), watch.control
         details = self._repository.read_details(base)
         key = self._repository.root.key
@@ -190,7 +190,7 @@ class Snapshots:
                 (same if stat.S_IMODE(facts.st_mode) == mode else scan.present)[path] = facts
         return same
 
-    def _look_first(self, watch: Watch, *, seeding: bool) -> Present:
+    def _look_first(self, watch: ObstacleWatch, *, seeding: bool) -> Present:
         started, control = time.time_ns(), watch.control
         index = self._work_index()
         user = self._user_repository() if seeding else None

@@ -430,7 +430,8 @@ def _connected(kind: type[C], options: Options) -> tuple[C, str]:
             raise poolers.PoolerError(
                 f"the pooler takes no startup parameter `options`, and {others[0]} in that is no setting: leave it out"
             ) from error
-        connection = kind.connect(**{**ours, "options": ""}, autocommit=True, prepare_threshold=None)
+        without: Options = {**ours, "options": ""}
+        connection = kind.connect(**without, autocommit=True, prepare_threshold=None)
     connection.options = options
     return connection, given
 

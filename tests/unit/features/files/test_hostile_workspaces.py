@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 from tests.support.holding import wait_until
+from tests.support.mostly_long import mostly_long
 from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
@@ -105,7 +106,9 @@ def test_whatever_is_in_the_place_of_the_repository_the_files_are_saved(
 
 
 @pytest.mark.parametrize("make", [pipe, holes, endless])
-@pytest.mark.parametrize("name", [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"])
+@pytest.mark.parametrize(
+    "name", mostly_long([".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"])
+)
 def test_whatever_the_users_settings_are_the_files_are_saved(
     open_tree: Opener, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Make
 ) -> None:
@@ -149,7 +152,7 @@ PLACES = (
 
 
 @pytest.mark.parametrize("make", [pipe, listening])
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", mostly_long(PLACES))
 @pytest.mark.parametrize("with_repository", [True, False])
 def test_whatever_is_where_patterns_are_looked_for_the_files_are_saved(
     open_tree: Opener, root: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Make, with_repository: bool
@@ -272,7 +275,7 @@ def test_a_git_that_is_not_wanted_any_more_is_ended_with_all_that_it_started(
 # What is left out
 
 
-@pytest.mark.parametrize("where", ["exclude", "default", "user", "repository"])
+@pytest.mark.parametrize("where", mostly_long(["exclude", "default", "user", "repository"], every=2))
 @pytest.mark.parametrize("below", ["", "sub"])
 def test_what_the_user_leaves_out_is_neither_saved_nor_changed(
     open_tree: Opener, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, below: str
