@@ -29,7 +29,7 @@ from timeleap_protocol.methods import ANSWERED, REQUESTS
 NAME = "session/probe"
 PROBE = replace(REQUESTS["session/setTitle"], name=NAME)
 OTHER = replace(PROBE, name="session/other")
-CLIENT = cast("Client", SimpleNamespace(is_peer=False, name="tests"))
+CLIENT = cast("Client", SimpleNamespace(is_peer=False, only_asks=False, name="tests"))
 
 Handler = Callable[[Service, Any, Call], Coroutine[Any, Any, Any]]
 MakeService = Callable[..., Service]
