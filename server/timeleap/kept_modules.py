@@ -60,7 +60,7 @@ class KeptModules:
                 importlib.import_module(name)
 
     def _keep_folder(self, package: str, folder: Path) -> None:
-        """What cannot be read is loaded as ever, when it is needed."""
+        """Keep the code of a folder's modules. A module that cannot be read is loaded from disk when it is needed."""
         with suppress(OSError):
             for entry in os.scandir(folder):
                 place = Path(entry.path)
@@ -81,7 +81,7 @@ class KeptModules:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As the import system asks for it."""
+        """Find a module among those that are kept, for the import system."""
         kept = self._modules.get(name)
         if kept is None:
             return None
@@ -128,7 +128,8 @@ class _Loader(SourceFileLoader):
 
 
 def _read(entry: os.DirEntry[str], module: str) -> _Kept:
-    """Read a module, compiled if that is of its source. That of the protocol's is read too: `rpc.discover` takes words from it."""
+    """Read a module, compiled if that is of its source. That of the protocol's is read too: `rpc.discover` takes words
+    from it."""
     package, described = entry.name == "__init__.py", module.startswith("timeleap_protocol.")
     facts = entry.stat()
     expected = importlib.util.MAGIC_NUMBER + b"\0" * 4
@@ -164,4 +165,4 @@ def _places() -> Iterator[tuple[str, Path]]:
 
 
 KEPT: Final = KeptModules()
-"""Of this process."""
+"""The modules that this process keeps."""

@@ -78,7 +78,7 @@ def expanded(path: str | os.PathLike[str]) -> Path | None:
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
-    """As `expanded`; raises InvalidInputError where there is no such home."""
+    """Expand `~` in a path; raises InvalidInputError where there is no such home."""
     found = expanded(path)
     if found is None:
         raise InvalidInputError(f"{path}: there is no home directory that its ~ stands for; give the whole path")

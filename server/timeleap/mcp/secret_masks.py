@@ -1,4 +1,5 @@
-"""Secrets in what a model is shown are masked: keys, tokens and passwords, by the rules that `session/redact` uses, too.
+"""Secrets in what a model is shown are masked: keys, tokens and passwords, by the rules that `session/redact` uses,
+too.
 
 Those rules know what looks like a key. A password looks like any word, so what stands in the place of one is masked as
 well: `password=...`, `"password": "..."`, `Bearer ...`, the password of an address.
@@ -97,7 +98,7 @@ def _cache_of_user() -> Path | None:
 
 
 def placed(text: str) -> Iterator[str]:
-    """What stands in the place of a password in a text."""
+    """Find the texts that stand in the place of a password."""
     for start, end in _spans(text):
         yield text[start:end]
 
@@ -126,8 +127,8 @@ def _is_word(secret: str) -> bool:
 
 
 def without_cut_word(text: str, limit: int) -> str:
-    """A text that may have been cut after `limit` characters, without its last word then: of a secret a part may be left,
-    which no rule knows any more."""
+    """A text that may have been cut after `limit` characters, without its last word then: of a secret a part may be
+    left, which no rule knows any more."""
     if len(text) < limit:
         return text
     kept, space, last = text.rpartition(" ")

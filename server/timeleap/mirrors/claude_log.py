@@ -156,7 +156,8 @@ class ClaudeLog(Conversation):
         return sorted(found, key=lambda each: max(step.offset for step in each.steps))
 
     def open_calls(self, steps: list[Step]) -> set[str]:
-        """Those of the answer that these steps end with: the program itself drops a call that it went on without."""
+        """Return the open calls of the answer that these steps end with: the program itself drops a call that it went
+        on without."""
         keys = {step.key for step in steps}
         waiting: set[str] = set()
         for entry in self._entries:

@@ -1,4 +1,4 @@
-"""Whether the log of a mirror says what the program's file says."""
+"""Comparison of a mirror's log with the program's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where agents' programs keep the files of their sessions; what is in such a folder, and known again by size and time."""
+"""Where agents' programs keep the files of their sessions; what is in such a folder, and known again by size and
+time."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class SessionFolder(NamedTuple):
 
 
 SUBAGENTS: Final = "subagents"
-"""In a session's own directory beside its file, which is named after it, Claude Code keeps the files of sub-agents here."""
+"""In a session's own directory beside its file, which is named after it, Claude Code keeps the files of sub-agents
+here."""
 AGENT: Final = "agent-"
 """How their names begin; earlier versions put them beside the session's file."""
 
@@ -66,8 +68,8 @@ def usual_folder(kind: str) -> Path:
 
 
 def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
-    """The program's own id of the session in the file at `path`, by which the session is known wherever the file is moved;
-    None where the file alone does not tell it."""
+    """The program's own id of the session in the file at `path`, by which the session is known wherever the file is
+    moved; None where the file alone does not tell it."""
     path = Path(path)
     if kind == "codex":
         found = _ROLLOUT.fullmatch(path.name)
@@ -100,8 +102,8 @@ def _id_of(kind: str, key: str) -> str:
 
 
 def _parent_key(path: Path) -> str | None:
-    """Of the file of a sub-agent of Claude Code the id of the session it works for, empty where it does not say; None: it is
-    no such file. Blocking."""
+    """The id of the session that the file of a sub-agent of Claude Code works for, empty where it does not say; None:
+    it is no such file. Blocking."""
     if not path.name.startswith(AGENT):
         return None
     if path.parent.name == SUBAGENTS:
@@ -137,8 +139,8 @@ class FileFacts(NamedTuple):
 
 
 class FoundFiles(NamedTuple):
-    """What a look at a folder has found; `problems`: what could not be read, in words; `folders`: it and those in it that
-    were looked into, with their inodes."""
+    """What a look at a folder has found; `problems`: what could not be read, in words; `folders`: it and those in it
+    that were looked into, with their inodes."""
 
     files: dict[str, FileFacts]
     problems: list[str]
@@ -146,8 +148,8 @@ class FoundFiles(NamedTuple):
 
 
 def look(kind: str, folder: Path) -> FoundFiles:
-    """The files of sessions in a folder. Links are followed, to each file and folder once, where those who made them own what
-    they lead to; what is not followed is a problem. Blocking."""
+    """The files of sessions in a folder. Links are followed, to each file and folder once, where those who made them
+    own what they lead to; what is not followed is a problem. Blocking."""
     found = FoundFiles({}, [], {})
     for path, facts in _Look(kind, found).files(folder, 0):
         if len(found.files) >= MAX_FILES:
@@ -172,7 +174,7 @@ def facts_of(path: str) -> FileFacts | None:
 
 
 class _Look:
-    """One look through a folder."""
+    """A single look through a folder."""
 
     def __init__(self, kind: str, found: FoundFiles) -> None:
         self._kind, self._place, self._found = kind, FOLDERS[kind], found
@@ -204,7 +206,7 @@ class _Look:
             yield str(path), facts
 
     def _followed(self, link: Path) -> Path | None:
-        """What a link leads to; None where it is not followed."""
+        """Return the target of a link; None where it is not followed."""
         try:
             maker, path = link.lstat().st_uid, Path(os.path.realpath(link, strict=True))
             status = path.stat()

@@ -1,4 +1,5 @@
-"""A file of JSON lines that another program writes: what was added, line by line, and whether it is still the same file."""
+"""A file of JSON lines that another program writes: what was added, line by line, and whether it is still the same
+file."""
 
 from __future__ import annotations
 
@@ -259,8 +260,8 @@ class Conversation(ABC):
 
     @abstractmethod
     def earlier(self, since: int = 0) -> list[Earlier]:
-        """What it was before some of it was left, taken back or replaced, oldest first; to be asked for after a reading.
-        `since`: those alone that have lines at or behind this offset."""
+        """Return the conversation as it was before some of it was left, taken back or replaced, oldest first; to be
+        asked for after a reading. `since`: those alone that have lines at or behind this offset."""
 
     @abstractmethod
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:

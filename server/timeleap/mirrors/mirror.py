@@ -56,7 +56,7 @@ MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
 LEFT_OUT: Final = "leftOut"
 MAX_LOSSES: Final = 5
-"""That a warning names."""
+"""The most losses that a warning names."""
 MIRRORED: Final = "mirrored"
 """Member of `timeleap.json`: which folders the program's file named last and first."""
 
@@ -70,8 +70,8 @@ READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
 
 
 class StepMark(Struct, frozen=True):
-    """The log up to and including `line` shows the first `steps` steps of a conversation, of which `key` is the last. `chain`
-    is a digest of all of them; marks of earlier releases have none."""
+    """The log up to and including `line` shows the first `steps` steps of a conversation, of which `key` is the last.
+    `chain` is a digest of all of them; marks of earlier releases have none."""
 
     line: int
     steps: int
@@ -214,7 +214,8 @@ class Mirror:
             await self._let_go()
 
     def workspace_of_file(self) -> str | None:
-        """URI of the folder that the file's session is about, from its first lines. Blocking. Raises StorageFailureError."""
+        """URI of the folder that the file's session is about, from its first lines. Blocking. Raises
+        StorageFailureError."""
         if self._conversation is not None:
             return self._conversation.workspace
         reader = READERS[self.kind](self.path)
@@ -292,8 +293,8 @@ class Mirror:
         return (session_key(self.kind, self.path) or conversation.session_id)[:200]
 
     def _read(self) -> tuple[list[Conversation], Conversation | None]:
-        """The conversation up to now, None where there is no file, not yet or not any more; before it those in other files
-        of the session that say something else. Blocking."""
+        """The conversation up to now, None where there is no file, not yet or not any more; before it those in other
+        files of the session that say something else. Blocking."""
         aside = self._choose_file()
         if not self.path.exists():
             return aside, None
@@ -378,8 +379,8 @@ class Mirror:
             await stack.aclose()
 
     def _known(self, session: Session, conversation: Conversation) -> tuple[list[StepMark], int]:
-        """The marks of the log, as far as the file still begins with what they were made of; and up to which offset all of
-        it was read, 0 where no mark says so. Blocking."""
+        """The marks of the log, as far as the file still begins with what they were made of; and up to which offset all
+        of it was read, 0 where no mark says so. Blocking."""
         found: list[StepMark] = []
         read: tuple[int, str] | None = None
         for line, record in _marks_of(session):
@@ -498,7 +499,8 @@ def _marks_of(session: Session) -> Iterator[tuple[int, Json]]:
 def _records_of(
     session: Session, conversation: Conversation, part: list[Step], digests: list[str], done: int, *, last: bool
 ) -> RecordList:
-    """The records of some steps, up to the step number `done`, with a mark before each prompt and at the end. Blocking."""
+    """The records of some steps, up to the step number `done`, with a mark before each prompt and at the end.
+    Blocking."""
     log, file = RecordList(conversation.file.left_out, session.engine.state), conversation.file
     number, before, key, chain = done - len(part), 0, "", ""
     prompts = 0

@@ -547,7 +547,7 @@ def _refusal(fault: Fault) -> RefusedError:
 
 
 def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[str, Any], bool, frozenset[str]]:
-    """What a client says of itself, its options, whether it only asks, and the notifications it does not want."""
+    """Return a client's information, its options, whether it only asks, and the notifications it does not want."""
     options = params.get("initializationOptions")
     if options is not None and not isinstance(options, dict):
         message = "initializationOptions must be an object"
@@ -559,8 +559,7 @@ def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[s
 
 
 def _only_asks(value: Any) -> bool:
-    """Whether `approvals` makes the connection one that cannot decide; raises `RefusedError` if it is neither `ask` nor
-    absent."""
+    """Return True if the connection cannot decide; raises `RefusedError` if `approvals` is neither `ask` nor absent."""
     if value is None:
         return False
     if value == "ask":

@@ -1,4 +1,4 @@
-"""What the service knows of each connection: who it is, and the sessions that it has open or is attached to."""
+"""Connections of the service: the client of each, and the sessions that it has open or is attached to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OpenHandle(Struct):
 
 
 class ClientConnection(Struct):
-    """One connection.
+    """A connection.
 
     Attributes:
         held: The sessions that it has open in this process, by id.

@@ -206,7 +206,7 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
 
 
 def _losses(session: Session) -> list[Damage]:
-    """What the log has lost and nobody has accepted."""
+    """Tell what the log has lost and nobody has accepted."""
     lost = session.engine.lost
     return [] if lost is None else [replace(lost, message=loss_in_words(session.engine, session.path / LOG_NAME, lost))]
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 
 class SpareDescriptor:
-    """One descriptor, open onto nothing."""
+    """A descriptor that is open onto nothing."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -43,9 +43,9 @@ class SpareDescriptor:
 
 
 SPARE = SpareDescriptor()
-"""Of this process."""
+"""The spare descriptor of this process."""
 
 
 def ran_out(error: OSError) -> bool:
-    """Whether an operation failed for want of descriptors, of this process or of the system."""
+    """Return True if an operation failed for want of descriptors, of this process or of the system."""
     return error.errno in (errno.EMFILE, errno.ENFILE)

@@ -20,7 +20,7 @@ _OPEN: Final = (
 
 
 class UnfitFileError(Exception):
-    """What is there is no regular file, is too long, or cannot be read."""
+    """The file is no regular one, is too long, or cannot be read."""
 
 
 def read_bounded(path: Path | str, *, limit: int = LARGEST, follow: bool = True) -> bytes | None:

@@ -50,7 +50,7 @@ class CarefulScanner:
         (shadow / "tree").mkdir()
 
     def ignored(self, paths: Iterable[str]) -> set[str]:
-        """Those of the paths that are left out."""
+        """Return the paths that are left out."""
         asked = map(to_bytes, paths)
         return set(map(to_text, ignored_paths(self._git, asked, root=self._shadow / "tree", control=self._control)))
 
@@ -87,7 +87,7 @@ class CarefulScanner:
         return scan
 
     def _listed(self, folder: str, scan: Scan) -> dict[str, os.stat_result]:
-        """What is in a folder, by path; its ignore file is copied."""
+        """Look through a folder and return its entries by path; its ignore file is copied."""
         if self._control.cancelled():
             raise CancelledError("cancelled while the workspace's files were looked at; nothing was written")
         found: dict[str, os.stat_result] = {}
@@ -124,7 +124,7 @@ class CarefulScanner:
             scan.present[path] = facts
 
     def _included(self, left_out: Iterable[str]) -> list[str]:
-        """Those ignored files that the settings take in."""
+        """Return the ignored files that the settings take in."""
         if not self._config.include_ignored:
             return []
         place = self._shadow / "included"

@@ -45,7 +45,7 @@ _OCCUPIED: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, 
 
 
 class Found(Struct, frozen=True):
-    """What is at a path.
+    """The entry at a path.
 
     Attributes:
         oid: Git's name of its content, of files and links only.
@@ -235,7 +235,8 @@ class Disk:
             return [entry.name for entry in os.scandir(fd if fd is not None else name)]
 
     def sync_folder(self, folder: str) -> None:
-        """Return when the names in a folder are on the disk; at once where it is no folder (any more). Raises OSError."""
+        """Return when the names in a folder are on the disk; at once where it is no folder (any more). Raises
+        OSError."""
         place = self._root.place
         try:
             sync_directory(Path(f"{place}/{folder}" if folder else place))

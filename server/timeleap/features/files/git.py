@@ -179,8 +179,8 @@ class Git:
         looking: bool = False,
         deadline: float | None = None,
     ) -> bytes:
-        """The output of a command; `looking`: it reads what the workspace holds; `deadline`: seconds that it may take, if
-        not the usual ones.
+        """The output of a command; `looking`: it reads what the workspace holds; `deadline`: seconds that it may take,
+        if not the usual ones.
 
         Raises:
             GitError: It ended with a code that is not `accepted`.
@@ -248,7 +248,7 @@ def _communicate(
 
 
 def _piped_through(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callable[[], None]) -> tuple[bytes, bytes]:
-    """What a process writes, while it is given its input: no threads, and its end is not waited for in steps."""
+    """Feed a process its input and return its output, without threads and without waiting for its end in steps."""
     feed, output, errors = map(_piped, (process.stdin, process.stdout, process.stderr))
     read: dict[IO[bytes], list[bytes]] = {output: [], errors: []}
     left, asked = memoryview(stdin), time.monotonic()
@@ -282,7 +282,7 @@ def _piped_through(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callab
 
 
 def _given(feed: IO[bytes], left: memoryview) -> memoryview:
-    """What is left of the input after as much was written as fits; nothing where nobody reads it any more."""
+    """Write as much of the input as fits and return the rest; nothing is left where nobody reads it any more."""
     try:
         return left[os.write(feed.fileno(), left[:_BLOCK]) :]
     except BlockingIOError:
@@ -292,7 +292,7 @@ def _given(feed: IO[bytes], left: memoryview) -> memoryview:
 
 
 def _fed(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callable[[], None]) -> tuple[bytes, bytes]:
-    """As `_piped_through`, for systems that cannot wait for pipes."""
+    """Feed a process and return its output on systems that cannot wait for pipes."""
     # `communicate` does not send on, after a timeout, what did not fit into the pipe before.
     pipe, process.stdin = _piped(process.stdin), None
     feeding = Parallel(lambda: _feed(pipe, stdin))

@@ -1,4 +1,4 @@
-"""What git must not be let near: pipes, endless files and the like in a workspace, where it reads files of patterns.
+"""Obstacles to git: pipes, endless files and the like in a workspace, where it reads files of patterns.
 
 Git opens `.gitignore` and `.gitattributes` of each folder, and a few files of the repositories within the root, whatever
 they are: it waits for a pipe's writer, and takes the whole length of a file in memory. To look at all folders first would

@@ -113,7 +113,7 @@ class Planner:
         return False
 
     def _ignored_at(self, goal: TreeState, now: TreeState, paths: list[str]) -> set[str]:
-        """Those of the paths that were left out then by the ignore files or settings: they may have been there, unless
+        """Return the paths that were left out then by the ignore files or settings: they may have been there, unless
         it was looked for them."""
         absent = set(goal.details.absent)
         paths = [path for path in paths if path not in absent]

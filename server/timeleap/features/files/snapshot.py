@@ -436,7 +436,7 @@ class Snapshots:
         )
 
     def with_absent(self, present: Present, paths: list[str]) -> Present:
-        """The same, noting which of the paths are ignored and not there: they go when somebody goes back to it."""
+        """Take the snapshot, noting which of the ignored paths are not there: they go when somebody goes back to it."""
         beyond = {folder for folder in folders_of(paths) if self._is_no_folder(folder)}
         paths = [path for path in paths if not beyond & folders_of([path])]  # git does not look behind links
         absent: set[str] = set()

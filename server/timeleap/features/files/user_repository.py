@@ -1,4 +1,5 @@
-"""The user's own repository at a root, and the user's settings of git: what they leave out, and where their objects are.
+"""The user's own repository at a root, and the user's settings of git: what they leave out, and where their objects
+are.
 
 All of it is only read. Whatever can write to the workspace decides what a repository in it is made of, so its files are
 read by us, bounded, and git is asked only where they are such as git itself makes. What cannot be read counts as absent.
@@ -158,8 +159,8 @@ def own_patterns(user: UserRepository) -> list[bytes]:
 
 
 def ignored_by_parents(root: Path, user: UserRepository, excludes_file: str, control: Control) -> list[bytes]:
-    """What the repository above ignores below a folder that is a part of its working tree; folders end with `/`. Nothing
-    where it cannot be asked."""
+    """Return the paths that the repository above ignores below a folder that is a part of its working tree; folders end
+    with `/`. Nothing where it cannot be asked."""
     between = [folder for folder in root.parents if folder == user.top or user.top in folder.parents]
     ignore_files = (user.exclude, *(folder / ".gitignore" for folder in between))
     if not (user.usable and all(map(is_fit, ignore_files))):
@@ -173,8 +174,8 @@ def ignored_by_parents(root: Path, user: UserRepository, excludes_file: str, con
 
 
 def find_excludes_file(root: Path, user: UserRepository | None, control: Control) -> str:
-    """The user's own ignore file for all repositories: the one that is set (`core.excludesFile`), or that of the default
-    place. The null device where there is none, or none that is a file of a usual length."""
+    """The user's own ignore file for all repositories: the one that is set (`core.excludesFile`), or that of the
+    default place. The null device where there is none, or none that is a file of a usual length."""
     path = default_folder() / "ignore"
     if _may_be_set(user):
         with suppress(GitError, StorageFailureError, OSError):
@@ -192,7 +193,8 @@ def default_folder() -> Path:
 
 
 def _home() -> Path:
-    """The user's home; where there is none, git reads no settings of the user, and nothing is found below the null device."""
+    """The user's home; where there is none, git reads no settings of the user, and nothing is found below the null
+    device."""
     return user_folders.home() or Path(os.devnull)
 
 

@@ -173,7 +173,7 @@ def _foreign_object(found: dict[str, Any]) -> str | None:
 
 
 def _foreign_document(path: Path, start: bytes) -> str | None:
-    """The same for a file that is one JSON document on many lines, or a list."""
+    """Recognise a file that is one JSON document on many lines, or a list."""
     if start.lstrip()[:1] not in (b"{", b"["):
         return None
     file = opened(path)

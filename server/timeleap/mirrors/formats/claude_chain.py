@@ -23,8 +23,8 @@ MAX_CIRCLES: Final = 1000
 
 
 class Kept(Struct, frozen=True):
-    """Records that a compaction keeps: they follow the record `anchor`, in this order. With a `head` they are all from that
-    one to the last of `uuids`."""
+    """Records that a compaction keeps: they follow the record `anchor`, in this order. With a `head` they are all from
+    that one to the last of `uuids`."""
 
     anchor: str
     uuids: tuple[str, ...]
@@ -99,7 +99,8 @@ class Branch(Struct, frozen=True):
 
 
 class _Answer(Struct):
-    """The records of one answer, or of some without anything between them, and the results of their calls, as places."""
+    """The records of one answer, or of some without anything between them, and the results of their calls, as
+    places."""
 
     records: list[int]
     results: list[int]
@@ -190,8 +191,8 @@ class Chain:
     # Links
 
     def _take_places(self, nodes: Sequence[Node]) -> None:
-        """One place for each message, the first that its id has; its content is the last that can be read. Notes that repeat
-        an id have a place each."""
+        """Give each message one place, the first that its id has; its content is the last that can be read. Notes that
+        repeat an id have a place each."""
         of_message: dict[str, int] = {}
         for node in nodes:
             place = None if node.kind in ("note", "progress") else of_message.get(node.uuid)
@@ -321,8 +322,8 @@ class Chain:
         return {place for place, is_so in is_behind.items() if is_so}
 
     def _without_late_result(self, leaf: int, spoken: list[int]) -> int:
-        """The last that was said where the leaf is a result of a call that is on the way to that: it came late, or others
-        are yet to come."""
+        """The last that was said where the leaf is a result of a call that is on the way to that: it came late, or
+        others are yet to come."""
         if self._places[leaf].kind != "result":
             return leaf
         said = next((place for place in reversed(spoken) if self._places[place].kind != "result"), leaf)
@@ -351,8 +352,8 @@ class Chain:
                 self._parts.setdefault((node.answer, self._asked_by(place)), []).append(place)
 
     def _asked_by(self, place: int) -> int:
-        """What an answer is to: the first place before it that is no part of it, no result and no note. Programs between
-        here and the model may give one id to all answers, so the id alone does not tell."""
+        """Find the place that an answer replies to: the first before it that is no part of it, no result and no note.
+        Programs between here and the model may give one id to all answers, so the id alone does not tell."""
         answer = self._places[place].answer
         for each in self._up(place):
             node = self._places[each]
@@ -362,7 +363,7 @@ class Chain:
         return -1
 
     def _conversation(self, leaf: int) -> list[ChainEntry]:
-        """What leads to a leaf, with all records of its answers, calls before results."""
+        """Return the places that lead to a leaf, with all records of its answers, calls before results."""
         way = list(self._up(leaf))[::-1]
         self._used |= set(way)
         self._given = set()

@@ -84,7 +84,7 @@ def node_of(line: JsonLine, order: int) -> Node | None:
 
 
 def _meaning(record: Json, blocks: list[Json]) -> tuple[Kind, bool]:
-    """What a record is in the conversation, and whether it can be read as that."""
+    """Return a record's kind in the conversation, and whether it can be read as that."""
     kind, message = record.get("type"), record.get("message")
     if kind == "assistant":
         usable = isinstance(message, dict) and _has_words(blocks) and record.get("isVirtual") is not True
@@ -126,7 +126,7 @@ def words_in(record: Json) -> str | None:
 
 
 def _queued(record: Json) -> Json | None:
-    """What was typed, or told, while the program worked; None for an attachment of another kind."""
+    """Return the text that was typed, or told, while the program worked; None for an attachment of another kind."""
     attachment = record.get("attachment")
     is_queued = isinstance(attachment, dict) and attachment.get("type") == "queued_command"
     return attachment if is_queued else None
@@ -256,7 +256,8 @@ class EntrySurvey:
                 self._find_queued(words or "\n".join(str(block.get("text")) for block in _blocks_of(record)))
 
     def repeated(self, node: Node) -> Node | None:
-        """The message that a node says once more under its id, if it is one that was read before; now this one is known."""
+        """The message that a node says once more under its id, if it is one that was read before; now this one is
+        known."""
         if not node.speaks:
             return None
         before, self._known[node.uuid] = self._known.get(node.uuid), node
@@ -317,7 +318,8 @@ class EntrySurvey:
                 return
 
     def queued(self) -> list[Node]:
-        """The prompts that the model has heard, and that stand in the queue's operations alone: behind where it heard them."""
+        """The prompts that the model has heard, and that stand in the queue's operations alone: behind where it heard
+        them."""
         found = []
         for each in self._queue:
             if not each.gone and each.heard >= 0 and self._answered > each.heard:
@@ -352,7 +354,8 @@ _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_inpu
 
 
 class EntryWriter:
-    """From records to messages, one for each record: what the model says is shown as soon as a line of it is written."""
+    """From records to messages, one for each record: what the model says is shown as soon as a line of it is
+    written."""
 
     def __init__(self, log: RecordWriter, left_out: LossTally) -> None:
         self._log = log

@@ -77,8 +77,8 @@ class LossTally:
 
 
 class JsonLine(Struct, frozen=True):
-    """One line; `record` is the object on it, None where there is none: blank, too long, or no JSON object. Of a damaged line
-    each whole record is one."""
+    """A line; `record` is the object on it, None where there is none: blank, too long, or no JSON object. Of a damaged
+    line each whole record is one."""
 
     offset: int
     length: int
@@ -218,8 +218,8 @@ def is_object(text: bytes) -> bool:
 
 
 def whole_records(text: bytes) -> Iterator[tuple[int, int, Json]]:
-    """The records that are whole on a damaged line: two that share it, one behind a torn one or a run of zeros; each with its
-    offset and length. Objects within a torn record are none, nor is what is nested too deeply."""
+    """The records that are whole on a damaged line: two that share it, one behind a torn one or a run of zeros; each
+    with its offset and length. Objects within a torn record are none, nor is what is nested too deeply."""
     characters, at = text.decode("latin-1"), 0  # a character a byte; JSON's own marks are ASCII
     for _ in range(MAX_TRIES):
         at = characters.find('{"', at)

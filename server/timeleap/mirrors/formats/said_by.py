@@ -1,4 +1,4 @@
-"""Who said a text that stands under a person's name: the person, or the program in the person's place.
+"""The author of a text that stands under a person's name: the person, or the program in the person's place.
 
 A program tells of commands and their output, of interruptions, of tasks and sub-agents, of the editor and the machine in
 messages of the role `user`. Such a text is in the log, but is no prompt: no checkpoint, no title. Each reader looks at the
@@ -40,8 +40,8 @@ MOST: Final = 1 << 20
 
 
 def words_of_person(texts: Sequence[str]) -> str | None:
-    """The words that a person typed, of the texts of one message; None where a program wrote all of them. What an editor
-    or a hook has put before a prompt is left out."""
+    """The words that a person typed, of the texts of one message; None where a program wrote all of them. What an
+    editor or a hook has put before a prompt is left out."""
     found = [words for text in texts if (words := _without_preamble(text)).strip()]
     return "\n".join(found) if found else None
 

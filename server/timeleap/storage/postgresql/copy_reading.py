@@ -1,4 +1,5 @@
-"""How a working copy is brought up to date: by the primary, or by a standby where that is allowed and no primary answers.
+"""How a working copy is brought up to date: by the primary, or by a standby where that is allowed and no primary
+answers.
 
 A standby may be behind: what is here then stays. It may also have what the next primary never gets, if it is not the one
 that is promoted; so what came from it is compared with the primary by the last change, which has a token of its own.
@@ -20,7 +21,7 @@ from timeleap.storage.postgresql.servers import Statement, WatchedConnection
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
 _FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"
 SESSION: Final = f"SELECT s.version, s.live, date_part('epoch', s.changed) * 1e9, s.approvals {_FROM}"
-"""What `Copy.update` takes. A time as a number is read by us whatever the database's `datestyle` is."""
+"""The columns that `Copy.update` takes. A time as a number is read by us whatever the database's `datestyle` is."""
 _VERSION: Final = Statement(
     b"timeleap_version",
     "SELECT s.version FROM timeleap_schema v, timeleap_session s WHERE v.version = $1::int AND s.id = $2::text",

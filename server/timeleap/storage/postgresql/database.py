@@ -138,7 +138,8 @@ class Database:
     def failure(
         self, reason: Reason, message: str, retryable: bool = False, *, unchanged: bool = False, **data: Any
     ) -> StorageFailureError:
-        """The error that says why the store cannot be used. `unchanged`: the same may be tried over another connection."""
+        """The error that says why the store cannot be used. `unchanged`: the same may be tried over another
+        connection."""
         error = StorageFailureError(message, store=self.label, reason=reason, **data)
         error.retryable, error.unchanged = retryable, unchanged
         return error
@@ -196,8 +197,8 @@ class Database:
             yield
 
     def read(self, work: Callable[[WatchedConnection, bool], T], mark: Staleness | None) -> T:
-        """What `work` reads over a connection. With a `mark`, and where no primary answers, that may be one to a standby:
-        then its second argument is True, and so is `mark.found` at the end.
+        """What `work` reads over a connection. With a `mark`, and where no primary answers, that may be one to a
+        standby: then its second argument is True, and so is `mark.found` at the end.
 
         Raises:
             StorageFailureError: Why the primary does not answer, also if the standby has not what `work` needs.
@@ -223,7 +224,7 @@ class Database:
             return found
 
     def again(self, work: Callable[[], T]) -> T:
-        """What `work` gives, which is tried again, once, where its connection was lost and nothing was changed: one that
+        """Run `work`, and once more where its connection was lost and nothing was changed: one that
         was idle may have been ended by its server, or by what is between."""
         try:
             return work()

@@ -52,7 +52,8 @@ _STATES: Final[Mapping[str, Refusal]] = {
     "57014": Refusal("timeout", True),
     "57P04": Refusal("authentication"),  # the database was dropped
 }
-"""By SQLSTATE, or by its class where that has none of its own. What is in neither stays until somebody changes something."""
+"""By SQLSTATE, or by its class where that has none of its own. What is in neither stays until somebody changes
+something."""
 
 _WORDS: Final[tuple[tuple[str, Refusal], ...]] = (
     ("too many clients", Refusal("busy", True)),
@@ -82,7 +83,8 @@ _WORDS: Final[tuple[tuple[str, Refusal], ...]] = (
     ("nodename nor servname", Refusal("unreachable")),
     ("No address associated", Refusal("unreachable")),
 )
-"""What a server, libpq or psycopg say of a connection that was not made; such errors carry no SQLSTATE. The first counts."""
+"""Words of a server, libpq or psycopg about a connection that was not made; such errors carry no SQLSTATE. The first
+counts."""
 
 
 def of_statement(error: psycopg.Error) -> Refusal:
