@@ -71,7 +71,8 @@ def _taken_apart(url: str) -> tuple[str, dict[str, str]]:
         if unquote(name) not in (READ, DIRECT):
             kept.append(part)
         elif own.setdefault(unquote(name), unquote(value)) != unquote(value):
-            raise InvalidInputError(f"store: {unquote(name)} of the URL can only have one value")
+            allowed = "be standby, or be left out" if unquote(name) == READ else "have one value"
+            raise InvalidInputError(f"store: {unquote(name)} of the URL can only {allowed}")
     if not own:
         return url, own
     left = "&".join(kept)
