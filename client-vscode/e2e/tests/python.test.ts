@@ -103,7 +103,7 @@ for (const [name, setting] of [["Python", "python.standIn"], ["Python Environmen
 }
 
 for (const [script, said, button] of [
-    ["exit 1", /none was found/, "Choose an Interpreter"],
+    ["exit 1", /does not run/, "Choose an Interpreter"],
     ["test \"$1\" = -I && echo 3 10 0", /too old/, "Choose an Interpreter"],
     ["test \"$1\" = -I && echo 3 12 0", /is not installed/, "Install the Server"],
 ] as const) {
