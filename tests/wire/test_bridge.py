@@ -262,7 +262,7 @@ def test_a_file_whose_name_is_not_utf_8_is_told_and_leaves_nothing_behind(watchi
     shutil.copy(os.fsencode(file.path), folder + b"/11111111-1111-4111-8111-111111111111.jsonl")
     until(lambda: "is not UTF-8" in source(watching, file).get("problem", ""))
     assert "-sh\ufffdp" in source(watching, file)["problem"]
-    assert len(watching.call("session/list")["sessions"]) == 1
+    until(lambda: len(watching.call("session/list")["sessions"]) == 1)
 
 
 def test_unwatch_ends_it(watching: Server, file: ClaudeFile) -> None:

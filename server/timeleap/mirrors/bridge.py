@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from timeleap.errors import StorageFailureError
 from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, printable, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
+from timeleap.mirrors.takeover import Takeover
 from timeleap.mirrors.watching import FolderWatch
 from timeleap.sessions.shapes import set_members
 
@@ -37,6 +38,7 @@ class Bridge:
         self._workspaces: dict[tuple[str, Path], str | None] = {}
         self._clients: dict[int, Client] = {}
         self._used: dict[str, float] = {}  # mirrors that are open, and when they changed; last ones last
+        self._taken_over = Takeover(service.store)
         self._news: dict[str, str] = {}  # by session id: added, changed or gone
         service.background["mirrors"] = asyncio.get_running_loop().create_task(self._tidy())
 
@@ -51,6 +53,7 @@ class Bridge:
 
     async def catch_up(self, mirror: Mirror, workspace: str | None = None) -> Growth:
         """Show what the mirror's file says by now; who watches is told. Raises as `Mirror.catch_up`."""
+        await self._taken_over.once()
         growth = await mirror.catch_up(workspace)
         if growth.changed:
             self._tell(mirror.session_id, "added" if growth.created else "changed")
@@ -75,8 +78,12 @@ class Bridge:
             watch = FolderWatch(
                 kind, folder, notes, lambda path: self._follow(key, path), lambda path: self._lost(kind, path)
             )
-            self._watches[key] = watch, asyncio.get_running_loop().create_task(watch.run())
+            self._watches[key] = watch, asyncio.get_running_loop().create_task(self._run(watch))
         return self._watches[key][0]
+
+    async def _run(self, watch: FolderWatch) -> None:
+        await self._taken_over.once()  # also of files that have not changed since
+        await watch.run()
 
     async def unwatch(self, kind: str, folder: Path) -> bool:
         """Follow it no more; says whether it was followed."""

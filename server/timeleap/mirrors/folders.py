@@ -96,6 +96,11 @@ def mirror_id(kind: str, path: str | os.PathLike[str]) -> str:
     return _id_of(kind, session_key(kind, path) or os.path.realpath(path))
 
 
+def former_id(kind: str, path: str | os.PathLike[str]) -> str:
+    """The id that earlier releases gave to the mirror of the file at `path`: one of its path."""
+    return _id_of(kind, os.path.realpath(path))
+
+
 def _id_of(kind: str, key: str) -> str:
     name = f"{kind}\0{key}".encode("utf-8", "surrogateescape")
     return f"{kind}-{hashlib.blake2b(name, digest_size=ID_DIGITS // 2).hexdigest()}"

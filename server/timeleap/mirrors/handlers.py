@@ -111,7 +111,7 @@ async def _caught_up(service: Service, mirror: Mirror, params: BridgeCatchUpPara
     try:
         return await _take_event(bridge, mirror, params)
     except SessionLockedError:
-        if call.client.is_peer or service.network is None:
+        if call.client.is_peer or service.network is None or not mirror.is_made:
             raise
     async with service.attachment(call, _place(service, mirror), quiet=True).for_one_request() as attachment:
         if attachment is not None:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
+from timeleap.mirrors import takeover
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.comparing import messages_in, messages_of
@@ -239,7 +240,7 @@ class Mirror:
             _, created = await self._opened(READERS[self.kind](self.path), workspace)
             return Growth(created=created, changed=created)
         steps = conversation.steps()
-        if not steps and workspace is None and not self._exists() and not conversation.earlier():
+        if not steps and workspace is None and not self.is_made and not conversation.earlier():
             return Growth()  # nothing is said yet
         session, created = await self._opened(conversation, workspace)
         before = session.engine.state
@@ -332,7 +333,9 @@ class Mirror:
                     aside.append(other)
         return aside
 
-    def _exists(self) -> bool:
+    @property
+    def is_made(self) -> bool:
+        """The store has it. Blocking."""
         return (self._service.store.home.sessions / self.session_id).is_dir()
 
     async def _opened(self, conversation: Conversation, workspace: str | None) -> tuple[Session, bool]:
@@ -340,6 +343,7 @@ class Mirror:
         if self.session is not None and not self.session.transactions.closed:
             return self.session, False
         await self._let_go()
+        await takeover.take_over(self._service.store, self.kind, self.path, self.session_id)
         title = conversation.title
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._service.reachable())  # as long as it is open, others may attach to it
