@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.support.approvals import WANTED, ask, asked, decide
 from tests.support.machines import Serve
@@ -13,8 +17,10 @@ from tests.support.postgresql import private_cluster, stored_log
 from tests.support.server import PATIENCE, Refused, Server
 from tests.support.session import Session, user
 
-from timeleap.errors import InvalidInputError
-from timeleap.storage.postgresql.store_url import StoreUrl
+from timeleap.storage.postgresql import poolers
+from timeleap.storage.postgresql.database import Database
+from timeleap.storage.postgresql.servers import PooledConnection, WatchedConnection
+from timeleap.storage.postgresql.working_copy import WorkingCopy
 
 ROUND_ROBIN = {"server_round_robin": "1", "min_pool_size": "5"}
 IGNORED = {"ignore_startup_parameters": "options"}
@@ -180,11 +186,52 @@ def until_done(session: Session, text: str) -> bool:
     return False
 
 
-def test_the_way_past_a_pool_is_taken_off_the_url() -> None:
-    url = StoreUrl("postgresql://u@pool:6432/db?timeleap_direct=a:1,%5B::1%5D:2,c&connect_timeout=7")
-    assert url.direct == {**url.options, "host": "a,::1,c", "port": "1,2,5432"}
-    assert (url.label, url.options["connect_timeout"]) == ("postgresql://pool:6432/db", "7")
-    assert StoreUrl("postgresql://u@pool:6432/db?connect_timeout=7").options == url.options
-    for wrong in ("", "a:b", "a:0", "a:70000", "a,", "postgresql://a", "u@a:1", "a:1&timeleap_direct=b:1"):
-        with pytest.raises(InvalidInputError, match="timeleap_direct of the URL"):
-            StoreUrl(f"postgresql://u:secret@pool/db?timeleap_direct={wrong}")
+@pytest.fixture
+def known() -> Iterator[None]:
+    """What is known of poolers, for one test."""
+    poolers.KNOWN.forget()
+    yield
+    poolers.KNOWN.forget()
+    poolers.KNOWN._disproved.clear()
+
+
+@pytest.mark.usefixtures("known")
+def test_a_busy_pool_in_transaction_mode_passes_for_no_other(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pooler(url, "transaction", default_pool_size="2") as between, contextlib.ExitStack() as stack:
+
+        def connect() -> WatchedConnection:
+            return stack.enter_context(WatchedConnection.connect(between.url, autocommit=True, prepare_threshold=None))
+
+        first, other = connect(), connect()
+        process, busy = poolers.process_of(first), [True]
+        other.execute("BEGIN")  # it has the process of the first one
+
+        def begin(second: psycopg.Connection[Any], begin: Any = poolers._begin) -> None:
+            begin(second)
+            if busy.pop() if busy else False:
+                other.execute("ROLLBACK")  # in time for the first one to get it again, as always from now on
+
+        monkeypatch.setattr(poolers, "_begin", begin)
+        monkeypatch.setattr(poolers, "HEARD_SECONDS", 0.5)
+        assert poolers.find_mode(first, process, connect) == "transaction"
+        assert not busy
+
+
+@pytest.mark.usefixtures("known")
+def test_a_connection_that_forgets_what_was_prepared_is_of_no_session(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = f"?timeleap_direct=127.0.0.1:{port(url)}"
+    with pooler(url, "transaction", **IGNORED, **ROUND_ROBIN) as between:
+        with contextlib.ExitStack() as stack:  # a pool of several processes
+            for _ in range(3):
+                stack.enter_context(psycopg.connect(between.url, prepare_threshold=None)).execute("SELECT 1")
+        # As if the pooler had passed for one in session mode.
+        monkeypatch.setattr(poolers, "find_mode", lambda *_: "session")
+        with contextlib.closing(Database(between.url + way)) as database:
+            copy = WorkingCopy(database, "none", Path("/nowhere"))
+            copy.version = 0
+            for _ in range(5):
+                assert copy.is_current() is False
+            with database.connection() as connection:
+                assert isinstance(connection, PooledConnection)

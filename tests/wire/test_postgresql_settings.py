@@ -4,10 +4,12 @@ refused in one sentence; and settings of the user's own, which are added to ours
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.machines import Serve
 from tests.support.mostly_long import mostly_long
 from tests.support.pgbouncer import pooler
@@ -100,7 +102,7 @@ REFUSALS = {
 )
 @pytest.mark.no_tables
 def test_what_a_role_cannot_use_is_refused_in_one_sentence(
-    serve: Serve, url: str, statements: list[str], part: str
+    serve: Serve, url: str, statements: list[str], part: str, tmp_path: Path
 ) -> None:
     cluster, database = shared_cluster(), url.rpartition("/")[2]
     role = f"r{database}"
@@ -124,10 +126,24 @@ def test_what_a_role_cannot_use_is_refused_in_one_sentence(
             Session.open(serve(theirs), "s").say("one")
         assert refused.value.error["data"]["reason"] in ("rights", "readOnly")
         assert not refused.value.error["data"]["retryable"]
+        said = Cli(tmp_path / "home").run("store", "init", theirs, "--json", code=1).err
+        assert json.loads(said.splitlines()[-1])["error"]["data"]["reason"] == found.data["reason"]
+        assert part.format(**names) in said
     finally:
         cluster.execute(f"ALTER DATABASE {database} RESET ALL")
         cluster.execute(f"DROP OWNED BY {role}", database)
         cluster.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.no_tables
+def test_init_says_that_there_is_another_store_in_a_schema_that_the_role_does_not_see(url: str, tmp_path: Path) -> None:
+    cli, database = Cli(tmp_path / "home"), url.rpartition("/")[2]
+    shared_cluster().execute("CREATE SCHEMA app", database)
+    assert cli.run("store", "init", f"{url}?options=-csearch_path%3Dapp").err == ""
+    made = cli.run("store", "init", url, "--json")
+    assert made.json()["before"] == 0
+    assert "there is a store in the schema app" in json.loads(made.err)["notice"]["message"]
+    assert cli.run("store", "init", url, "--json").err == ""
 
 
 def store_error(url: str) -> StorageFailureError:

@@ -32,6 +32,7 @@ Store = Annotated[str, Argument(metavar="STORE", help="postgresql://host/databas
 @command(store)
 def init(terminal: Terminal, url: Url) -> None:
     """Make the tables of a store in a database, or bring those of an earlier release up to date. Changes nothing else.
+    Then what `check` looks for is looked for: a pooler, rights, policies that hide rows, tables in another schema.
 
     Example:
         timeleap store init postgresql://owner@db.example/timeleap
@@ -39,9 +40,13 @@ def init(terminal: Terminal, url: Url) -> None:
     with _told():
         database = _database(url)
         with database.connection(prepared=False) as connection:
+            elsewhere = database.elsewhere(connection)
             before = database.prepare(connection)
             version = database.version(connection)
+            database.check_use(connection)
         database.close()
+    if elsewhere is not None:
+        terminal.notice(f"{database.label}: {elsewhere}", {"store": database.label})
     result = {"store": database.label, "version": version, "before": before}
     done = "is up to date" if before == version else "is a store now" if before == 0 else f"was of version {before}"
     terminal.answer(result, f"{database.label}: {done} (schema version {version})")

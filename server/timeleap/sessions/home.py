@@ -144,10 +144,6 @@ class SharedEvents(Protocol):
     def forget(self) -> None:
         """Keep nothing of what was announced before the step under way."""
 
-    def waits(self) -> bool:
-        """True if later steps wait for their turns."""
-        ...
-
     def heard(self) -> list[bytes] | None:
         """What others announced of the changes taken over since the last call, as JSON; None: not all is known."""
 

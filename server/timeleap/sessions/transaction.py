@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.call import to_its_end
-from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
+from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, WorkOut
 from timeleap.sessions.approvals import Approvals
@@ -342,19 +342,13 @@ class SessionTransactions:
         return await self._once(guard, attempt)
 
     async def _once(self, guard: Mutation, attempt: Callable[[Transaction], Awaitable[None]]) -> Json:
-        """The result of a transaction, or of the one that the request made before. One that is known to have changed
-        nothing is tried again, once, if no later request would be overtaken."""
-        tried = False
+        """The result of a transaction, or of the one that the request made before."""
         while True:
             if self.closed:
                 self.refuse_closed()
             transaction = Transaction(self.requests, guard)
             try:
                 await attempt(transaction)
-            except StorageFailureError as error:
-                if tried or not error.unchanged or self.shared is None or self.shared.waits():
-                    raise
-                tried = True
             except RepeatedError as repeated:
                 if repeated.result is not None:
                     return {**repeated.result, **({} if guard.again else {"duplicate": True, "head": self.head})}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import queue
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 from tests.support.postgresql import shared_cluster
 from tests.support.server import PATIENCE
 
-from timeleap.storage.postgresql import database as module
+from timeleap.storage.postgresql import announcements as module
 from timeleap.storage.postgresql import servers
-from timeleap.storage.postgresql.database import CHANNEL, Announcements, Database
+from timeleap.storage.postgresql.announcements import Announcements
+from timeleap.storage.postgresql.approval_rows import ApprovalRows
+from timeleap.storage.postgresql.database import CHANNEL, Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 
 Heard = tuple[str | None, int | None]
@@ -46,6 +49,63 @@ def test_what_is_announced_is_heard_at_once(database: Database) -> None:
             with database.connection() as connection:
                 connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, told])
             assert heard.get(timeout=PATIENCE) == ("s", version)
+    finally:
+        listening.close()
+
+
+def deaf(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the first connection that listens hear nothing, as one whose process a pooler has given to somebody else."""
+    ways = [Database(shared_cluster().new_database()).connect_to_listen, database.connect_to_listen]
+    monkeypatch.setattr(database, "connect_to_listen", lambda: ways.pop(0)() if len(ways) > 1 else ways[0]())
+
+
+@pytest.mark.parametrize("who", ["its own change", "an approval that waits"])
+def test_a_connection_that_hears_nothing_is_replaced(
+    database: Database, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    monkeypatch.setattr(module, "LISTENING_PAUSE", 0.05)
+    monkeypatch.setattr(module, "OWN_SECONDS", 0.2)
+    deaf(database, monkeypatch)
+    heard: queue.Queue[Heard] = queue.Queue()
+    listening = Announcements(database, lambda session, version: heard.put((session, version)))
+    try:
+        assert heard.get(timeout=PATIENCE) == (None, None)
+        if who == "its own change":
+            database.untold.begin()
+        else:
+            assert ApprovalRows(database, "s").waiting() == set()
+        assert heard.get(timeout=PATIENCE) == (None, None)  # it listens anew
+        assert database.sender in ApprovalRows(database, "s").waiting()
+        told = json.dumps({"session": "s", "version": 1, "by": database.sender})
+        database.untold.begin()
+        with database.connection() as connection:
+            connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, told])
+        while database.untold.since(0):
+            assert listening._thread.is_alive()
+        assert heard.empty()
+    finally:
+        listening.close()
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+def test_of_several_hosts_the_primary_is_asked_while_it_is_in_use_only(
+    database: Database, monkeypatch: pytest.MonkeyPatch, in_use: bool
+) -> None:
+    monkeypatch.setattr(module, "LISTENING_PAUSE", 0.02)
+    monkeypatch.setattr(module, "LISTENING_SECONDS", 0.05)
+    monkeypatch.setattr(module, "QUIET_SECONDS", 1000.0 if in_use else 0.0)
+    monkeypatch.setattr(Database, "several", property(lambda _: True))
+    asked = f"SELECT query, query_start FROM pg_stat_activity WHERE datname = '{database.label.rpartition('/')[2]}'"
+    listening = Announcements(database, lambda session, version: None)
+    try:
+        assert listening.ready.wait(PATIENCE)
+        began = time.monotonic()
+        found = {tuple(shared_cluster().execute(asked))}
+        while len(found) < 3 if in_use else time.monotonic() < began + 1:
+            found.add(tuple(shared_cluster().execute(asked)))
+            assert time.monotonic() < began + PATIENCE
+        assert any("SELECT 1" in str(each) for each in found) is in_use
+        assert in_use or len(found) == 1
     finally:
         listening.close()
 

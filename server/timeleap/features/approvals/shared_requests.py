@@ -133,17 +133,11 @@ class SharedApprovalRequests:
 
     async def _run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` as one transaction; what it tells is told, here and elsewhere, once it is committed. It is in the
-        queue when this has begun, before all that is asked later. Where it is known that nothing was changed it is tried
-        again, once, if nothing later would be overtaken."""
-        try:
-            return await self._attempt(work)
-        except StorageFailureError as error:
-            if not error.unchanged or self._shared.waits():
-                raise
-        return await self._attempt(work)
+        queue when this has begun, before all that is asked later."""
 
-    async def _attempt(self, work: Callable[[], Awaitable[T]]) -> T:
         async def whole(_: LogState) -> T:
+            for transaction in self._begun:  # of an attempt that came to nothing
+                transaction.abandon()
             self._events, self._then, self._begun = [], [], []
             events, then = self._events, self._then
             self._shared.announce(lambda head, before, after: list(events))

@@ -46,14 +46,18 @@ class ApprovalRows:
         self._staged[name] = body
 
     def waiting(self) -> set[str]:
-        """Senders of the processes that are there. Blocking. Raises StorageFailureError."""
+        """Senders of the processes that are there; where this one is not, it connects again to listen. Blocking. Raises
+        StorageFailureError."""
         with self._database.connection() as connection:
             rows = connection.execute(
                 "SELECT objid FROM pg_locks JOIN pg_database d ON d.oid = database AND d.datname = current_database()"
                 " WHERE locktype = 'advisory' AND classid = %s AND objsubid = 2 AND granted",
                 [WAITING_LOCK],
             ).fetchall()
-        return {f"{int(row[0]):08x}" for row in rows}
+        found = {f"{int(row[0]):08x}" for row in rows}
+        if self.sender not in found:
+            self._database.untold.doubt()
+        return found
 
     # Of the working copy
 

@@ -6,11 +6,8 @@ over another connection once the row of its session can be locked, which waits f
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
-import selectors
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import Connection, errors, sql
+from psycopg import Connection, errors
 
 from timeleap import clock
 from timeleap.call import Staleness
@@ -48,10 +45,6 @@ MEETING_LOCK: Final = 1_953_066_094
 OUTCOME_SECONDS: Final = 10.0
 """How long to look for a database that says whether a commit was made."""
 NEW_SESSION: Final = "INSERT INTO timeleap_session (id, folded, version) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
-LISTENING_SECONDS: Final = 2.0
-"""Silence after which the server that tells of changes is asked if it is there."""
-LISTENING_PAUSE: Final = 0.5
-"""How long to wait for notifications before looking whether another server is the primary."""
 MAX_IDLE: Final = 4
 """Connections that are kept for the next use."""
 _logger = logging.getLogger(__name__)
@@ -59,8 +52,35 @@ _NO_LISTENING: Final = (
     "over which nothing is heard of what other processes change: name the server itself, or a pool in session mode, by"
     f" {DIRECT}=HOST:PORT in the URL, or use a pool in session mode"
 )
+_OF_ROW_SECURITY: Final = ("check_enable_rls", "ExecWithCheckOptions")
+"""Functions of PostgreSQL that refuse what a policy hides or forbids: its words are in the language of the server."""
 _AWAY: Final = ("unreachable", "lost", "readOnly")
 """Why no primary answers, for a read."""
+
+
+class Untold:
+    """Whether the notification of a change of this process is still to come back to it."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def begin(self) -> None:
+        """A change is about to be committed."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def clear(self) -> None:
+        """A notification has come, or none will come: nothing was changed, or a new connection listens."""
+        self._since = None
+
+    def doubt(self) -> None:
+        """Whoever listens has lost its connection, as another one has seen."""
+        self._since = float("-inf")
+
+    def since(self, seconds: float) -> bool:
+        """True if it has not come for so long."""
+        began = self._since  # which another thread may change
+        return began is not None and time.monotonic() - began > seconds
 
 
 class Database:
@@ -71,6 +91,8 @@ class Database:
         reads_standby: Reads are answered by a standby while no primary answers, if they are marked then.
         sender: What changes made through it are announced with.
         listening: The servers as they are reached to listen, and to keep a lock: past a pooler, if there is one.
+        untold: Whether the process that listens is yet to hear of its own last change.
+        used: When a connection was taken last, as `time.monotonic` says.
     """
 
     def __init__(self, url: str) -> None:
@@ -86,6 +108,8 @@ class Database:
         self._lock = threading.Lock()
         self._checked = False
         self._away: tuple[float, Reason, str] = (0.0, "unreachable", "")  # until when, and why
+        self.untold = Untold()
+        self.used = 0.0
 
     def connect(self) -> WatchedConnection:
         """A connection of one's own, each statement of which is a transaction unless one is begun. Raises
@@ -116,7 +140,7 @@ class Database:
             if refusal.reason == "readOnly" and servers.several:  # one of them is promoted soon
                 refusal = Refusal("unreachable", True)
             hint = " (a standby, or default_transaction_read_only is on)" if refusal.reason == "readOnly" else ""
-            message = f"cannot connect to {place}: {_first_line(str(error))}{hint}"
+            message = f"cannot connect to {place}: {refusals.first_line(error)}{hint}"
             raise self.failure(refusal.reason, message, refusal.retryable) from None
 
     def _check_listening(self, connection: WatchedConnection) -> None:
@@ -164,10 +188,10 @@ class Database:
                 f"{self.label} has no schema for tables in the search_path of the role: CREATE SCHEMA, or name another"
             )
             return self.failure("rights", f"{text} by ?options=-csearch_path%3DNAME")
-        if isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error):
+        if error.diag.source_function in _OF_ROW_SECURITY:
             text = f"row level security of {self.label} hides rows, or refuses them"
             return self.failure("rights", f"{text}: {usability.ROW_SECURITY}; nothing was changed")
-        message = f"{self.label} refused: {_first_line(str(error))}; nothing was changed"
+        message = f"{self.label} refused: {refusals.first_line(error)}; nothing was changed"
         return self.failure(refusal.reason, message, refusal.retryable)
 
     @contextmanager
@@ -249,6 +273,7 @@ class Database:
     def take(self) -> WatchedConnection:
         """A connection that is given back by `give_back`. Raises StorageFailureError where there is none, or the
         database is no store of this release."""
+        self.used = time.monotonic()
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
@@ -270,6 +295,7 @@ class Database:
 
     def take_idle(self) -> WatchedConnection | None:
         """The same where that needs not be waited for."""
+        self.used = time.monotonic()
         with self._lock:
             connection = self._idle.pop() if self._idle and self._checked else None
         if connection is None or not (connection.closed or self.is_outdated(connection) or _has_input(connection)):
@@ -338,7 +364,7 @@ class Database:
         try:
             self._check_listening(connection)
             before = self.version(connection)
-            there = usability.elsewhere(connection) if before == 0 and not ignore_hidden else None
+            there = None if ignore_hidden else self.elsewhere(connection)
             if there is not None:
                 raise self.failure("rights", f"{self.label}: {there}")
             if before < VERSION:
@@ -347,7 +373,7 @@ class Database:
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
                     self._migrate(connection, self.version(connection))
         except errors.InsufficientPrivilege as error:
-            message = f"the role may not set up {self.label} ({_first_line(str(error))}): run `timeleap store init`"
+            message = f"the role may not set up {self.label} ({refusals.first_line(error)}): run `timeleap store init`"
             raise self.failure("rights", f"{message} as a role that may") from error
         except psycopg.Error as error:
             raise self.translated(error, connection) from error
@@ -374,6 +400,16 @@ class Database:
             connection.execute(migration)
         connection.execute("UPDATE timeleap_schema SET version = %s WHERE version < %s", [VERSION, VERSION])
 
+    def elsewhere(self, connection: Connection[Any]) -> str | None:
+        """Where a store is that the role does not see, in the place of one that it sees; None: nowhere."""
+        return usability.elsewhere(connection) if self.version(connection) == 0 else None
+
+    def check_use(self, connection: Connection[Any]) -> None:
+        """Look whether the role can use the tables. Raises StorageFailureError if not, psycopg.Error."""
+        hindrance = usability.hindrance(connection)
+        if hindrance is not None:
+            raise self.failure("rights", f"{self.label}: {hindrance}")
+
     def check(self) -> dict[str, Any]:
         """How much is in the store, and logs of which bytes are missing.
 
@@ -389,9 +425,7 @@ class Database:
                 raise self.failure("rights", f"{self.label} is no store yet: {there or 'run `timeleap store init`'}")
             if version > VERSION:
                 self.prepare(connection)
-            hindrance = usability.hindrance(connection)
-            if hindrance is not None:
-                raise self.failure("rights", f"{self.label}: {hindrance}")
+            self.check_use(connection)
             rows = connection.execute(
                 "SELECT l.session, coalesce(l.name, ''), l.length - l.shared,"
                 " coalesce((SELECT sum(length(p.body)) FROM timeleap_piece p WHERE p.log = l.id), 0),"
@@ -453,84 +487,6 @@ class Database:
                 time.sleep(0.2)
 
 
-class Announcements:
-    """Listens, in a thread of its own, for what other processes commit; after a lost connection everything may have
-    changed, and that is said."""
-
-    def __init__(self, database: Database, heard: Callable[[str | None, int | None], None]) -> None:
-        """`heard`: called in that thread with a session and its version; (None, None) where all are to be looked at."""
-        self._database = database
-        self._heard = heard
-        self._own = f'"by": "{database.sender}"}}'.encode()  # the end of what we announce ourselves
-        self._closed = threading.Event()
-        self.ready = threading.Event()  # set once nothing is missed any more
-        self._end, self._ended = socket.socketpair()
-        """The thread waits for the second one, too, which can be read once the first is closed."""
-        self._thread = threading.Thread(target=self._run, name="timeleap notifications", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the thread."""
-        self._closed.set()
-        self._end.close()
-        self._thread.join(2)
-
-    def _run(self) -> None:
-        with self._ended:
-            self._listen()
-
-    def _listen(self) -> None:
-        pause = 0.1
-        while not self._closed.is_set():
-            try:
-                with self._database.connect_to_listen() as connection, selectors.DefaultSelector() as awaited:
-                    awaited.register(self._ended, selectors.EVENT_READ)
-                    awaited.register(connection.fileno(), selectors.EVENT_READ)
-                    connection.add_notify_handler(lambda notify: self._tell(notify.payload))
-                    connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-                    # Shared, as the connection before this one may have it still.
-                    sender = int.from_bytes(bytes.fromhex(self._database.sender), "big", signed=True)
-                    connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", [WAITING_LOCK, sender])
-                    self.ready.set()
-                    self._heard(None, None)
-                    pause, heard = 0.1, time.monotonic()
-                    while not self._closed.is_set() and not self._database.listening.is_outdated(connection):
-                        if self._tell_all(connection):
-                            heard = time.monotonic()
-                        if awaited.select(LISTENING_PAUSE):
-                            connection.pgconn.consume_input()
-                        # A lone server may sleep: TCP sees its end, and while it hangs there is no other one.
-                        if self._database.several and time.monotonic() - heard > LISTENING_SECONDS:
-                            connection.execute("SELECT 1")  # a server that hangs is silent, too
-                            heard = time.monotonic()
-            except (psycopg.Error, StorageFailureError) as error:
-                _logger.debug("no notifications for now: %s", type(error).__name__)
-                self._database.doubt()
-                self._closed.wait(pause)
-                pause = min(2.0, 2 * pause)
-
-    def _tell_all(self, connection: Connection[Any]) -> bool:
-        """Tell of what has arrived, past psycopg's slow way to that; says whether there was anything."""
-        first = arrived = connection.pgconn.notifies()
-        while arrived is not None:
-            if not arrived.extra.endswith(self._own):
-                self._tell(arrived.extra.decode())
-            arrived = connection.pgconn.notifies()
-        return first is not None
-
-    def _tell(self, payload: str) -> None:
-        try:
-            match json.loads(payload):
-                case {"by": self._database.sender}:
-                    pass
-                case {"session": str(session_id), "version": int(version)}:
-                    self._heard(session_id, version)
-                case _:
-                    pass
-        except ValueError:
-            return  # not one of ours
-
-
 def _has_input(connection: Connection[Any]) -> bool:
     """True of a connection that was told something, or has ended, since it was used."""
     import select
@@ -550,9 +506,3 @@ def _alive(connection: Connection[Any]) -> bool:
         connection.execute("SELECT 1")
         return True
     return False
-
-
-def _first_line(text: str) -> str:
-    """The reason of a message of several lines, without its prefixes."""
-    line = text.strip().splitlines()[0] if text.strip() else "no reason given"
-    return line.rpartition("FATAL: ")[2].strip() if "FATAL: " in line else line

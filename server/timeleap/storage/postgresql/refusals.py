@@ -1,8 +1,12 @@
-"""Why a database refuses, from its SQLSTATE or, of a connection that was not made, from its words; and whether that may
-pass by itself."""
+"""Why a database refuses, from its SQLSTATE, and whether that may pass by itself.
+
+Of a connection that was not made libpq has words only: those that a server says in English, a pooler, and libpq itself are
+known here. For others the server is asked once more (`refused_state`).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
@@ -40,6 +44,7 @@ _STATES: Final[Mapping[str, Refusal]] = {
     "28": Refusal("authentication"),
     "3D000": Refusal("authentication"),
     "3F000": Refusal("rights"),
+    "55000": Refusal("rights"),  # the database takes no connections
     "40": Refusal("busy", True),  # serialization, deadlock
     "42501": Refusal("rights"),
     "42P01": Refusal("rights"),
@@ -85,6 +90,10 @@ _WORDS: Final[tuple[tuple[str, Refusal], ...]] = (
 )
 """Words of a server, libpq or psycopg about a connection that was not made; such errors carry no SQLSTATE. The first
 counts."""
+_SEVERITY: Final = re.compile(r'(?:^|: )[^:"\n]{2,40}:  ', re.MULTILINE)
+"""FATAL, in any language; libpq has two blanks behind it."""
+_NAMES: Final = re.compile(r'"[^"]*"')
+"""Of databases, roles and hosts: whatever they are called, those are not a server's words."""
 
 
 def of_statement(error: psycopg.Error) -> Refusal:
@@ -99,7 +108,33 @@ def of_statement(error: psycopg.Error) -> Refusal:
 def of_connection(error: psycopg.Error) -> Refusal:
     """Why there is no connection."""
     if error.sqlstate is not None:
-        return of_statement(error)
-    text = str(error)
-    found = next((refusal for words, refusal in _WORDS if words in text), None)
-    return found or Refusal("unreachable", True)
+        refusal = of_statement(error)
+        return Refusal("unreachable", True) if refusal.reason == "lost" else refusal
+    connection = error.pgconn if isinstance(error, psycopg.OperationalError) else None
+    if connection is not None and is_unclear(error) and (connection.needs_password or connection.used_password):
+        return Refusal("authentication")
+    return _by_words(error) or Refusal("unreachable", True)
+
+
+def is_of_server(error: psycopg.Error) -> bool:
+    """True of a connection that a server, or a pooler, has answered by a refusal."""
+    return _SEVERITY.search(str(error)) is not None
+
+
+def is_unclear(error: psycopg.Error) -> bool:
+    """True of a refusal in words that are not known here."""
+    return is_of_server(error) and _by_words(error) is None
+
+
+def first_line(error: psycopg.Error) -> str:
+    """The words of a refusal, in one line, without who says them."""
+    text = str(error).strip()
+    said = _SEVERITY.search(text)
+    if said is not None:
+        text = text[said.end() :].strip()
+    return text.splitlines()[0].strip() if text else "no reason given"
+
+
+def _by_words(error: psycopg.Error) -> Refusal | None:
+    text = _NAMES.sub('""', str(error))
+    return next((refusal for words, refusal in _WORDS if words in text), None)

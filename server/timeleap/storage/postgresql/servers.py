@@ -16,12 +16,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import Connection, Cursor, Transaction, errors
+from psycopg.conninfo import make_conninfo
 from psycopg.generators import execute as exchange
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from timeleap.storage.appending import Outcome
-from timeleap.storage.postgresql import poolers
+from timeleap.storage.postgresql import poolers, refusals
+from timeleap.storage.postgresql.refused_state import refused_state
 from timeleap.storage.postgresql.session_settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set
 
 T = TypeVar("T")
@@ -51,6 +53,8 @@ _COMPRESSION: Final = (
 SOON_SECONDS: Final = 0.2
 """How long an event loop waits for an answer by itself; after that a thread does, which sees whether the server hangs."""
 _GOOD: Final = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+_FORGOTTEN: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+"""Errors where a pooler has given a connection another process than that on which statements were prepared."""
 
 
 class Statement(NamedTuple):
@@ -166,7 +170,11 @@ class WatchedConnection(Connection[Any]):
     def _check(self, results: Sequence[PGresult]) -> PGresult:
         for result in results:
             if result.status not in _GOOD:
-                raise errors.error_from_result(result, self.info.encoding)
+                error = errors.error_from_result(result, self.info.encoding)
+                if isinstance(error, _FORGOTTEN) and not isinstance(self, PooledConnection):
+                    poolers.KNOWN.disprove(self.options)
+                    self.pgconn.finish()  # nothing was done, and another connection does it
+                raise error
         return results[0]
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
@@ -423,6 +431,8 @@ def _connected(kind: type[C], options: Options) -> tuple[C, str]:
         given = connection.pgconn.options.decode()
     except psycopg.OperationalError as error:
         if not poolers.refuses_options(error) or error.pgconn is None:
+            if error.sqlstate is None and refusals.is_unclear(error):
+                error.sqlstate = refused_state(make_conninfo("", **ours))
             raise
         given = error.pgconn.options.decode()
         _, others = given_settings(given)
@@ -536,4 +546,4 @@ def _split(options: Options) -> list[Options]:
 
 def _worst(problems: list[psycopg.Error]) -> psycopg.Error:
     """Why no server can be used: that one refuses the password says more than that another is away."""
-    return min(problems, key=lambda error: "FATAL" not in str(error))
+    return min(problems, key=lambda error: not refusals.is_of_server(error))

@@ -26,8 +26,9 @@ from timeleap.storage.engine import Access, Durability, LogState, Notes, Progres
 from timeleap.storage.lock import Endpoint, FileLock, LockMode
 from timeleap.storage.log_files import state_of
 from timeleap.storage.postgresql import store_rows
+from timeleap.storage.postgresql.announcements import Announcements
 from timeleap.storage.postgresql.approval_rows import STORE
-from timeleap.storage.postgresql.database import Announcements, Database
+from timeleap.storage.postgresql.database import Database
 from timeleap.storage.postgresql.servers import WatchedConnection
 from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
 from timeleap.storage.postgresql.shared_parts import SharedParts

@@ -47,8 +47,8 @@ class Announcing:
         once_committed: Adds what is called on the event loop when the step under way is committed.
     """
 
-    def __init__(self, shown: Follower, approvals: ApprovalRows, waits: Callable[[], bool]) -> None:
-        self._shown, self.waits = shown, waits
+    def __init__(self, shown: Follower, approvals: ApprovalRows) -> None:
+        self._shown = shown
         self.approvals = approvals
         self._then: list[Callable[[], None]] = []
         self.once_committed = self._then.append
@@ -164,7 +164,7 @@ class SharedLog(LockedLog):
     def __init__(self, shown: Follower, copy: WorkingCopy, taken_over: Callable[[], None]) -> None:
         """`taken_over`: called on the event loop when what is shown has become another."""
         super().__init__(shown, "os", "hold")  # the disk of the database is what lasts
-        self.copy, self.events = copy, Announcing(shown, copy.approvals, lambda: bool(self._waiting))
+        self.copy, self.events = copy, Announcing(shown, copy.approvals)
         self.comparing = Comparing(shown, copy, self.events, self.own, taken_over)
         self._locking = False  # the session is locked for the step under way
 
@@ -253,23 +253,33 @@ class SharedLog(LockedLog):
         return await super().replace(lambda state: structs.replace(plan(state), working_copy=share), first)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do `work` alone at its turn; when this returns, what it did to the session is committed."""
+        """Do `work` alone at its turn; when this returns, what it did to the session is committed. Where the connection
+        was lost and nothing was changed, it is done again, once, at the same turn: nothing that waits overtakes it."""
 
         async def whole() -> T:
-            await self._lock()
-            self._shown.timelines.beginning, before = None, self._shown.log.state
-            self.events.clear()
             try:
-                result = await work()
-                await self._shown.in_thread(self._commit_all, self.events.of(before=before))
-                self.events.committed()
-            except BaseException:
-                if self.copy.doubtful or await self._shown.in_thread(self.copy.differs):
-                    await self._put_back()
-                raise
-            return result
+                return await self._done_locked(work)
+            except StorageFailureError as error:
+                if not error.unchanged:
+                    raise
+            return await self._done_locked(work)
 
         return await super().run(whole)
+
+    async def _done_locked(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` while nobody else changes the session, and commit it."""
+        await self._lock()
+        self._shown.timelines.beginning, before = None, self._shown.log.state
+        self.events.clear()
+        try:
+            result = await work()
+            await self._shown.in_thread(self._commit_all, self.events.of(before=before))
+            self.events.committed()
+        except BaseException:
+            if self.copy.doubtful or await self._shown.in_thread(self.copy.differs):
+                await self._put_back()
+            raise
+        return result
 
     async def run_unlocked(self, work: Callable[[], Awaitable[T]]) -> T:
         """The same for work that changes nothing."""

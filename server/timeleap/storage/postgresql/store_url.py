@@ -24,7 +24,13 @@ DEFAULTS: Final[dict[str, Any]] = {
     "keepalives_interval": 3,
     "keepalives_count": 3,
 }
-_PLACE: Final = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:/@?\s]+)(?::(\d{1,5}))?")
+_PLACE: Final = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[/@][^,]+?|[^\[\]:/@?\s]+)(?::(\d{1,5}))?")
+"""A host or a socket's directory, and a port."""
+_USER: Final = re.compile(r"\w+://(?:[^@/]*@)?")
+"""The beginning of a URL up to the hosts, as libpq reads it."""
+
+
+_ENCODED: Final = "in a user, a password or a name write @ as %40, / as %2F and % as %25"
 
 
 class StoreUrl:
@@ -43,10 +49,13 @@ class StoreUrl:
         if own.get(READ, "standby") != "standby":
             raise InvalidInputError(f"store: {READ} of the URL can only be standby, or be left out")
         self.reads_standby = READ in own
+        _check_encoding(url)
         try:
             given = conninfo_to_dict(url)
         except psycopg.ProgrammingError:
-            raise InvalidInputError("store: not a PostgreSQL URL, such as postgresql://host/database") from None
+            raise InvalidInputError(
+                f"store: not a PostgreSQL URL, such as postgresql://host/database; {_ENCODED}"
+            ) from None
         # A password stays with libpq: it stands in no message of ours.
         self.options: dict[str, Any] = {**DEFAULTS, **given}
         hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
@@ -61,7 +70,7 @@ class StoreUrl:
 
 def _taken_apart(url: str) -> tuple[str, dict[str, str]]:
     """A URL without our parameters, and these. Raises InvalidInputError: one is there with two values."""
-    user = re.match(r"\w+://[^@/]*@", url)  # a password may have a question mark
+    user = _USER.match(url)  # a password may have a question mark
     at = url.find("?", user.end() if user else 0)
     rest, query = (url[:at], url[at + 1 :]) if at >= 0 else (url, "")
     kept: list[str] = []
@@ -79,12 +88,20 @@ def _taken_apart(url: str) -> tuple[str, dict[str, str]]:
     return (f"{rest}?{left}" if left else rest), own
 
 
+def _check_encoding(url: str) -> None:
+    """Raise InvalidInputError where libpq would take a part of the password for a host or a database, which are shown."""
+    user = _USER.match(url)
+    if "@" in url[user.end() if user else 0 :].partition("?")[0]:
+        raise InvalidInputError(f"store: not a PostgreSQL URL: it has an @ that ends no user and password; {_ENCODED}")
+
+
 def _places(value: str) -> dict[str, str]:
     """`host` and `port` of a list of servers. Raises InvalidInputError."""
     found = [_PLACE.fullmatch(each) for each in value.split(",")]
     places = [(each[1].strip("[]"), each[2] or "5432") for each in found if each is not None]
     if len(places) < len(found) or any(not 0 < int(port) < 65536 for _, port in places):
         raise InvalidInputError(
-            f"store: {DIRECT} of the URL is HOST:PORT, or several of these with commas between them"
+            f"store: {DIRECT} of the URL is HOST:PORT (an IPv6 address in brackets), a socket's directory with or without"
+            " :PORT, or several of these with commas between them"
         )
     return {"host": ",".join(host for host, _ in places), "port": ",".join(port for _, port in places)}

@@ -178,6 +178,7 @@ class WorkingCopy:
         session = self.session_id.encode(connection.info.encoding)
         numbers = self.version, after.messages, after.token_count, after.pending_chars, start, start + len(data)
         values = [b"%d" % VERSION, session, *(b"%d" % number for number in numbers), data, self._token.encode()]
+        self._database.untold.begin()
         connection.ask(APPEND, [*values, events, CHANNEL.encode(), self._announcement().encode()])
         return connection
 
@@ -201,6 +202,8 @@ class WorkingCopy:
                 self._database.give_back(connection)
         if made:
             self._logs[self._live], self.version = self._logs[self._live]._replace(length=length), self.version + 1
+        else:
+            self._database.untold.clear()
         return made
 
     def appended(self) -> None:
@@ -272,6 +275,7 @@ class WorkingCopy:
 
     def _commit(self, connection: Connection[Any], state: LogState, events: bytes | None) -> None:
         self._note(connection, state, events)
+        self._database.untold.begin()
         connection.execute("COMMIT")
 
     def _note(self, connection: Connection[Any], state: LogState, events: bytes | None) -> None:
@@ -296,6 +300,7 @@ class WorkingCopy:
     def _settle(self, error: psycopg.Error, connection: Connection[Any]) -> None:
         """A commit has failed; return if it was made all the same, else raise why it was not."""
         lost = connection.broken
+        self._database.untold.clear()
         self.end()
         if not lost:
             raise self._database.translated(error, connection) from error
