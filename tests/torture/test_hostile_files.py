@@ -1,4 +1,7 @@
-"""Whole trees at random against what they were, in workspaces with pipes, links and writers: for hours if one likes."""
+"""Whole trees at random against what they were, in workspaces with pipes, links and writers.
+
+Each case ends by itself after so many rounds; its name has the seed that repeats it. The first ones are long tests.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import shutil
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from tests.support.workspace import tree_of
@@ -13,13 +17,25 @@ from tests.unit.features.files.conftest import go_back
 from tests.unit.features.files.test_changing_files import written
 
 from timeleap.errors import TimeleapError
+from timeleap.features.files import obstacles
 from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.tree import FileTree
 
-pytestmark = [pytest.mark.torture, pytest.mark.skipif(os.name != "posix", reason="needs named pipes")]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs named pipes")
 
 NAMES = ("a", "b", "sub", "deep", "ö", "with space", "new\nline", "-dash", "x.tmp")
 HOSTILE = ("", "hostile/", "hostile/inner/")
+
+
+def seeds(count: int, *, long: int) -> list[Any]:
+    """Seeds of which the first are for the long tests."""
+    return [pytest.param(seed, marks=pytest.mark.long if seed < long else pytest.mark.torture) for seed in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for obstacles soon: else the rounds take as long as that is waited for."""
+    monkeypatch.setattr(obstacles, "PATIENCE", 0.2)
 
 
 def change(root: Path, chance: Random) -> None:
@@ -42,7 +58,7 @@ def change(root: Path, chance: Random) -> None:
             path.chmod(chance.choice([0o644, 0o755, 0o600]))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30, long=1))
 def test_trees_come_back_whatever_stands_in_the_way(tmp_path: Path, seed: int) -> None:
     chance, root, home, outside = Random(seed), tmp_path / "root", tmp_path / "home", tmp_path / "outside"
     for folder in (root, home, outside, root / "hostile/inner"):
@@ -71,7 +87,7 @@ def test_trees_come_back_whatever_stands_in_the_way(tmp_path: Path, seed: int) -
         assert (outside / "theirs").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, long=1))
 def test_while_files_are_written_and_folders_move_nothing_else_is_touched(tmp_path: Path, seed: int) -> None:
     chance, root, home, victim = Random(seed), tmp_path / "root", tmp_path / "home", tmp_path / "victim"
     for folder in (root, home, victim):

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, InvalidInputError, TooLargeError
 from timeleap.features.files.compare import StoredObject, TreeJudge, UnfitError, stored_objects
-from timeleap.features.files.git import GitError
+from timeleap.features.files.git import PACKING, GitError
 from timeleap.features.files.records import BUDGET, Control, FilesConfig
 from timeleap.features.files.repository import Commit, Details, Repository
 from timeleap.features.files.roots import FOLDER, Root, find_root
@@ -92,7 +92,7 @@ _BLOCK: Final = 1 << 16
 _FIRST: Final = 1 << 12
 _PLAIN: Final = {2: "tree", 3: "blob"}
 _DELTA: Final = 6  # with its base's distance; `pack-objects --delta-base-offset` writes no others
-_PACKING: Final = (
+_PACK: Final = (
     *("pack-objects", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object"),
     *("--delta-base-offset", "--window=10", "--depth=50"),
 )
@@ -153,7 +153,7 @@ def write_pack(repository: Repository, session_uid: str, pack: Path, control: Co
 def _pack(repository: Repository, needed: dict[str, bytes], pack: Path, control: Control) -> None:
     asked = b"".join(oid.encode("ascii") + b" " + name.replace(b"\n", b"?") + b"\n" for oid, name in needed.items())
     base = pack.with_suffix("")
-    name = repository.git.run(*_PACKING, str(base), stdin=asked, control=control).decode("ascii").strip()
+    name = repository.git.run(*_PACK, str(base), stdin=asked, control=control, deadline=PACKING).decode("ascii").strip()
     replace_file(base.with_name(f"{base.name}-{name}.pack"), pack)
     for other in pack.parent.glob(f"{base.name}-{name}.*"):
         remove_file(other)
@@ -248,7 +248,8 @@ def take_pack(repository: Repository, session_uid: str, pack: Path, records: Seq
         if missing := arrived.missing(repository, session_uid):
             target = str(repository.path / "objects" / "pack" / "pack")
             asked = "\n".join(missing).encode("ascii") + b"\n"
-            arrived.repository.git.run("pack-objects", "-q", "--window=0", target, stdin=asked, control=control)
+            command = ("pack-objects", "-q", "--window=0", target)
+            arrived.repository.git.run(*command, stdin=asked, control=control, deadline=PACKING)
         failpoint("files.bundle_unpacked")
         commits = [
             repository.write_commit(
@@ -328,7 +329,7 @@ def _judged(work: Path, pack: Path, records: Sequence[Json], control: Control) -
         shutil.copyfile(pack, copied, follow_symlinks=False)
     judge_pack(copied, control)
     try:
-        repository.git.run("index-pack", "--threads=1", str(copied), control=control)
+        repository.git.run("index-pack", "--threads=1", str(copied), control=control, deadline=PACKING)
         objects = stored_objects(repository.git, control)
     except GitError as error:
         said = error.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]

@@ -6,6 +6,7 @@ hooks, monitors and filters. Every end of it is judged: a command that failed yi
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import selectors
@@ -14,12 +15,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Generic, TypeVar
+from weakref import WeakSet
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files.records import Control
@@ -28,10 +30,10 @@ from timeleap.features.files.root_folder import RootFolder
 OLDEST: Final = (2, 36)
 """The first version that can be told to sync what it writes (core.fsync)."""
 
-DEADLINE: Final = 600.0
-"""Seconds that a command may take; of one that looks at the workspace, `LOOKING`, and of one that asks for settings,
+DEADLINE: Final = 120.0
+"""Seconds that a command may take; one that goes through a whole repository, `PACKING`, and one that asks for settings,
 `ASKING`. What they read may be a pipe or a disk that never answers."""
-LOOKING: Final = 120.0
+PACKING: Final = 600.0
 ASKING: Final = 4.0
 
 _POLL_SECONDS: Final = 0.1
@@ -80,14 +82,17 @@ def check_version(path: str | None) -> None:
     """Raises FilesUnavailableError if there is no git on `path` (the value of PATH) or only one older than `OLDEST`."""
     wanted = ".".join(map(str, OLDEST))
     try:
-        done = subprocess.run(["git", "--version"], capture_output=True, check=False, env=_environment())
+        process = _started(["git", "--version"], _environment(), None)
+        said, _ = _communicate(process, "--version", b"", None, 5 * ASKING)
+    except StorageFailureError as error:
+        raise FilesUnavailableError(f"{error.message}: no files are kept without it", reason="noGit") from error
     except OSError as error:
         message = f"there is no git program: install git {wanted} or newer to keep the workspace's files"
         raise FilesUnavailableError(message, reason="noGit") from error
-    found = re.search(rb"(\d+)\.(\d+)", done.stdout)
-    if done.returncode or found is None or (int(found[1]), int(found[2])) < OLDEST:
-        said = done.stdout.decode("utf-8", "replace").strip()[:100] or "git does not run"
-        raise FilesUnavailableError(f"{said}: to keep the workspace's files takes git {wanted}", reason="noGit")
+    version = re.search(rb"(\d+)\.(\d+)", said)
+    if process.returncode or version is None or (int(version[1]), int(version[2])) < OLDEST:
+        named = said.decode("utf-8", "replace").strip()[:100] or "git does not run"
+        raise FilesUnavailableError(f"{named}: to keep the workspace's files takes git {wanted}", reason="noGit")
 
 
 def _environment() -> dict[str, str]:
@@ -104,8 +109,29 @@ def _environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",  # a repository's own settings may allow those that run programs
         "LC_ALL": "C",
     }
+
+
+_running: Final[WeakSet[subprocess.Popen[bytes]]] = WeakSet()
+
+
+def _started(arguments: list[str], environment: dict[str, str], place: str | None) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=place,
+        start_new_session=True,
+    )  # fmt: skip
+    _running.add(process)
+    return process
+
+
+@atexit.register
+def _end_all() -> None:
+    """Leave no process behind: one may wait for a pipe, and nobody for it."""
+    for process in list(_running):
+        if process.returncode is None:
+            _signal(process, _KILL)
 
 
 class Git:
@@ -114,6 +140,7 @@ class Git:
     Attributes:
         alternate: An object folder of somebody else's from which objects may be read; None for none.
         excludes_file: The user's own ignore file for all repositories; None for that of git's default place.
+        control: Ends the commands that are given none of their own.
     """
 
     def __init__(
@@ -125,6 +152,7 @@ class Git:
         self._folder = folder or RootFolder(root, None)
         self.alternate: str | None = None
         self.excludes_file: str | None = None
+        self.control = Control()
         self._settings = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
 
     @property
@@ -132,20 +160,36 @@ class Git:
         """A path that leads to the root wherever it was moved, while it is held."""
         return self._folder.place
 
+    @contextmanager
+    def under(self, control: Control) -> Iterator[None]:
+        """Have commands end once `control` says that nobody waits any more."""
+        before, self.control = self.control, control
+        try:
+            yield
+        finally:
+            self.control = before
+
     def start(
         self,
         *command: str,
         index: Path | None = None,
-        root: Path | None = None,
+        root: Path | str | None = None,
         repository: Path | None = None,
         borrowing: bool = True,
-        stdin: int = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
-        """A process of git, the first of a group of its own; `root` and `repository` in the place of ours, `borrowing`:
-        with the alternate's objects."""
+        """A process of git, the first of a group of its own.
+
+        Args:
+            command: Of git.
+            index: In the place of the repository's own.
+            root: The folder that it works in. None: the repository's, for a command that is to read nothing of the
+                workspace (many read a `.gitattributes` where they work, whatever that is).
+            repository: In the place of ours.
+            borrowing: With the alternate's objects.
+        """
         environment = _environment()
         environment["GIT_DIR"] = str(repository or self.repository)
-        place = str(root) if root is not None else self._folder.place
+        place = str(root or self.repository)
         environment["GIT_WORK_TREE"] = "."  # where it works: the folder may have another path by now
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
@@ -156,13 +200,12 @@ class Git:
             excludes += ["-c", f"core.attributesFile={os.devnull}"]
         arguments = ["git", *self._settings, *excludes, *command]
         try:
-            return subprocess.Popen(
-                arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-                cwd=place, start_new_session=True,
-            )  # fmt: skip
+            return _started(arguments, environment, place)
         except FileNotFoundError as error:
             if not Path(place).is_dir():
-                message = f"the folder {root or self.root} is gone: no snapshot of its files can be taken"
+                if root is None:
+                    raise GitError(command[0], 0, b"its folder is gone") from error
+                message = f"the folder {self.root} is gone: no snapshot of its files can be taken"
                 raise FilesUnavailableError(message, reason="rootMissing") from error
             raise FilesUnavailableError("there is no git program any more", reason="noGit") from error
 
@@ -179,20 +222,20 @@ class Git:
         looking: bool = False,
         deadline: float | None = None,
     ) -> bytes:
-        """The output of a command; `looking`: it reads what the workspace holds; `deadline`: seconds that it may take,
+        """The output of a command; `looking`: it works in the workspace and reads what that holds, as does one that
+        writes an index (it looks again at files of which the times tell nothing); `deadline`: seconds that it may take,
         if not the usual ones.
 
         Raises:
             GitError: It ended with a code that is not `accepted`.
             StorageFailureError: The disk is full, or the command did not end in time; the process was ended.
-            CancelledError: `control` says so; the process was ended.
+            CancelledError: `control`, or that of `under`, says so; the process was ended.
         """
-        process = self.start(*command, index=index, root=root, repository=repository, borrowing=borrowing)
+        place = self._folder.place if looking and root is None else root
+        process = self.start(*command, index=index, root=place, repository=repository, borrowing=borrowing)
         if looking:
             _limit_memory(process)
-        output, errors = _communicate(
-            process, command[0], stdin, control, deadline or (LOOKING if looking else DEADLINE)
-        )
+        output, errors = _communicate(process, command[0], stdin, control or self.control, deadline or DEADLINE)
         if process.returncode < 0 and index is not None:
             index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # the system ended it, and it left its lock
         if process.returncode not in accepted:
@@ -207,12 +250,12 @@ class Git:
                 return StorageFailureError(message, path=str(self.repository), errno=name)
         return GitError(command, code, stderr)
 
-    def text(self, *command: str, stdin: bytes = b"", index: Path | None = None) -> str:
+    def text(self, *command: str, stdin: bytes = b"", index: Path | None = None, looking: bool = False) -> str:
         """The output of a command, an object's name for instance, without its line end."""
-        return self.run(*command, stdin=stdin, index=index).decode("ascii").strip()
+        return self.run(*command, stdin=stdin, index=index, looking=looking).decode("ascii").strip()
 
     def blobs(self) -> BlobReader:
-        return BlobReader(self)
+        return BlobReader(self, self.control)
 
     def sizes(self, oids: Sequence[str]) -> dict[str, int]:
         """The sizes of those of the objects that exist."""
@@ -234,10 +277,9 @@ def _communicate(
 
     def go_on() -> None:
         if control is not None and control.cancelled():
-            raise CancelledError("cancelled while the workspace's files were looked at; nothing was written")
+            raise _cancelled()
         if time.monotonic() > until:
-            message = f"git {command} did not end in {deadline:.0f} seconds: a disk or a pipe it reads does not answer"
-            raise StorageFailureError(message, errno="ETIMEDOUT")
+            raise _late(command, deadline)
 
     try:
         go_on()
@@ -245,6 +287,15 @@ def _communicate(
     except BaseException:
         end(process)
         raise
+
+
+def _cancelled() -> CancelledError:
+    return CancelledError("cancelled while the workspace's files were looked at; nothing was written")
+
+
+def _late(command: str, deadline: float) -> StorageFailureError:
+    message = f"git {command} did not end in {deadline:.0f} seconds: a disk or a pipe it reads does not answer"
+    return StorageFailureError(message, errno="ETIMEDOUT")
 
 
 def _piped_through(process: subprocess.Popen[bytes], stdin: bytes, go_on: Callable[[], None]) -> tuple[bytes, bytes]:
@@ -313,6 +364,10 @@ def end(process: subprocess.Popen[bytes]) -> None:
     _signal(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE_SECONDS)
+    _end_now(process)
+
+
+def _end_now(process: subprocess.Popen[bytes]) -> None:
     _signal(process, _KILL)
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
@@ -343,14 +398,21 @@ def _feed(pipe: IO[bytes], data: bytes) -> None:
 
 
 class BlobReader:
-    """Reads contents of blobs, and of trees, by one process, one after the other."""
+    """Reads contents of blobs, and of trees, by one process, one after the other.
 
-    def __init__(self, git: Git) -> None:
+    A thread watches while an answer is waited for, and ends the process when nobody wants it any more, or when nothing
+    came for `DEADLINE` seconds.
+    """
+
+    def __init__(self, git: Git, control: Control) -> None:
         self._git = git
+        self._control = control
         self._process = git.start("cat-file", "--batch")
-        self._timer = threading.Timer(DEADLINE, self._process.kill)
-        self._timer.daemon = True
-        self._timer.start()
+        self._asked_at: float | None = None
+        self._ended_for: CancelledError | StorageFailureError | None = None
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="timeleap-blobs", daemon=True)
+        self._watcher.start()
 
     def __enter__(self) -> BlobReader:
         return self
@@ -358,32 +420,74 @@ class BlobReader:
     def __exit__(
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self._timer.cancel()
-        self._process.kill()
-        self._process.communicate()
+        self._over.set()
+        self._watcher.join()
+        _end_now(self._process)
 
     def copy(self, oid: str, write: Callable[[bytes], object], kind: str = "blob") -> int:
         """Hand the object's content to `write` in blocks, and return its length in bytes.
 
         Raises:
             CorruptedError: There is no such object.
+            StorageFailureError: Git ended, or did not answer in time.
+            CancelledError: Nobody wants it any more.
         """
-        stdin, stdout = _piped(self._process.stdin), _piped(self._process.stdout)
-        stdin.write(oid.encode() + b"\n")
-        stdin.flush()
-        header = stdout.readline().split()
+        header = self._asked(oid)
         if len(header) != 3 or header[1] != kind.encode():
             path = self._git.repository
             raise CorruptedError(f"the repository of snapshots {path} has lost a file's content", path=str(path))
         total = left = int(header[2])
         while left:
-            block = stdout.read(min(left, _BLOCK))
-            if not block:
-                raise StorageFailureError("git cat-file ended early", path=str(self._git.repository), errno="EIO")
+            block = self._read(min(left, _BLOCK))
             write(block)
             left -= len(block)
-        stdout.read(1)
+        self._read(1)
         return total
+
+    def _asked(self, oid: str) -> list[bytes]:
+        stdin, stdout = _piped(self._process.stdin), _piped(self._process.stdout)
+        with self._watched():
+            stdin.write(oid.encode() + b"\n")
+            stdin.flush()
+            header = stdout.readline()
+            if not header.endswith(b"\n"):
+                raise self._failure()
+        return header.split()
+
+    def _read(self, size: int) -> bytes:
+        with self._watched():
+            block = _piped(self._process.stdout).read(size)
+            if not block:
+                raise self._failure()
+        return block
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        self._asked_at = time.monotonic()
+        try:
+            yield
+        except OSError as error:
+            raise self._failure() from error
+        finally:
+            self._asked_at = None
+
+    def _failure(self) -> CancelledError | StorageFailureError:
+        path = str(self._git.repository)
+        return self._ended_for or StorageFailureError("git cat-file ended early", path=path, errno="EIO")
+
+    def _watch(self) -> None:
+        while not self._over.wait(_POLL_SECONDS):
+            asked_at = self._asked_at
+            if asked_at is None:
+                continue
+            if self._control.cancelled():
+                self._ended_for = _cancelled()
+            elif time.monotonic() > asked_at + DEADLINE:
+                self._ended_for = _late("cat-file", DEADLINE)
+            else:
+                continue
+            _signal(self._process, _KILL)
+            return
 
     def beginning(self, oid: str, size: int) -> bytes:
         """The first `size` bytes of a blob."""
@@ -433,10 +537,7 @@ def quiet_query(
                 environment[name] = os.environ[name]
     safe = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", *settings)
     arguments = ["git", *(part for setting in safe for part in ("-c", setting)), *command]
-    process = subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=root,
-        start_new_session=True,
-    )  # fmt: skip
+    process = _started(arguments, environment, str(root))
     _limit_memory(process)
     output, errors = _communicate(process, command[0], b"", control, deadline or ASKING)
     if process.returncode:

@@ -18,6 +18,7 @@ from timeleap_protocol.limits import DEFAULT_PAGE, MAX_FILE_PART
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.features.files.records import FileContent
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
@@ -50,7 +51,7 @@ async def list_snapshots(service: Service, params: FilesListParams, call: Call) 
     session = service.session(call, params)
     await session.catch_its_turn()
     trees = _trees(session)
-    found = await asyncio.to_thread(trees.snapshots)
+    found = await until_cancelled(call, lambda control: asyncio.to_thread(trees.snapshots, control))
     numbered = [(number_of(each.snapshot_id), each) for each in found]
     return page_of_snapshots(numbered, params.cursor, params.limit or DEFAULT_PAGE)
 
@@ -63,7 +64,7 @@ async def diff(service: Service, params: FilesDiffParams, call: Call) -> Json:
     path = None if params.path is None else given_path(params.path, params.path_encoding, "path")
 
     def look(control: TreeControl) -> Json:
-        states = _state(session, trees, params.from_), _state(session, trees, params.to)
+        states = _state(session, trees, params.from_, control), _state(session, trees, params.to, control)
         changes = trees.changes(states, params.root, path, control)
         return page_of_changes(changes, states, params.cursor, params.limit or DEFAULT_PAGE)
 
@@ -76,8 +77,12 @@ async def read_file(service: Service, params: FilesReadParams, call: Call) -> Js
     await session.catch_its_turn()
     trees = _trees(session)
     path = given_path(params.path, params.path_encoding, "path")
-    offset, length = params.offset or 0, params.length or MAX_FILE_PART
-    found = await asyncio.to_thread(trees.read, params.snapshot, params.root, path, offset, length)
+    part = params.offset or 0, params.length or MAX_FILE_PART
+
+    def read(control: TreeControl) -> FileContent:
+        return trees.read(params.snapshot, params.root, path, part, control)
+
+    found = await until_cancelled(call, lambda control: asyncio.to_thread(read, control))
     return {"content": base64.b64encode(found.content).decode("ascii"), "bytes": found.total, "mode": found.mode}
 
 
@@ -89,22 +94,22 @@ async def restore(service: Service, params: FilesRestoreParams, call: Call) -> J
     if params.paths is not None:
         paths = tuple(given_path(path, params.path_encoding, "paths") for path in params.paths)
 
-    def target() -> TreeTarget:
+    def target(control: TreeControl) -> TreeTarget:
         """Found at the request's turn. Blocking."""
-        newest = trees.newest()
+        newest = trees.newest(control)
         if params.expected_files is not None and params.expected_files != newest:
             raise HeadConflictError(
                 f"the newest snapshot is {newest}, not {params.expected_files[:80]}; look at it and try again",
                 head=session.head,
                 snapshot=newest,
             )
-        return TreeTarget(_snapshot(session, trees, params.to), paths, params.root)
+        return TreeTarget(_snapshot(session, trees, params.to, control), paths, params.root)
 
     made_under = guard(params, call)
 
     def put_back(control: TreeControl) -> Coroutine[Any, Any, Json]:
         request = restoring.RestoreRequest("files", params.on_conflict or "refuse", control)
-        return session.snapshots.restore(made_under, target, request, dry_run=bool(params.dry_run))
+        return session.snapshots.restore(made_under, lambda: target(control), request, dry_run=bool(params.dry_run))
 
     result: Json = await service.until_cancelled(call, params.session_id, put_back)
     return result
@@ -122,12 +127,14 @@ def _trees(session: Session) -> SessionTrees:
     return trees
 
 
-def _state(session: Session, trees: SessionTrees, point: FilesPoint) -> str | None:
+def _state(session: Session, trees: SessionTrees, point: FilesPoint, control: TreeControl) -> str | None:
     """The snapshot that one side of a comparison names; None: the disk."""
-    return None if point.snapshot is None and point.checkpoint_uid is None else _snapshot(session, trees, point)
+    if point.snapshot is None and point.checkpoint_uid is None:
+        return None
+    return _snapshot(session, trees, point, control)
 
 
-def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTarget) -> str:
+def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTarget, control: TreeControl) -> str:
     """The snapshot that a request names.
 
     Raises:
@@ -137,13 +144,13 @@ def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTa
     uid = point.checkpoint_uid
     if uid is None:
         assert point.snapshot is not None
-        trees.refuse_missing(point.snapshot)
+        trees.refuse_missing(point.snapshot, control)
         return point.snapshot
     try:
         files = session.find_checkpoint(uid=uid).files or {}
     except CheckpointNotFoundError:
         try:
-            return trees.snapshot_of(uid)  # its snapshot outlives the checkpoint
+            return trees.snapshot_of(uid, control)  # its snapshot outlives the checkpoint
         except SnapshotNotFoundError:
             pass
         raise

@@ -63,24 +63,28 @@ class ObstacleWatch:
     Args:
         place: The root, as this process reaches it.
         control: Of the look.
+        known: The folder that had an obstacle in the last look, if one had.
 
     Attributes:
         control: For the commands of git: it ends them when there is an obstacle, too.
-        found: There is one.
+        found: The folder that has one; empty for the root, None for none.
     """
 
-    def __init__(self, place: str, control: Control) -> None:
+    def __init__(self, place: str, control: Control, known: str | None) -> None:
         self._place = place
         self._of_look = control
         self._until = time.monotonic() + PATIENCE
         self._looking = threading.Lock()
         self._ended = False
-        self.found = False
+        self.found: str | None = None
         self.control = Control(control.progress, self._is_over)
+        if known is not None:
+            self.judge(known)
 
     def judge(self, folder: str) -> None:
         """Look whether a folder, which is visited anyway, has an obstacle."""
-        self.found = self.found or is_obstacle(self._place, folder, is_root=not folder)
+        if self.found is None and is_obstacle(self._place, folder, is_root=not folder):
+            self.found = folder
 
     def end(self) -> None:
         """The look is over."""
@@ -90,13 +94,13 @@ class ObstacleWatch:
         """Look through all folders; True if there is an obstacle."""
         with suppress(OSError):
             self._search(self._place)
-        return self.found
+        return self.found is not None
 
     def _is_over(self) -> bool:
-        if not self.found and time.monotonic() > self._until and self._looking.acquire(blocking=False):
+        if self.found is None and time.monotonic() > self._until and self._looking.acquire(blocking=False):
             own = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY) if hasattr(os, "O_DIRECTORY") else None
             threading.Thread(target=self._look_apart, args=(own,), name="timeleap-obstacles", daemon=True).start()
-        return self.found or self._of_look.cancelled()
+        return self.found is not None or self._of_look.cancelled()
 
     def _look_apart(self, own: int | None) -> None:
         """Look through all folders by a descriptor of our own: the look that is watched may be over before."""
@@ -110,10 +114,10 @@ class ObstacleWatch:
 
     def _search(self, place: str) -> None:
         waiting = [""]
-        while waiting and not (self.found or self._ended):
+        while waiting and self.found is None and not self._ended:
             folder = waiting.pop()
             if is_obstacle(place, folder, is_root=not folder):
-                self.found = True
+                self.found = folder
             with suppress(OSError), os.scandir(f"{place}/{folder}") as entries:
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
                 waiting += [f"{folder}/{name}" if folder else name for name in names if name != ".git"]

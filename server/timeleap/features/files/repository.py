@@ -32,7 +32,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import CorruptedError, FilesBusyError, SnapshotNotFoundError, StorageFailureError
+from timeleap.errors import (
+    CancelledError,
+    CorruptedError,
+    FilesBusyError,
+    SnapshotNotFoundError,
+    StorageFailureError,
+)
 from timeleap.features.files.git import Git, GitError, parsed_objects
 from timeleap.features.files.records import Control, FilesConfig, Skipped, SkipReason, Snapshot, to_text
 from timeleap.features.files.root_folder import RootFolder
@@ -366,7 +372,12 @@ class Repository:
     def publish(self, commit: Commit) -> None:
         """Make a snapshot one that exists: the last step."""
         ref = f"{REFS}/{commit.session_uid}/{commit.number}"
-        self.git.run("update-ref", ref, commit.oid, _NO_OBJECT)
+        (self.path / f"{ref}.lock").unlink(missing_ok=True)  # of a git that was killed: the lock is ours
+        try:
+            self.git.run("update-ref", ref, commit.oid, _NO_OBJECT)
+        except (CancelledError, StorageFailureError):
+            if self.numbers(commit.session_uid).get(commit.number) != commit.oid:
+                raise
 
     def publish_once(self, commit: Commit) -> None:
         """As `publish`; nothing if it is there already."""
@@ -428,6 +439,16 @@ class Repository:
             if all(_OID.fullmatch(oid) for oid in read.values()):
                 return read
         return {commit.number: commit.oid for commit in self.snapshots(session_uid)}
+
+    def count(self) -> int:
+        """How many snapshots all sessions have, without asking git in the usual case."""
+        if (self.path / "packed-refs").exists():
+            return len(self.snapshots())
+        folders = [self.path / REFS / name for name in list_directory(self.path / REFS)] if self._has_refs() else []
+        return sum(name.isdecimal() for folder in folders for name in list_directory(folder))
+
+    def _has_refs(self) -> bool:
+        return (self.path / REFS).is_dir()
 
     def find(self, session_uid: str, snapshot_id: str) -> Commit:
         """The snapshot of that id.

@@ -102,6 +102,10 @@ class Writer:
             FilesUnavailableError: The root was moved away, or replaced; everything in it is as before.
             FilesIncompleteError: It could not be undone; the intent is to stay.
         """
+        with self._git.under(self._control):
+            self._carry_out(work)
+
+    def _carry_out(self, work: Work) -> None:
         try:
             self._check(work.steps)
             self._stage(work.steps)
@@ -239,7 +243,12 @@ class Writer:
 
     def _take_back(self, done: list[Difference], work: Work) -> None:
         """Undo steps of which some may not have happened."""
-        self._control, self._taking_back = Control(), True  # whoever has cancelled wants this done
+        # Whoever has cancelled wants this done.
+        self._control, self._taking_back = Control(), True
+        with self._git.under(self._control):
+            self._undo(done, work)
+
+    def _undo(self, done: list[Difference], work: Work) -> None:
         back = [
             Difference(step.path, step.new, step.old)
             for step in done

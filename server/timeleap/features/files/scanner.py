@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from timeleap.errors import CancelledError, FilesTooLargeError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files import folder_list
 from timeleap.features.files.folder_list import Folder, list_folder, stamp_of
-from timeleap.features.files.git import Git, GitError, Parallel, joined, split
+from timeleap.features.files.git import DEADLINE, Git, GitError, Parallel, joined, split
 from timeleap.features.files.obstacles import ObstacleWatch
 from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
@@ -109,7 +109,7 @@ class Scanner:
         running = begun or self.begin(index)
         try:
             walk = walk or self.walk(known)
-            if self._watch.found:
+            if self._watch.found is not None:
                 raise CancelledError("there is an obstacle in the workspace")
             untracked = split(running.result(0))
             fields = split(running.result(1))
@@ -295,8 +295,9 @@ def list_ahead(root: str, folders: Iterable[str], since: int) -> dict[str, Folde
     asked = joined(map(to_bytes, ("", *folders)))
     try:
         done = subprocess.run(
-            command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=root
-        )
+            command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=root,
+            timeout=DEADLINE,
+        )  # fmt: skip
         return {folder: Folder(*facts) for folder, facts in marshal.loads(done.stdout).items()}  # noqa: S302 - of our own program
     except (OSError, subprocess.SubprocessError, EOFError, ValueError, TypeError):
         return {}

@@ -24,7 +24,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.features.files.git import ASKING, Git, GitError, Parallel, joined, split
+from timeleap.features.files.git import ASKING, PACKING, Git, GitError, Parallel, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_text
 from timeleap.features.files.repository import REFS, Repository, is_plain_path
 from timeleap.features.files.roots import Root
@@ -240,7 +240,7 @@ def _judged(
     dropped.update(index.links)
     tree, folders = None, b""
     if soon and not (unwanted or dropped):
-        tree = git.text("write-tree", index=path)
+        tree = git.text("write-tree", index=path, looking=True)
         folders = _names_of_folders(git, tree)
     packing = Parallel(lambda: _pack(repository, _names(wanted) + folders)) if soon else None
     rehashed -= dropped
@@ -349,7 +349,10 @@ def own_objects(repository: Repository, roots: list[str]) -> None:
     asked = "\n".join(roots).encode("ascii") + b"\n"
     listing = ("rev-list", "--objects", "--no-object-names", "--stdin")
     own = ("cat-file", "--buffer", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered")
-    listed = Parallel(lambda: git.run(*listing, stdin=asked), lambda: git.run(*own, borrowing=False))
+    listed = Parallel(
+        lambda: git.run(*listing, stdin=asked, deadline=PACKING),
+        lambda: git.run(*own, borrowing=False, deadline=PACKING),
+    )
     missing = set(listed.result(0).split()).difference(listed.result(1).split())
     if missing:
         _pack(repository, b"\n".join(missing) + b"\n")
@@ -364,7 +367,8 @@ def are_own(repository: Repository, oids: list[str]) -> bool:
 
 def _pack(repository: Repository, asked: bytes) -> bytes:
     """Write a pack of our own with the objects that are `asked` for."""
-    return repository.git.run("pack-objects", "-q", "--window=0", f"{repository.path}/objects/pack/pack", stdin=asked)
+    target = f"{repository.path}/objects/pack/pack"
+    return repository.git.run("pack-objects", "-q", "--window=0", target, stdin=asked, deadline=PACKING)
 
 
 def all_roots(repository: Repository) -> list[str]:
@@ -453,7 +457,8 @@ def pack(repository: Repository) -> None:
     if _many_loose(repository.path):
         # Unlocked, what is being removed for good meanwhile could get into the new pack.
         with repository.lock(), repository.packing():
-            repository.git.run("repack", "--geometric=2", "-d", "-q", "-n", "--window-memory=64m")
+            command = ("repack", "--geometric=2", "-d", "-q", "-n", "--window-memory=64m")
+            repository.git.run(*command, deadline=PACKING)
 
 
 def _many_loose(repository: Path) -> bool:

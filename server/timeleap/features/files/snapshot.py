@@ -71,6 +71,8 @@ _folders_of_trees: Final[dict[str, frozenset[str]]] = {}
 """The folders in the trees that were looked at last: a tree's name says what is in it, in whichever repository."""
 _listings_of_roots: Final[dict[str, dict[str, Listing]]] = {}
 """By the roots' keys; requests have objects of their own, and each listing says itself how long it is right."""
+_obstacles_of_roots: Final[dict[str, str]] = {}
+"""By the roots' keys: the folder that had an obstacle, which need not be searched for again."""
 _Value = TypeVar("_Value")
 
 
@@ -122,15 +124,19 @@ class Snapshots:
         self._careful = None
         self._git.excludes_file = find_excludes_file(self._repository.root.path, self._user_repository(), control)
         self._repository.write_exclude(self._patterns(control))
-        watch = ObstacleWatch(self._git.place, control)
+        key = self._repository.root.key
+        watch = ObstacleWatch(self._git.place, control, _obstacles_of_roots.get(key))
         try:
             try:
-                return self._look_by_git(watch, seeding=seeding)
+                if watch.found is None:
+                    return self._look_by_git(watch, seeding=seeding)
             except (CancelledError, GitError, StorageFailureError):
                 if control.cancelled() or not watch.look():
                     raise
             finally:
                 watch.end()
+            if watch.found is not None:
+                _remember(_obstacles_of_roots, key, watch.found)
             return self._look_carefully(control)
         except GitError as error:
             raise error.as_damage(self._repository.path) from error
@@ -159,7 +165,7 @@ class Snapshots:
         self._git.run("read-tree", "--empty", index=index)
         careful.add(index, scan)
         os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
-        tree = self._git.text("write-tree", index=index)
+        tree = self._written_tree(index)
         details = Details(usual=_usual(_modes(scan.present), scan.folders))
         details = self._details(details, scan, self._folders_in(tree), scan.present)
         failpoint("files.objects_written")
@@ -252,10 +258,17 @@ class Snapshots:
         if tree is None:
             self._update(index, scan, control)
         os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
-        tree = tree or self._git.text("write-tree", index=index)
+        tree = tree or self._written_tree(index)
         details = self._details(details, scan, self._folders_in(tree), scan.present)
         failpoint("files.objects_written")
         return Present(TreeState(tree, details), self._repository.store_details(details), index, base)
+
+    def _written_tree(self, index: Path) -> str:
+        """The tree of an index, which keeps its time: that says of which files the times tell nothing."""
+        facts = index.stat()
+        tree = self._git.text("write-tree", index=index, looking=self._careful is None)
+        os.utime(index, ns=(facts.st_mtime_ns, facts.st_mtime_ns))
+        return tree
 
     def _update(self, index: Path, scan: Scan, control: Control) -> None:
         """Bring an index up to date; what changes meanwhile is read again, a few times."""
@@ -352,7 +365,8 @@ class Snapshots:
 
     def _forget(self, index: Path, paths: Iterable[bytes]) -> None:
         if unwanted := joined(paths):
-            self._git.run("update-index", "-z", "--force-remove", "--stdin", stdin=unwanted, index=index)
+            command = ("update-index", "-z", "--force-remove", "--stdin")
+            self._git.run(*command, stdin=unwanted, index=index, looking=True)
 
     def _details(
         self, was: Details, scan: Scan, implied: frozenset[str], present: dict[str, os.stat_result]
@@ -427,7 +441,7 @@ class Snapshots:
             self._careful.add(index, scan)
         else:
             self._update(index, scan, control)
-        tree = self._git.text("write-tree", index=index)
+        tree = self._written_tree(index)
         self._repository.folder.verify()
         was = present.state.details
         details = replace(was, modes={**was.modes, **_unusual(was, _modes(scan.present))}, skipped=scan.skipped)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from timeleap.errors import CorruptedError, FilesUnavailableError
 from timeleap.features.files import bundle
-from timeleap.features.files.git import GitError, check_version, split
+from timeleap.features.files.git import PACKING, GitError, check_version, split
 from timeleap.features.files.records import Control, FilesConfig, SnapshotBudget
 from timeleap.features.files.repository import Commit, Repository
 from timeleap.features.files.restore import read_intent, remove_intent
@@ -53,6 +53,8 @@ def remove(repository: Repository, going: Collection[Commit]) -> None:
 def drop(repository: Repository, going: Collection[Commit]) -> None:
     """Remove snapshots; what they had stays on disk until the next `sweep`. The lock is held."""
     if going:
+        for lock in ("packed-refs.lock", *(f"{snapshot.ref}.lock" for snapshot in going)):
+            (repository.path / lock).unlink(missing_ok=True)  # of a git that was killed: the lock is ours
         commands = "".join(f"delete {snapshot.ref} {snapshot.oid}\n" for snapshot in going)
         repository.git.run("update-ref", "--stdin", stdin=commands.encode("ascii"))
 
@@ -69,9 +71,9 @@ def sweep(repository: Repository) -> None:
             (repository.path / name).unlink(missing_ok=True)
     wait_for_packing(repository.path)  # it would pack what is about to go
     with repository.packing():
-        repository.git.run("prune", "--expire=now")
-        repository.git.run("repack", "-a", "-d", "-l", "-q", "-n", "--window=0")
-        repository.git.run("prune", "--expire=now")
+        prune = ("prune", "--expire=now")
+        for command in (prune, ("repack", "-a", "-d", "-l", "-q", "-n", "--window=0"), prune):
+            repository.git.run(*command, deadline=PACKING)
 
 
 def remove_session(home: Path, session_uid: str) -> None:
@@ -129,7 +131,7 @@ def shrink(repository: Repository, session_uid: str, live: Collection[int], budg
 
 def is_over(repository: Repository, budget: SnapshotBudget) -> bool:
     """True if a root has more than its budget."""
-    return len(snapshots_in(repository)) > budget.snapshots or repository.size() > budget.bytes
+    return repository.count() > budget.snapshots or repository.size() > budget.bytes
 
 
 def holding(
@@ -141,7 +143,9 @@ def holding(
     if not every:
         return []
     asked = "\n".join(each.oid for each in every).encode("ascii")
-    listed = repository.git.run("rev-list", "--objects", "--no-object-names", "--stdin", stdin=asked).split()
+    listed = repository.git.run(
+        "rev-list", "--objects", "--no-object-names", "--stdin", stdin=asked, deadline=PACKING
+    ).split()
     blobs = _blobs(repository, listed)
     matching = set[bytes]()
     with repository.git.blobs() as reader:

@@ -85,8 +85,11 @@ class FileTree:
         self._planner = Planner(repository)
 
     @classmethod
-    def open(cls, home: Path, root: Path, session_uid: str, config: FilesConfig) -> FileTree:
-        """The files below `root`, with their snapshots in the store `home`.
+    def open(
+        cls, home: Path, root: Path, session_uid: str, config: FilesConfig, control: Control | None = None
+    ) -> FileTree:
+        """The files below `root`, with their snapshots in the store `home`; `control`: of what is done with them, where
+        that has none of its own.
 
         Raises:
             FilesUnavailableError: There is no usable git, or the root is missing or unsafe.
@@ -96,7 +99,9 @@ class FileTree:
         found = find_root(home, root)
         with storage_errors("take over the snapshots of a renamed folder", found.repository):
             follow_rename(found)
-        return cls(Repository(found, config), session_uid, config)
+        repository = Repository(found, config)
+        repository.git.control = control or Control()
+        return cls(repository, session_uid, config)
 
     @property
     def root(self) -> Path:
@@ -106,7 +111,7 @@ class FileTree:
 
     def next_number(self) -> int:
         """The number that the next snapshot gets unless it is told another."""
-        with self._damage_named():
+        with self._at_work():
             found = self._repository.snapshots(self._session_uid)
         return found[0].number + 1 if found else 1
 
@@ -131,7 +136,7 @@ class FileTree:
             CancelledError: There is no new snapshot.
         """
         control = control or Control()
-        with self._damage_named(), self._repository.lock(control):
+        with self._at_work(control), self._repository.lock(control):
             self._refuse_unfinished()
             commit, present = self._snapshots.take(
                 control, self._session_uid, number=number, label=label, checkpoint_uid=checkpoint_uid
@@ -142,12 +147,12 @@ class FileTree:
 
     def snapshots(self) -> list[Snapshot]:
         """The session's snapshots, newest first; what was skipped stands only in the result of `snapshot`."""
-        with self._damage_named():
+        with self._at_work():
             return [as_snapshot(commit) for commit in self._repository.snapshots(self._session_uid)]
 
     def skipped(self, snapshot_id: str) -> Snapshot:
         """A snapshot with what it skipped. Raises SnapshotNotFoundError."""
-        with self._damage_named():
+        with self._at_work():
             commit = self._repository.find(self._session_uid, snapshot_id)
             return as_snapshot(commit, self._repository.read_details(commit))
 
@@ -162,7 +167,7 @@ class FileTree:
             SnapshotNotFoundError: There is no such snapshot.
         """
         control = control or Control()
-        with self._damage_named():
+        with self._at_work(control):
             states = [self._state(name, control) for name in (from_, to)]
             found = differences(self._git, *states)
             if path is not None:
@@ -177,7 +182,7 @@ class FileTree:
             InvalidInputError: It has no file of that path.
         """
         text = _checked(path)
-        with self._damage_named():
+        with self._at_work():
             commit = self._repository.find(self._session_uid, snapshot_id)
             state = self._snapshots.state(commit)
             listed = split(
@@ -225,7 +230,7 @@ class FileTree:
         """
         chosen = None if paths is None else tuple(paths)
         control = control or Control()
-        with self._damage_named(), self._repository.lock(control):
+        with self._at_work(control), self._repository.lock(control):
             self._refuse_unfinished()
             request = self._request(target, chosen, on_conflict, int(log_changed_at))
             _, work = self._worked_out(request, control)
@@ -262,7 +267,7 @@ class FileTree:
             FilesIncompleteError: It failed, and so did taking it back.
         """
         control = control or Control()
-        with self._damage_named(), self._repository.lock(control):
+        with self._at_work(control), self._repository.lock(control):
             self._refuse_unfinished()
             request = self._request(plan.target, plan.paths, plan.on_conflict, plan.log_changed_ns)
             started = time.monotonic()
@@ -328,7 +333,7 @@ class FileTree:
         if read_intent(self._repository) is None:
             return None
         control = control or Control()
-        with self._damage_named(), self._repository.lock(control):
+        with self._at_work(control), self._repository.lock(control):
             intent = read_intent(self._repository)
             if intent is None or intent.session_uid != self._session_uid:
                 return None
@@ -349,13 +354,13 @@ class FileTree:
 
     def shrink(self, live: Collection[int]) -> None:
         """Remove the oldest snapshots beyond the budget (see `stored.shrink`). Raises FilesBusyError."""
-        with self._damage_named(), self._repository.lock():
+        with self._at_work(), self._repository.lock():
             stored.shrink(self._repository, self._session_uid, live, BUDGET)
 
     def sweep(self) -> None:
         """Remove from the disk what no snapshot refers to, if there are too many bytes. Raises FilesBusyError."""
         if self._repository.size() > BUDGET.bytes:
-            with self._damage_named(), self._repository.lock():
+            with self._at_work(), self._repository.lock():
                 stored.sweep(self._repository)
 
     def adopt(self, session_uid: str) -> None:
@@ -363,17 +368,17 @@ class FileTree:
         copied, and nothing happens where there are snapshots already."""
         if self.snapshots():
             return
-        with self._damage_named(), self._repository.lock(Control()):
+        with self._at_work(), self._repository.lock(Control()):
             self._repository.publish_all(self._session_uid, self._repository.snapshots(session_uid))
 
     def write_pack(self, pack: Path, control: Control) -> tuple[list[dict[str, Any]], list[str]]:
         """Write all snapshots into a pack for an archive (see `bundle.write_pack`)."""
-        with self._damage_named():
+        with self._at_work():
             return bundle.write_pack(self._repository, self._session_uid, pack, control)
 
     def take_pack(self, pack: Path, records: Sequence[dict[str, Any]]) -> None:
         """Take in the snapshots of such a pack (see `bundle.take_pack`)."""
-        with self._damage_named(), self._repository.lock():
+        with self._at_work(), self._repository.lock():
             self._snapshots.sweep()
             bundle.take_pack(self._repository, self._session_uid, pack, records, Control())
 
@@ -384,13 +389,14 @@ class FileTree:
             FilesBusyError: Another process is using the repository.
         """
         wanted = set(snapshot_ids)
-        with self._damage_named(), self._repository.lock():
+        with self._at_work(Control()), self._repository.lock():
             every = stored.snapshots_in(self._repository)
             going = [each for each in every if each.session_uid == self._session_uid and each.snapshot_id in wanted]
             stored.remove(self._repository, going)
 
     def usage(self) -> Usage:
-        return Usage(len(self.snapshots()), self._repository.size())
+        with self._at_work():
+            return Usage(len(self._repository.numbers(self._session_uid)), self._repository.size())
 
     # Parts
 
@@ -434,11 +440,16 @@ class FileTree:
         )
 
     @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        """Raises CorruptedError for a command of git that failed, FilesUnavailableError if that is since the root's
-        folder is not there any more."""
+    def _at_work(self, control: Control | None = None) -> Iterator[None]:
+        """Let commands of git end when `control` says so (None: that of this object).
+
+        Raises:
+            CorruptedError: One has failed.
+            FilesUnavailableError: It has since the root's folder is not there any more.
+        """
         try:
-            yield
+            with self._git.under(control or self._git.control):
+                yield
         except UnseededError as error:
             message = "the repository at the root is damaged; try again: it is not used any more"
             raise CorruptedError(message, path=str(self.root)) from error
@@ -472,7 +483,8 @@ class RestoreInProgress:
             FilesIncompleteError: The files are at the target, but that could not be noted; the next look at them does.
         """
         try:
-            self._repository.publish_once(self._after)
+            with self._repository.git.under(Control()):
+                self._repository.publish_once(self._after)
             failpoint("files.after_published")
             remove_intent(self._repository)
         except (OSError, GitError) as error:

@@ -42,7 +42,7 @@ from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.tree_settings import folder_of
-from timeleap.sessions.working_tree import TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
+from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 Json = dict[str, Any]
@@ -187,13 +187,13 @@ class SessionTrees:
             return settings.roots
         return (self._meta.workspace,) if self._meta.workspace is not None else ()
 
-    def roots(self) -> tuple[SessionRoot, ...]:
+    def roots(self, control: TreeControl = NO_CONTROL) -> tuple[SessionRoot, ...]:
         """The roots, opened for one piece of work: a folder may have been put in the place of another since the last.
 
         Raises:
             FilesUnavailableError: There is no root, or one cannot be used.
         """
-        roots = tuple(self._open(self.uris, self._meta.uid))
+        roots = tuple(self._open(self.uris, self._meta.uid, control))
         directory = self._meta.path.parent
         if os.path.lexists(directory / bundle.SNAPSHOTS_NAME):
             self._take_in(directory, roots)
@@ -229,7 +229,7 @@ class SessionTrees:
         bundle.write_document(directory, settings.member() if settings is not None else {}, listed)
         return losses
 
-    def _open(self, uris: tuple[str, ...], uid: str) -> Iterator[SessionRoot]:
+    def _open(self, uris: tuple[str, ...], uid: str, control: TreeControl = NO_CONTROL) -> Iterator[SessionRoot]:
         settings = self._meta.files
         if settings is None or not uris:
             reason = "it has no workspace and no roots" if settings is not None else "its files are not kept"
@@ -243,7 +243,7 @@ class SessionTrees:
             if folder is None:
                 raise FilesUnavailableError(f"{uri} is not the URI of a folder here", reason="rootMissing", root=uri)
             with naming(uri):
-                tree = FileTree.open(self._home, folder, uid, config)
+                tree = FileTree.open(self._home, folder, uid, config, as_control(control))
                 if self._meta.files_from is not None:
                     tree.adopt(self._meta.files_from)
                 yield SessionRoot(uri if len(uris) > 1 else None, tree)
@@ -267,7 +267,7 @@ class SessionTrees:
         self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
     ) -> TreeSnapshot:
         """Keep the files as they are, in all roots or in none."""
-        roots, engine_control = self.roots(), as_control(control)
+        roots, engine_control = self.roots(control), as_control(control)
         number = max(root.tree.next_number() for root in roots) if len(roots) > 1 else None
         taken: list[tuple[SessionRoot, Snapshot]] = []
         try:
@@ -296,19 +296,19 @@ class SessionTrees:
             checkpoint_uid,
         )
 
-    def snapshots(self) -> list[Snapshot]:
+    def snapshots(self, control: TreeControl = NO_CONTROL) -> list[Snapshot]:
         """All snapshots, newest first; one for each number."""
         by_number: dict[int, Snapshot] = {}
-        for root in self.roots():
+        for root in self.roots(control):
             for found in root.tree.snapshots():
                 number = number_of(found.snapshot_id)
                 known = by_number.get(number)
                 by_number[number] = found if known is None else _together(known, found)
         return [by_number[number] for number in sorted(by_number, reverse=True)]
 
-    def newest(self) -> str | None:
+    def newest(self, control: TreeControl = NO_CONTROL) -> str | None:
         """The newest snapshot."""
-        return next((snapshot.snapshot_id for snapshot in self.snapshots()), None)
+        return next((snapshot.snapshot_id for snapshot in self.snapshots(control)), None)
 
     def state(self) -> Json:
         """What there is of snapshots: members of `FilesState` of the contract."""
@@ -328,17 +328,17 @@ class SessionTrees:
         roots = self.roots()
         return RootsOverBudget(roots) if any(root.tree.is_over_budget() for root in roots) else None
 
-    def refuse_missing(self, snapshot: str) -> None:
+    def refuse_missing(self, snapshot: str, control: TreeControl) -> None:
         """Refuse, with SnapshotNotFoundError, what is no snapshot (any more)."""
-        _parts(self.roots(), snapshot)
+        _parts(self.roots(control), snapshot)
 
-    def snapshot_of(self, checkpoint_uid: str) -> str:
+    def snapshot_of(self, checkpoint_uid: str, control: TreeControl) -> str:
         """The snapshot that was taken for a checkpoint.
 
         Raises:
             SnapshotNotFoundError: None was, or it is gone.
         """
-        for found in self.snapshots():
+        for found in self.snapshots(control):
             if found.checkpoint_uid == checkpoint_uid:
                 return found.snapshot_id
         raise SnapshotNotFoundError(
@@ -351,7 +351,7 @@ class SessionTrees:
         self, states: tuple[str | None, str | None], root: str | None, path: bytes | None, control: TreeControl
     ) -> list[RootChange]:
         """How two states of the files differ, root by root, by path; None is the disk."""
-        roots = self.roots()
+        roots = self.roots(control)
         known = [None if name is None else dict(_parts(roots, name)) for name in states]
         chosen = roots if root is None and path is None else [self.chosen(roots, root)]
         found: list[RootChange] = []
@@ -364,21 +364,23 @@ class SessionTrees:
             found += [RootChange(each.uri, change) for change in changes]
         return found
 
-    def read(self, snapshot: str, root: str | None, path: bytes, offset: int, length: int) -> FileContent:
-        """A part of a file as a snapshot has it."""
-        roots = self.roots()
+    def read(
+        self, snapshot: str, root: str | None, path: bytes, part: tuple[int, int], control: TreeControl
+    ) -> FileContent:
+        """A part of a file as a snapshot has it: from which byte on, and how many."""
+        roots = self.roots(control)
         chosen = self.chosen(roots, root)
         name = dict(_parts(roots, snapshot)).get(chosen)
         if name is None:
             raise not_found(snapshot)
-        return chosen.tree.read(name, path, offset, length)
+        return chosen.tree.read(name, path, *part)
 
     # Going back
 
     def plan(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> RootsPlan:
         """What going back to a snapshot would do. Raises no conflicts: they stand in the plan."""
         plans: list[tuple[SessionRoot, RestorePlan]] = []
-        for root, name in self._targets(self.roots(), target):
+        for root, name in self._targets(self.roots(control), target):
             with naming(root.uri):
                 plan = root.tree.plan(
                     name,
@@ -411,7 +413,7 @@ class SessionTrees:
     ) -> PendingRoots:
         """Put the files back, in all roots or in none, under intents that carry `token`. Roots that stay as they are
         get the same two snapshots, so that each of the two ids names one state of everything."""
-        roots = self.roots()
+        roots = self.roots(control)
         targets = self._targets(roots, target)
         several = len(roots) > 1
         if several and on_conflict == "refuse":

@@ -21,7 +21,7 @@ from msgspec import Struct
 from timeleap import user_folders
 from timeleap.errors import StorageFailureError
 from timeleap.features.files.bounded import UnfitFileError, is_fit, read_bounded
-from timeleap.features.files.git import LOOKING, GitError, quiet_query
+from timeleap.features.files.git import DEADLINE, GitError, quiet_query
 from timeleap.features.files.records import Control, to_text
 
 _LARGEST_LINK: Final = 4096
@@ -168,7 +168,7 @@ def ignored_by_parents(root: Path, user: UserRepository, excludes_file: str, con
     listing = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
     settings = (f"core.excludesFile={excludes_file}",)
     with suppress(GitError, StorageFailureError):
-        found = quiet_query(root, *listing, settings=settings, control=control, deadline=LOOKING)
+        found = quiet_query(root, *listing, settings=settings, control=control, deadline=DEADLINE)
         return found.split(b"\0")[:-1]
     return []
 

@@ -40,11 +40,12 @@ def test_one_that_never_reads_ends_as_it_does(tmp_path: Path) -> None:
 
 def test_one_that_hangs_is_ended_when_that_is_cancelled(tmp_path: Path) -> None:
     git = Git(tmp_path / "repository", tmp_path)
+    git.repository.mkdir()
     git.run("init", "--quiet")
     os.mkfifo(tmp_path / "nobody writes here")
     answers = iter([False, False, True])
     with pytest.raises(CancelledError):
         git.run(
             "hash-object", "--no-filters", "--stdin-paths", stdin=b"nobody writes here\n" * 100_000,
-            control=Control(cancelled=lambda: next(answers)),
+            control=Control(cancelled=lambda: next(answers)), looking=True,
         )  # fmt: skip
