@@ -116,7 +116,7 @@ test-agents: agents setup  ## The adapters on their SDKs; the agents themselves,
 	$(PYTEST) $(or $(filter tests/agents%,$(TESTS)),tests/agents)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(AGENTS)/kimi-code/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
 
 .PHONY: test-vscode
 test-vscode: test-vscode-alone  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -321,6 +321,13 @@ $(AGENTS)/gemini/.installed: .ci/require
 	@.ci/require node 20 >/dev/null
 	@echo "Installing Gemini CLI, which the tests run ..."
 	@npm install --prefix $(AGENTS)/gemini --no-save --no-audit --no-fund --no-update-notifier --loglevel=error @google/gemini-cli@0.61.0 >/dev/null
+	@touch $@
+
+# Runs on Node.js 22.19 or newer, which the tests take from $(NODE24).
+$(AGENTS)/kimi-code/.installed: $(NODE24)/.installed
+	@echo "Installing kimi-code, which the tests run ..."
+	@mkdir -p $(AGENTS)/kimi-code && $(WITH_NODE) npm install --prefix $(AGENTS)/kimi-code --no-save --no-audit --no-fund --no-update-notifier \
+	  --omit=optional --ignore-scripts --loglevel=error @moonshot-ai/kimi-code@2.1.0 >/dev/null
 	@touch $@
 
 # opencode, whose undo `make torture` tries beside ours and Claude Code's.

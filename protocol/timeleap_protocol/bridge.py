@@ -19,7 +19,7 @@ from timeleap_protocol.base import (
     Shape,
 )
 
-BridgeKind = Literal["claude-code", "codex", "gemini", "kimi"]
+BridgeKind = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"]
 BridgeEvent = Literal["start", "prompt", "tool", "stop", "end"]
 
 

@@ -1807,7 +1807,7 @@ class AsyncMethods(ABC):
     async def bridge_watch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"],
         path: str | None = None,
         workspace: str | None = None,
     ) -> models.bridge.BridgeWatchResult:
@@ -1829,7 +1829,7 @@ class AsyncMethods(ABC):
     async def bridge_unwatch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"],
         path: str | None = None,
     ) -> models.bridge.BridgeUnwatchResult:
         """`bridge/unwatch`: follows them no more.
@@ -1842,7 +1842,7 @@ class AsyncMethods(ABC):
     async def bridge_catch_up(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"],
         path: str,
         event: Literal["start", "prompt", "tool", "stop", "end"],
         cwd: str | None = None,

@@ -91,6 +91,8 @@ def write(wanted: AdoptPlan) -> Adopted:
     lines = [json.dumps(record) for record in made.records]
     with storage_errors("write the new session", made.path):
         make_directory(made.path.parent)
+        for path, data in made.beside.items():
+            atomic_write(path, data)
         atomic_write(made.path, ("\n".join(lines) + "\n").encode())
     failpoint("bridge.adopted")
     command, *arguments = made.command

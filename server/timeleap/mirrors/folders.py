@@ -39,6 +39,9 @@ SUBAGENTS: Final = "subagents"
 here."""
 AGENT: Final = "agent-"
 """How their names begin; earlier versions put them beside the session's file."""
+AGENTS: Final = "agents"
+"""In a session's directory kimi-code has here a folder for each agent; `MAIN_AGENT` is the session's own."""
+MAIN_AGENT: Final = "main"
 
 FOLDERS: Final = {
     "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", (), 1),
@@ -47,6 +50,8 @@ FOLDERS: Final = {
     "gemini": SessionFolder("GEMINI_CLI_HOME", ".gemini", "tmp", "session-", (), 2, is_home=True),
     # `context_<n>.jsonl` were set aside; sub-agents' logs are further down.
     "kimi": SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions", "context.jsonl", (), 2),
+    # Each agent of a session has a folder of its own.
+    "kimi-code": SessionFolder("KIMI_CODE_HOME", ".kimi-code", "sessions", "wire.jsonl", (), 4),
 }
 
 
@@ -74,6 +79,8 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
     if kind == "codex":
         found = _ROLLOUT.fullmatch(path.name)
         return None if found is None else found[1]
+    if kind == "kimi-code":
+        return _key_of_agent(path)
     if kind != "claude-code":
         return None
     parent = _parent_key(path)
@@ -82,12 +89,19 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
 
 def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
     """The id of the session whose sub-agent's file is at `path`; None where it is none, or does not say so."""
-    parent = _parent_key(Path(path)) if kind == "claude-code" else None
+    path, parent = Path(path), None
+    if kind == "claude-code":
+        parent = _parent_key(path)
+    elif is_subagent(kind, str(path)):
+        parent = path.parents[2].name
     return _id_of(kind, parent) if parent else None
 
 
 def is_subagent(kind: str, path: str) -> bool:
     """True of the file of a sub-agent."""
+    if kind == "kimi-code":
+        folder = Path(path).parent
+        return folder.parent.name == AGENTS and folder.name != MAIN_AGENT
     return kind == "claude-code" and Path(path).name.startswith(AGENT)
 
 
@@ -104,6 +118,14 @@ def former_id(kind: str, path: str | os.PathLike[str]) -> str:
 def _id_of(kind: str, key: str) -> str:
     name = f"{kind}\0{key}".encode("utf-8", "surrogateescape")
     return f"{kind}-{hashlib.blake2b(name, digest_size=ID_DIGITS // 2).hexdigest()}"
+
+
+def _key_of_agent(path: Path) -> str | None:
+    """The session of kimi-code whose agent has the file at `path`, and which of its agents that is."""
+    if path.parent.parent.name != AGENTS:
+        return None
+    session, agent = path.parents[2].name, path.parent.name
+    return session if agent == MAIN_AGENT else f"{session}/{agent}"
 
 
 def _parent_key(path: Path) -> str | None:

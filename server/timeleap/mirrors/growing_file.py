@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
@@ -76,12 +76,14 @@ class ResumableSession(Struct, frozen=True):
         records: On the lines of it.
         command: What goes on in it, with its arguments.
         healed: What the program would refuse, and is put right in the new session, in words.
+        beside: Other files that the program needs with it.
     """
 
     path: Path
     records: Iterator[Json]
     command: tuple[str, ...]
     healed: tuple[str, ...] = ()
+    beside: Mapping[Path, bytes] = {}
 
 
 class GrowingFile:

@@ -31,6 +31,7 @@ from timeleap.mirrors.folders import FileFacts, facts_of, mirror_id, parent_of, 
 from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
+from timeleap.mirrors.kimi_code_log import KimiCodeLog
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.files import is_encodable
@@ -67,6 +68,7 @@ READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
     "codex": CodexLog,
     "gemini": GeminiLog,
     "kimi": KimiLog,
+    "kimi-code": KimiCodeLog,
 }
 
 

@@ -11,9 +11,15 @@ from timeleap.mirrors.folders import FOLDERS
 from timeleap.mirrors.mirror import READERS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text("utf-8")
-NAMED = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "kimi": "kimi-cli"}
-PROTOCOL_OF_KIMI = {"1.52.0": (1, 10)}
-"""Its logs name the version of its protocol; tests/interop runs this version."""
+NAMED = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "kimi": "kimi-cli",
+    "kimi-code": "kimi-code",
+}
+PROTOCOLS = {("kimi", "1.52.0"): (1, 10), ("kimi-code", "2.1.0"): (1, 5)}
+"""Their logs name the version of their protocols; tests/interop and tests/agents run these versions."""
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -26,4 +32,4 @@ def test_the_page_names_the_folder_and_the_version_that_is_tested(kind: str, tmp
     )
     assert row is not None
     version = tuple(map(int, row[1].split(".")))
-    assert PROTOCOL_OF_KIMI.get(row[1], version) == READERS[kind](tmp_path / "x.jsonl").tested
+    assert PROTOCOLS.get((kind, row[1]), version) == READERS[kind](tmp_path / "x.jsonl").tested

@@ -57,6 +57,7 @@ FORMATS: Final = (
     ExportFormat("kimi"),
     ExportFormat("claude-code"),
     ExportFormat("codex"),
+    ExportFormat("kimi-code"),
 )
 
 EXPORTED: Final = {form.name: form for form in FORMATS if form.writer}

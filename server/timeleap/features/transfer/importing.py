@@ -14,7 +14,7 @@ from timeleap.features.transfer.agent_sessions import nothing_of, read_codex, re
 from timeleap.features.transfer.archive import unpack
 from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupported
 from timeleap.features.transfer.export_file import refused
-from timeleap.features.transfer.recognition import may_be_a_log, recognised
+from timeleap.features.transfer.recognition import journal_in, may_be_a_log, recognised
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.mirrors.formats.conversion import ExportLoss, opened
 from timeleap.sessions import files
@@ -126,9 +126,15 @@ def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int,
     return lines
 
 
+def _kimi_code(path: Path, directory: Path) -> Work:
+    """The session of a file, or of a session's directory of that program."""
+    return read_log("kimi-code", journal_in(path) or path, directory)
+
+
 _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "native": _from_archive,
     "kimi": _original,
     "claude-code": partial(read_log, "claude-code"),
     "codex": read_codex,
+    "kimi-code": _kimi_code,
 }

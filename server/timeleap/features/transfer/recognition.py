@@ -33,7 +33,7 @@ def recognised(path: Path) -> str:
         StorageFailureError: It cannot be read, or is neither a file nor a directory.
     """
     if path.is_dir():
-        return "kimi"
+        return "kimi" if journal_in(path) is None else "kimi-code"
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
@@ -54,6 +54,12 @@ def recognised(path: Path) -> str:
     if (writer := _foreign_document(path, start)) is not None:
         raise _foreign(writer)
     raise refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")
+
+
+def journal_in(path: Path) -> Path | None:
+    """The journal of the session of kimi-code whose directory is at `path`; None where it is no such directory."""
+    journal = path / "agents" / "main" / "wire.jsonl"
+    return journal if path.is_dir() and journal.is_file() else None
 
 
 def may_be_a_log(path: Path) -> bool:
@@ -92,6 +98,10 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
     """The form that a record is of, and whether other programs write no such record."""
     kind, role = record.get("type"), record.get("role")
     kind = kind if isinstance(kind, str) else ""
+    if (kind == "metadata" and "protocol_version" in record) or (
+        kind.startswith("context.") and not {"agentId", "message", "event"}.isdisjoint(record)
+    ):
+        return "kimi-code", True
     if kind in _OF_CODEX and "payload" in record:
         return "codex", True
     if kind == "file-history-snapshot":

@@ -52,7 +52,7 @@ Name = Annotated[
     Literal["claude-code", "codex", "gemini", "cursor"],
     Argument(metavar="AGENT", help="claude-code, codex or gemini; `agents list` says why others cannot be had yet."),
 ]
-Mirrored = Literal["claude-code", "codex", "gemini", "kimi"]
+Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
 ]
@@ -184,7 +184,7 @@ def watch(
     terminal: Terminal,
     agent: Annotated[
         Mirrored | None,
-        Argument(metavar="[AGENT]", help="claude-code, codex, gemini or kimi; default: all that are there."),
+        Argument(metavar="[AGENT]", help="claude-code, codex, gemini, kimi or kimi-code; default: all that are there."),
     ] = None,
     folder: Annotated[
         str | None, Argument(metavar="[FOLDER]", help="Where it keeps its sessions, if not in the usual place.")

@@ -30,6 +30,8 @@ def written(path: Path, *lines: Any) -> Path:
         ([{"type": "summary", "summary": "x", "leafUuid": "y"}], "claude-code"),
         ([{"type": "file-history-snapshot", "snapshot": {}}], "claude-code"),
         ([{"type": "mode", "x": 1}, {"type": "user", "uuid": "a", "message": {}}], "claude-code"),
+        ([{"type": "metadata", "protocol_version": "1.5", "created_at": 1}], "kimi-code"),
+        (["{torn", {"type": "context.append_message", "agentId": "main", "message": {}}], "kimi-code"),
         ([{"type": "session_meta", "payload": {}}], "codex"),
         ([{"id": "x", "timestamp": "y", "instructions": None}], "codex"),
         ([{"type": "message", "role": "user", "content": []}], "codex"),
