@@ -87,7 +87,7 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
         "deletedAt",
         "store",
     ),
-    "session/export": ("sessionId", "format", "path", "overwrite", "withFiles"),
+    "session/export": ("sessionId", "format", "path", "overwrite", "withFiles", "keepSecrets"),
     "session/import": ("path", "format", "sessionId", "folders", "requestId"),
     "context/appendMessage": ("sessionId", "expectedHead", "requestId", "message", "messages"),
     "context/updateTokenCount": ("sessionId", "expectedHead", "requestId", "tokenCount"),

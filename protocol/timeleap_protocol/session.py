@@ -233,6 +233,9 @@ class SessionExportParams(SessionParams):
     """Replace a file that is there. Default: false, and such a `path` is refused."""
     with_files: Opt[bool] = None
     """Of `native`: take the snapshots of the session's files along. Default: false."""
+    keep_secrets: Opt[bool] = None
+    """Of `markdown` and `html`: leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place.
+    `native` holds the session's very bytes, and refuses false."""
 
 
 class SessionImportParams(Params):
@@ -341,6 +344,8 @@ class ExportResult(ReadShape):
     path: str
     bytes: Count
     losses: list[Loss]
+    masked: Opt[Count] = None
+    """How many texts that look like secrets are masked in the file; absent where none was to be."""
 
 
 class ImportResult(SessionState):

@@ -1,42 +1,66 @@
 /**
- * Secrets in what a language model is told: keys and tokens whose form says what they are, and values that stand where a password
- * stands. What has no such form, such as a password in a sentence, is not found: that is what redaction is for.
+ * Secrets in what a language model is told: what looks like one by the table that the server's exports and its MCP tools use, too.
+ * What has no such form, such as a password in a sentence, is not found: that is what redaction is for.
  */
 
-import { places, reference, words } from "../../../protocol/timeleap_protocol/secret_masks.json";
+import { blocks, forms, places, reference, words } from "../../../protocol/timeleap_protocol/secret_masks.json";
 
 export const MASK = "[secret]";
 
-/** All are bounded and begin where a word does: hostile text costs no more than its length. */
-const FORMS: readonly RegExp[] = [
-  /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/gu,
-  // GitHub, GitLab, Slack, OpenAI and Anthropic, Stripe, Google, AWS, npm, PyPI, Hugging Face, SendGrid
-  /(?<![\w-])(?:gh[oprsu]_\w{36,255}|github_pat_\w{22,255}|glpat-[\w-]{20,255}|xox[abeoprs]-[\w-]{10,255}|sk-[\w-]{20,255}|[rs]k_live_\w{20,255}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z\d]{16}|npm_\w{36}|pypi-[\w-]{50,255}|hf_\w{30,255}|SG\.[\w-]{16,64}\.[\w-]{16,128})/gu,
-  /(?<![\w-])eyJ[\w-]{10,4096}\.eyJ[\w-]{10,8192}\.[\w-]{10,1024}/gu,
-];
+type Span = readonly [start: number, end: number];
 
-/** Where a password stands, shared with the MCP server; the group is the secret. */
-const PLACES: readonly RegExp[] = places.map((place) => new RegExp(place, "dgiu"));
+/** All are bounded: hostile text costs no more than its length. */
+const FORMS: readonly RegExp[] = [...blocks, ...forms].map((form) => new RegExp(form, "gu"));
+/** Where a password stands; the group is the secret. */
+const PLACES: readonly RegExp[] = places.map(({ pattern }) => new RegExp(pattern, "dgiu"));
 const NO_SECRETS: ReadonlySet<string> = new Set(words);
-const REFERENCE = new RegExp(`^${reference}$`, "u");
+const REFERENCE = new RegExp(`^(?:${reference})$`, "u");
+const PICTURE = /^data:[a-z]{1,20}\/[a-z0-9.+-]{1,80};base64,/iu;
+const LEAST = 4;
 
 /** The text with a mark in the place of each. */
 export function masked(text: string): string {
-  return PLACES.reduce(maskedAt, FORMS.reduce((before, form) => before.replace(form, MASK), text));
-}
-
-function maskedAt(text: string, place: RegExp): string {
   let kept = "";
   let at = 0;
-  for (const found of text.matchAll(place)) {
-    const [start, end] = found.indices?.[1] ?? [0, 0];
-    const value = text.slice(start, end);
-    if (value.length > 3 && !NO_SECRETS.has(value.toLowerCase()) && !REFERENCE.test(value)) {
-      kept += text.slice(at, start) + MASK;
-      at = end;
-    }
+  for (const [start, end] of secretSpans(text)) {
+    kept += text.slice(at, start) + MASK;
+    at = end;
   }
   return kept + text.slice(at);
+}
+
+/** The places of what looks like a secret: ascending, and none overlaps with another. */
+export function secretSpans(text: string): readonly Span[] {
+  if (PICTURE.test(text)) {
+    return [];
+  }
+  const found: Span[] = FORMS.flatMap((form) => Array.from(text.matchAll(form), (match): Span => [match.index, match.index + match[0].length]));
+  for (const place of PLACES) {
+    for (const match of text.matchAll(place)) {
+      const span = match.indices?.[1];
+      if (span && isSecret(text.slice(...span))) {
+        found.push(span);
+      }
+    }
+  }
+  return joined(found);
+}
+
+function isSecret(value: string): boolean {
+  return value.length >= LEAST && !NO_SECRETS.has(value.toLowerCase()) && !REFERENCE.test(value);
+}
+
+function joined(spans: Span[]): Span[] {
+  const all: Span[] = [];
+  for (const [start, end] of spans.sort(([one], [other]) => one - other)) {
+    const last = all.at(-1);
+    if (last && start < last[1]) {
+      all[all.length - 1] = [last[0], Math.max(end, last[1])];
+    } else {
+      all.push([start, end]);
+    }
+  }
+  return all;
 }
 
 /** A piece of a text, whose ends may be halves of secrets: long words there are left out. */

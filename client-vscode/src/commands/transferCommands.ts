@@ -4,6 +4,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Loss } from "timeleap-client";
+import { masked } from "../agents/secrets.js";
 import { inertMarkdown, markdownOfRuns, plainMarkdown } from "../documents/inert.js";
 import { markdownOf } from "../documents/markdown.js";
 import type { Session } from "../sessions/session.js";
@@ -102,14 +103,14 @@ function tell(bench: Workbench, message: string, losses: readonly Loss[], ...mor
 /** Messages read and written at a time. */
 const PAGE = 500;
 
-/** For a server that writes no files. Page by page, so that a long conversation is never held whole. */
+/** For a server that writes no files; secrets are masked, as servers do it. Page by page, so that a long conversation is never held whole. */
 async function writeTranscript(session: Session, path: string, token: vscode.CancellationToken): Promise<void> {
   const file = await open(path, "w");
   try {
-    await file.write(`# ${plainMarkdown(session.name)}\n\n`);
+    await file.write(`# ${plainMarkdown(masked(session.name))}\n\n`);
     const { systemPrompt, messageCount } = session.state.context;
     if (systemPrompt !== null) {
-      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${markdownOfRuns(inertMarkdown(systemPrompt.trimEnd()))}\n\n`);
+      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${markdownOfRuns(inertMarkdown(masked(systemPrompt.trimEnd())))}\n\n`);
     }
     for (let from = 0; from < messageCount; ) {
       if (token.isCancellationRequested) {
@@ -119,7 +120,7 @@ async function writeTranscript(session: Session, path: string, token: vscode.Can
       if (messages.length === 0) {
         break;
       }
-      await file.write(`${markdownOf(messages)}\n`);
+      await file.write(`${masked(markdownOf(messages))}\n`);
       from += messages.length;
     }
   } finally {

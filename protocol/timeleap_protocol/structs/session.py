@@ -198,6 +198,7 @@ class SessionExportParams(ParamsStruct, kw_only=True):
     path: PathText
     overwrite: bool | None = None
     with_files: bool | None = None
+    keep_secrets: bool | None = None
 
 
 class SessionImportParams(ParamsStruct, kw_only=True):

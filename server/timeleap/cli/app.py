@@ -27,8 +27,9 @@ _MODULES = {
     "deciding": ("approvals", "approve", "reject", "afk"),
     "revert": ("revert", "undo", "redo", "restore", "compact", "clear", "pins", "dmail"),
     "workspace_files": ("files",),
+    "carrying": ("export", "import"),
     "maintain": (
-        *("export", "import", "archive", "unarchive", "audit", "verify", "repair", "trash"),
+        *("archive", "unarchive", "audit", "verify", "repair", "trash"),
         *("storage", "prune", "redact"),
     ),
     "settings": ("config",),

@@ -1,8 +1,5 @@
-"""Secrets in what a model is shown are masked: keys, tokens and passwords, by the rules that `session/redact` uses,
-too.
-
-Those rules know what looks like a key. A password looks like any word, so what stands in the place of one is masked as
-well: `password=...`, `"password": "..."`, `Bearer ...`, the password of an address.
+"""Secrets in what a model is shown are masked: by the table that exports use, too (`timeleap_protocol.secret_masks`), and
+by the several hundred rules of `session/redact`.
 """
 
 from __future__ import annotations
@@ -12,25 +9,17 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import platformdirs
 
-MASK: Final = "[secret]"
+from timeleap_protocol.secret_masks import MASK, is_named_secret, mask_secrets, secret_spans
+
 SHORTEST: Final = 8
 """Characters of what is taken for a secret: what is shorter would be found all over the place."""
 _LEAST_OVERLAP: Final = 4
 """Characters of a secret at the edge of an excerpt that are masked: fewer say nothing of it."""
-
-
-# Shared with the editor's chat tools. All are bounded: hostile text costs no more than its length. A group is the secret.
-_TABLE: Final = json.loads(resources.files("timeleap_protocol").joinpath("secret_masks.json").read_text("utf-8"))
-_PLACES: Final = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _TABLE["places"])
-_NO_SECRETS: Final = frozenset(_TABLE["words"])
-_REFERENCE: Final = re.compile(_TABLE["reference"])
-"""A variable or a mark that stands in the place of a secret."""
 
 
 class SecretMask:
@@ -47,12 +36,11 @@ class SecretMask:
 
     def secrets(self, value: Any) -> list[str]:
         """The secrets in a text, or in any text of a JSON value; the longest first."""
-        texts = list(_texts(value))
         # As JSON, too: the name of a member says that its value is a password.
-        whole = "\n".join([*texts, json.dumps(value, ensure_ascii=False)])
+        texts = [*_texts(value), json.dumps(value, ensure_ascii=False)]
         found = {
-            *self._scan(whole.encode("utf-8", "replace")),
-            *(secret for secret in placed(whole) if not _is_word(secret)),
+            *self._scan("\n".join(texts).encode("utf-8", "replace")),
+            *(secret for text in texts for secret in placed(text) if not _is_word(secret)),
         }
         return sorted(found, key=lambda secret: (-len(secret), secret))
 
@@ -62,7 +50,7 @@ class SecretMask:
 
     def masked_excerpt(self, excerpt: str, secrets: list[str]) -> str:
         """A piece of a text with these secrets, masked: also where the piece begins or ends within a secret."""
-        excerpt = _masked_in_place(excerpt)
+        excerpt, _ = mask_secrets(excerpt)
         for secret in secrets:
             if excerpt and excerpt in secret:
                 return MASK
@@ -98,27 +86,9 @@ def _cache_of_user() -> Path | None:
 
 
 def placed(text: str) -> Iterator[str]:
-    """Find the texts that stand in the place of a password."""
-    for start, end in _spans(text):
+    """Find the texts that look like secrets by the table."""
+    for start, end in secret_spans(text):
         yield text[start:end]
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    for place in _PLACES:
-        for found in place.finditer(text):
-            value = found[1]
-            if len(value) > 3 and value.casefold() not in _NO_SECRETS and not _REFERENCE.fullmatch(value):
-                yield found.span(1)
-
-
-def _masked_in_place(text: str) -> str:
-    pieces: list[str] = []
-    at = 0
-    for start, end in sorted(_spans(text)):
-        if start >= at:
-            pieces += (text[at:start], MASK)
-            at = end
-    return "".join((*pieces, text[at:]))
 
 
 def _is_word(secret: str) -> bool:
@@ -158,7 +128,7 @@ def _replaced(value: Any, secrets: list[str]) -> Any:
                     value = value.replace(spelling, MASK)
                 else:
                     value = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", lambda _: MASK, value)
-        return _masked_in_place(value)
+        return mask_secrets(value)[0]
     if isinstance(value, list):
         return [_replaced(item, secrets) for item in value]
     if isinstance(value, dict):
@@ -168,6 +138,6 @@ def _replaced(value: Any, secrets: list[str]) -> Any:
 
 def _replaced_member(name: str, item: Any, secrets: list[str]) -> Any:
     """The value of a member, whose name may say that it is a password."""
-    if isinstance(item, str) and _is_word(item) and item in placed(json.dumps({name: item})):
+    if isinstance(item, str) and _is_word(item) and is_named_secret(name, item):
         return MASK
     return _replaced(item, secrets)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from timeleap.message_text import cut, one_line, texts
+from timeleap_protocol.secret_masks import is_named_secret
 
 Json = dict[str, Any]
 
@@ -116,7 +117,7 @@ def _call(name: object, arguments: object, call_id: object) -> CalledTool:
     called = one_line(name, MOST_NAME) if isinstance(name, str) else ""
     values = _values(arguments)
     names = sorted(values, key=lambda name: _RANK.get(name, len(_RANK))) if len(values) > 1 else values
-    telling = next((text for name in names if (text := _text(values[name]))), "")
+    telling = next((text for name in names if (text := _text(values[name])) and not is_named_secret(name, text)), "")
     patched = _PATCHED.findall(telling[:_SEARCHED]) if "*** " in telling else []
     files = [*patched, *_paths(values)][:_MOST_FILES_OF_CALL]
     shown = one_line(files[0] if patched else telling)

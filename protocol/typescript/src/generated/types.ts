@@ -898,6 +898,8 @@ export interface ExportResult {
   path: string;
   bytes: number;
   losses: Loss[];
+  /** How many texts that look like secrets are masked in the file; absent where none was to be. */
+  masked?: number;
 }
 
 /** The log was changed by a program that is not attached, while nobody could tell, or by `session/reload`: compare `head`. */
@@ -2258,6 +2260,8 @@ export interface SessionExportParams {
   overwrite?: boolean;
   /** Of `native`: take the snapshots of the session's files along. Default: false. */
   withFiles?: boolean;
+  /** Of `markdown` and `html`: leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false. */
+  keepSecrets?: boolean;
 }
 
 /** `session/fork`. `expectedHead` is the head of the session that is copied. */

@@ -33,6 +33,7 @@ from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
 from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.record import decode_json, without_marks
+from timeleap_protocol.secret_masks import SecretMasks
 
 _CHECKPOINTS_AT_ONCE: Final = 64
 _OPEN_AT_ONCE: Final = 8  # timelines
@@ -108,6 +109,7 @@ class Strand(Struct):
         created_at: When that was, ISO-8601 UTC; None where it is not known, and of the live log.
         file: Its name in the session's directory.
         lost: What could not be read so far, in words; grows while the strand is being read.
+        masks: Masks the secrets in all that is said; None leaves them.
     """
 
     log: LogReader
@@ -116,11 +118,13 @@ class Strand(Struct):
     created_at: str | None = None
     file: str = LOG_NAME
     lost: list[str] = field(default_factory=list)
+    masks: SecretMasks | None = None
 
     @property
     def system_prompt(self) -> str | None:
         """The system prompt in force at its end."""
-        return prompt_at(self.log, self.log.state)
+        prompt = prompt_at(self.log, self.log.state)
+        return prompt if self.masks is None or prompt is None else self.masks.repeated(prompt)
 
     def messages(self, start: int = 0) -> Iterator[Said]:
         """The messages from `start` on; what is damaged is left out and noted in `lost`."""
@@ -132,12 +136,14 @@ class Strand(Struct):
             self.lost += [error.message for error in damaged]
             damaged.clear()
             for row in page:
-                yield Said(row.messages_before, without_marks(decode_json(row.body)))
+                record = without_marks(decode_json(row.body))
+                yield Said(row.messages_before, record if self.masks is None else self.masks.value(record))
 
     def checkpoints(self, start: int = 0) -> Iterator[Checkpoint]:
         """From the `start`-th on, oldest first, each with what happened after it."""
         for first in range(start, self.log.state.checkpoints, _CHECKPOINTS_AT_ONCE):
-            yield from told_checkpoints(self.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False)
+            found = told_checkpoints(self.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False)
+            yield from found if self.masks is None else (_masked(each, self.masks) for each in found)
 
     def shared_lines(self, other: Strand) -> int:
         """Number of lines at the beginning that are the same in both. Cheap: nothing is read but the indexes."""
@@ -158,6 +164,7 @@ class Exhibit(Struct, frozen=True):
         losses: What the form cannot hold; a writer appends to it.
         tree: The files of its workspace, if they are kept.
         snapshots: Files with their snapshots, if these are to go along.
+        masks: Masks the secrets in it; None leaves them.
     """
 
     session_id: str
@@ -177,6 +184,20 @@ class Exhibit(Struct, frozen=True):
     losses: list[ExportLoss] = field(default_factory=list)
     tree: WorkingTree | None = None
     snapshots: tuple[Path, ...] = ()
+    masks: SecretMasks | None = None
+
+    def without_secrets(self) -> Exhibit:
+        """Return the exhibit with a mark in the place of each text that looks like a secret."""
+        masks = SecretMasks()
+        return replace(
+            self,
+            title=None if self.title is None else masks.text(self.title),
+            workspace=None if self.workspace is None else masks.text(self.workspace),
+            subagents=tuple(replace(agent, name=masks.text(agent.name)) for agent in self.subagents),
+            live=replace(self.live, masks=masks),
+            timelines=tuple(replace(strand, masks=masks) for strand in self.timelines),
+            masks=masks,
+        )
 
     def with_files(self, strand: Strand, start: int = 0) -> Iterator[tuple[Checkpoint, list[tuple[str, str]]]]:
         """The checkpoints of a log from the `start`-th on, each with the files that changed from it to the next one (of the
@@ -207,7 +228,8 @@ class Exhibit(Struct, frozen=True):
 
     def _changed(self, tree: WorkingTree, before: str, after: str | None) -> list[tuple[str, str]]:
         try:
-            return tree.changed(before, after)
+            changed = tree.changed(before, after)
+            return changed if self.masks is None else [(kind, self.masks.text(path)) for kind, path in changed]
         except TimeleapError as error:
             loss = ExportLoss("files", f"the files that changed are not all shown: {error.message}")
             if loss not in self.losses:
@@ -218,6 +240,15 @@ class Exhibit(Struct, frozen=True):
         """All losses of an export, when it is done."""
         unread = [*self.lost, *(text for strand in (self.live, *self.timelines) for text in strand.lost)]
         return [*(ExportLoss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
+
+
+def _masked(checkpoint: Checkpoint, masks: SecretMasks) -> Checkpoint:
+    label = checkpoint.label
+    return replace(
+        checkpoint,
+        label=None if label is None else masks.text(label),
+        summary=masks.short_value(checkpoint.summary),
+    )
 
 
 def _same(snapshot: str, other: str | None) -> bool:

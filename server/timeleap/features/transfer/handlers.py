@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from timeleap.call import to_its_end
 from timeleap.errors import FilesUnavailableError, InvalidInputError
+from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
@@ -19,6 +20,7 @@ from timeleap.sessions import tree_settings
 from timeleap.sessions.home import check_session_id
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.shapes import set_members
 from timeleap.sessions.warnings import loss_warnings
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.session import SessionExportParams, SessionImportParams
 
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
+SECRETS: Final = "secrets"
+"""The kind of loss that masked secrets are."""
 
 
 @runtime_checkable
@@ -63,8 +67,13 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
     form = exhibit.exported(params.format)
     if params.with_files and form.name != "native":
         raise InvalidInputError.of("withFiles", "only an archive (native) can hold snapshots of files")
+    if form.name == "native" and params.keep_secrets is False:
+        text = "an archive holds the very bytes of a session; write markdown or html, or take secrets out of it (session/redact)"
+        raise InvalidInputError.of("keepSecrets", text)
     async with _looked_at(service, params, call) as session:
         content = await exhibit.exhibit_of(session)  # first of all: later requests must not show in it
+        if form.name != "native" and not params.keep_secrets:
+            content = await asyncio.to_thread(content.without_secrets)
         lost = await asyncio.to_thread(loss_warnings, session.engine, session.path / LOG_NAME)
         _heed_cancellation()
         await asyncio.to_thread(export_file.check_target, service.store.home, path, overwrite)
@@ -80,8 +89,17 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
             call.say("putting the file in place")
             await to_its_end(file.finish())
     losses = await asyncio.to_thread(content.all_losses)
+    masked = None if content.masks is None else content.masks.count
+    if masked:
+        many = "1 text that looks like a secret is" if masked == 1 else f"{masked:,} texts that look like secrets are"
+        losses.append(ExportLoss(SECRETS, f"{many} masked"))
     told = [{"kind": loss["kind"], "message": loss["message"]} for loss in lost]
-    return {"path": str(path), "bytes": file.bytes, "losses": [*told, *(asdict(loss) for loss in losses)]}
+    return {
+        "path": str(path),
+        "bytes": file.bytes,
+        "losses": [*told, *(asdict(loss) for loss in losses)],
+        **set_members(masked=masked),
+    }
 
 
 def _heed_cancellation() -> None:
