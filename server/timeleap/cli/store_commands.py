@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from timeleap.cli.backend import refusal
@@ -37,16 +37,14 @@ def init(terminal: Terminal, url: Url) -> None:
     Example:
         timeleap store init postgresql://owner@db.example/timeleap
     """
-    with _told():
-        database = _database(url)
+    with _told(), closing(_database(url)) as database:
         with database.connection(prepared=False) as connection:
             elsewhere = database.elsewhere(connection)
+            if elsewhere is not None:
+                terminal.notice(f"{database.label}: {elsewhere}", {"store": database.label})
             before = database.prepare(connection)
             version = database.version(connection)
             database.check_use(connection)
-        database.close()
-    if elsewhere is not None:
-        terminal.notice(f"{database.label}: {elsewhere}", {"store": database.label})
     result = {"store": database.label, "version": version, "before": before}
     done = "is up to date" if before == version else "is a store now" if before == 0 else f"was of version {before}"
     terminal.answer(result, f"{database.label}: {done} (schema version {version})")
@@ -59,10 +57,8 @@ def check(terminal: Terminal, url: Url) -> None:
     Example:
         timeleap store check postgresql://timeleap@db.example/timeleap
     """
-    with _told():
-        database = _database(url)
+    with _told(), closing(_database(url)) as database:
         found = database.check()
-        database.close()
     result: Json = {"store": database.label, **found}
     logs, damaged = count(found["logs"], "log"), found["damaged"]
     terminal.answer(result, f"{database.label}: {count(found['sessions'], 'session')}, {logs}, {found['bytes']} bytes")
