@@ -37,14 +37,13 @@ def init(terminal: Terminal, url: Url) -> None:
     Example:
         timeleap store init postgresql://owner@db.example/timeleap
     """
-    with _told(), closing(_database(url)) as database:
-        with database.connection(prepared=False) as connection:
-            elsewhere = database.elsewhere(connection)
-            if elsewhere is not None:
-                terminal.notice(f"{database.label}: {elsewhere}", {"store": database.label})
-            before = database.prepare(connection)
-            version = database.version(connection)
-            database.check_use(connection)
+    with _told(), closing(_database(url)) as database, database.connection(prepared=False) as connection:
+        elsewhere = database.elsewhere(connection)
+        if elsewhere is not None:
+            terminal.notice(f"{database.label}: {elsewhere}", {"store": database.label})
+        before = database.prepare(connection)
+        version = database.version(connection)
+        database.check_use(connection)
     result = {"store": database.label, "version": version, "before": before}
     done = "is up to date" if before == version else "is a store now" if before == 0 else f"was of version {before}"
     terminal.answer(result, f"{database.label}: {done} (schema version {version})")
