@@ -21,7 +21,16 @@ class CodexFile(AgentFile):
 
     def begin(self, **members: Any) -> None:
         facts = {"id": self.session_id, "timestamp": CREATED, "cwd": self.workspace, "cli_version": "0.169.0"}
-        self.write("session_meta", {**facts, "base_instructions": {"text": "You are Codex."}, **members})
+        self.write(
+            "session_meta",
+            {
+                **facts,
+                "originator": "codex_exec",
+                "source": "exec",
+                "base_instructions": {"text": "You are Codex."},
+                **members,
+            },
+        )
 
     def write(self, kind: str, payload: Any, timestamp: str = CREATED) -> None:
         self.write_bytes(self.line_of(kind, payload, timestamp))

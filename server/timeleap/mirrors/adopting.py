@@ -7,16 +7,13 @@ old file is only read.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, InvalidInputError
-from timeleap.mirrors.formats.conversion import RecordWriter
+from timeleap.mirrors.formats.conversion import RecordWriter, folder_of
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
 from timeleap.sessions.shapes import set_members
@@ -97,7 +94,7 @@ def write(wanted: AdoptPlan) -> Adopted:
     failpoint("bridge.adopted")
     command, *arguments = made.command
     return Adopted(
-        made.path, {"command": command, "args": arguments, **set_members(cwd=_folder(log.workspace))}, made.healed
+        made.path, {"command": command, "args": arguments, **set_members(cwd=folder_of(log.workspace))}, made.healed
     )
 
 
@@ -123,11 +120,3 @@ def _kept(log: Conversation, messages: int | None) -> list[Step]:
     if not kept or counter.messages < messages:
         raise CorruptedError(f"{log.file.path} does not say what its mirror shows: look at the mirror once more")
     return steps[:kept]
-
-
-def _folder(workspace: str | None) -> str | None:
-    """The path of a URI; None where it is none."""
-    if workspace is None:
-        return None
-    parts = urlsplit(workspace)
-    return url2pathname(unquote(parts.path)) if os.name == "nt" else unquote(parts.path)

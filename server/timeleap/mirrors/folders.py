@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple
 
 from timeleap import user_folders
 from timeleap.errors import StorageFailureError
+from timeleap.mirrors import codex_files
 from timeleap.storage.durable import OpenFile, atomic_write, make_directory
 
 ID_DIGITS: Final = 24
@@ -77,8 +77,7 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
     moved; None where the file alone does not tell it."""
     path = Path(path)
     if kind == "codex":
-        found = _ROLLOUT.fullmatch(path.name)
-        return None if found is None else found[1]
+        return codex_files.thread_key(path)
     if kind == "kimi-code":
         return _key_of_agent(path)
     if kind != "claude-code":
@@ -90,7 +89,9 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
 def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
     """The id of the session whose sub-agent's file is at `path`; None where it is none, or does not say so."""
     path, parent = Path(path), None
-    if kind == "claude-code":
+    if kind == "codex":
+        parent = codex_files.parent_key(path)
+    elif kind == "claude-code":
         parent = _parent_key(path)
     elif is_subagent(kind, str(path)):
         parent = path.parents[2].name
@@ -98,7 +99,9 @@ def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
 
 
 def is_subagent(kind: str, path: str) -> bool:
-    """True of the file of a sub-agent."""
+    """True of the file of a sub-agent. Blocking."""
+    if kind == "codex":
+        return codex_files.parent_key(Path(path)) is not None
     if kind == "kimi-code":
         folder = Path(path).parent
         return folder.parent.name == AGENTS and folder.name != MAIN_AGENT
@@ -147,7 +150,6 @@ def _parent_key(path: Path) -> str | None:
     return ""
 
 
-_ROLLOUT: Final = re.compile(r"rollout-[0-9T-]{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 FIRST_LINES: Final = 1 << 16
 """Bytes of a sub-agent's file in which the session is named that it works for."""
 
@@ -178,7 +180,7 @@ def look(kind: str, folder: Path) -> FoundFiles:
     """The files of sessions in a folder. Links are followed, to each file and folder once, where those who made them
     own what they lead to; what is not followed is a problem. Blocking."""
     found = FoundFiles({}, [], {})
-    for path, facts in _Look(kind, found).files(folder, 0):
+    for path, facts in _Look(kind, found).all_files(folder):
         if len(found.files) >= MAX_FILES:
             found.problems.append(f"there are more than {MAX_FILES} files: the others are left out")
             break
@@ -206,6 +208,12 @@ class _Look:
     def __init__(self, kind: str, found: FoundFiles) -> None:
         self._kind, self._place, self._found = kind, FOLDERS[kind], found
         self._met: set[tuple[int, int]] = set()  # device and inode
+
+    def all_files(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
+        yield from self.files(folder, 0)
+        archive = folder.parent / codex_files.ARCHIVE
+        if self._kind == "codex" and folder.name == codex_files.SESSIONS and archive.is_dir():
+            yield from self.files(archive, self._place.depth)
 
     def files(self, folder: Path, depth: int) -> Iterator[tuple[str, FileFacts]]:
         try:

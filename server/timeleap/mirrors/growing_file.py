@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
@@ -21,6 +21,7 @@ from timeleap.mirrors.formats.conversion import (
     JsonLines,
     LossTally,
     RecordWriter,
+    document,
     is_object,
     opened,
 )
@@ -59,6 +60,16 @@ class Step(Struct, frozen=True):
     def name(self) -> str:
         """Tells it, and how it is shown, from all others."""
         return self.key
+
+
+class PlacedStep(Step, frozen=True):
+    """A step of one of the files of a session.
+
+    Attributes:
+        file: The file.
+    """
+
+    file: Path
 
 
 class Earlier(Struct, frozen=True):
@@ -103,9 +114,11 @@ class GrowingFile:
         self._fresh_bytes = 0
 
     def added(self) -> Iterator[JsonLine]:
-        """The lines that were added, of those that are whole; a line without its line feed waits. Blocking.
+        """The lines that were added, of those that are whole; a line without its line feed waits. A file that is one
+        document is one line. Blocking.
 
         Raises:
+            CorruptedError: It is one document, and that is damaged.
             FileReplacedError: It is another file, shorter, or not what it was.
             StorageFailureError: It cannot be read, or is no ordinary file.
             TooLargeError: It has more bytes or lines than are read.
@@ -115,6 +128,12 @@ class GrowingFile:
             if self._identity is not None and not self._is_same(file):
                 raise FileReplacedError
             self._identity = file.identity
+            whole = document(file) if self.end == 0 else None
+            if whole is not None:
+                size = file.status().size
+                self._absorb(file, size)
+                yield JsonLine(0, size, whole)
+                return
             lines = JsonLines(file, self.left_out, self.end)
             lines.size = self._whole_lines(file, lines.size)
             if lines.size == self.end:
@@ -206,6 +225,7 @@ class Conversation(ABC):
         writer: The program, in warnings.
         tested: The newest version of it whose files were tested.
         file: The file.
+        parts: The files that it was read from, `file` included.
         version: Of the program that wrote to the file, the newest; (0,) where the file names none.
         title: What the program calls the session.
         first_prompt: How the first prompt begins, as far as the format tells.
@@ -220,6 +240,7 @@ class Conversation(ABC):
 
     def __init__(self, path: Path) -> None:
         self.file = GrowingFile(path)
+        self.parts = [path]
         self.version: tuple[int, ...] = (0,)
         self.title: str | None = None
         self.first_prompt: str | None = None
@@ -233,6 +254,16 @@ class Conversation(ABC):
     def session_id(self) -> str:
         """The program's own id of it."""
         return self._id or self.file.path.stem
+
+    @classmethod
+    def files_of(cls, path: Path) -> list[Path]:
+        """The files of the session that the file at `path` is of, as far as the program's names tell."""
+        return [path]
+
+    @classmethod
+    def present_of(cls, paths: Sequence[Path]) -> Path:
+        """Choose the file that says how the session is now, among those that are there. Blocking. Raises OSError."""
+        return max(paths, key=lambda path: path.stat().st_size)
 
     def read(self) -> None:
         """Take in what was added. Raises as `GrowingFile.added`."""

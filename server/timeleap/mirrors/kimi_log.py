@@ -21,6 +21,7 @@ from timeleap.mirrors.growing_file import (
     Conversation,
     Earlier,
     GrowingFile,
+    PlacedStep,
     ResumableSession,
     Step,
     version_of,
@@ -37,16 +38,6 @@ STEPS: Final = ROLES | {"_system_prompt", "_usage"}
 NO_PROMPTS: Final = ("<system>", "<system-reminder>", "<notification ")
 """How texts begin that the program says in the person's name."""
 MAX_NOTES: Final = 4 << 20  # bytes
-
-
-class PlacedStep(Step, frozen=True):
-    """A step of one of the files of a session.
-
-    Attributes:
-        file: The file.
-    """
-
-    file: Path
 
 
 class KimiLog(Conversation):

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +63,7 @@ MIRRORED: Final = "mirrored"
 """Member of `timeleap.json`: which folders the program's file named last and first."""
 
 
-READERS: Final[Mapping[str, Callable[[Path], Conversation]]] = {
+READERS: Final[Mapping[str, type[Conversation]]] = {
     "claude-code": ClaudeLog,
     "codex": CodexLog,
     "gemini": GeminiLog,
@@ -185,6 +185,7 @@ class Mirror:
         self._told = 0  # offset in the file; of what is before it all timelines are there
         self._reason: TimelineReason = "external"  # of the timeline that the next cut makes
         self._elsewhere: dict[Path, FileFacts | None] = {}  # files of the same session, as they were when read last
+        self._looked = False  # for other files of the session
         self._warned: Session | None = None  # as it was opened when it was warned of a newer version
         self._said: set[str] = set()  # warnings
         self._open: contextlib.AsyncExitStack | None = None
@@ -298,9 +299,9 @@ class Mirror:
     def _read(self) -> tuple[list[Conversation], Conversation | None]:
         """The conversation up to now, None where there is no file, not yet or not any more; before it those in other
         files of the session that say something else. Blocking."""
-        aside = self._choose_file()
+        self._choose_file()
         if not self.path.exists():
-            return aside, None
+            return [], None
         try:
             conversation = self._conversation or READERS[self.kind](self.path)
             conversation.read()
@@ -309,27 +310,36 @@ class Mirror:
             conversation = READERS[self.kind](self.path)
             conversation.read()
         self._conversation = conversation
-        return aside, conversation
+        return self._read_aside(conversation), conversation
 
-    def _choose_file(self) -> list[Conversation]:
-        """Take the longest of the files of the session; returns what is read of others that it does not go on from."""
+    def _choose_file(self) -> None:
+        """Take that of the session's files which says how it is now."""
+        reader = READERS[self.kind]
+        if not self._looked:
+            self._looked = True
+            for path in reader.files_of(self.path):
+                self.offer(path)
         if not self._elsewhere:
-            return []
-        found = {path: facts for path in (self.path, *self._elsewhere) if (facts := facts_of(str(path))) is not None}
-        longest = max(found, key=lambda path: (found[path].size, path == self.path), default=self.path)
-        if longest != self.path:
-            self._elsewhere.setdefault(self.path, found.get(self.path))
-            self._elsewhere.pop(longest)
-            self.path = longest
+            return
+        found = [path for path in (self.path, *self._elsewhere) if facts_of(str(path)) is not None]
+        present = reader.present_of(found) if found else self.path
+        if present != self.path:
+            self._elsewhere.setdefault(self.path, None)
+            self._elsewhere.pop(present)
+            self.path = present
             self.forget()
+
+    def _read_aside(self, conversation: Conversation) -> list[Conversation]:
+        """Read what changed in the other files of the session, where the present one does not go on from it."""
         aside = []
+        present = facts_of(str(self.path))
         for path, known in list(self._elsewhere.items()):
-            facts = found.get(path)
+            facts = facts_of(str(path))
             if facts is None:
                 del self._elsewhere[path]
-            elif facts != known and facts.inode != found[longest].inode:
+            elif facts != known and (present is None or facts.inode != present.inode):
                 self._elsewhere[path] = facts
-                if not is_beginning(path, longest):
+                if path not in conversation.parts and not is_beginning(path, self.path):
                     other = READERS[self.kind](path)
                     other.read()
                     aside.append(other)
@@ -396,7 +406,9 @@ class Mirror:
                 if type(end) is int and isinstance(fingerprint, str):
                     read = end, fingerprint
         if read is not None and not conversation.begins_with(*read):
-            return self._agreeing(session, conversation, found), conversation.file.end
+            # A session that goes on in a further file left something in the one before.
+            told = 0 if len(conversation.parts) > 1 else conversation.file.end
+            return self._agreeing(session, conversation, found), told
         return found, read[0] if read is not None else 0
 
     def _agreeing(self, session: Session, conversation: Conversation, marks: list[StepMark]) -> list[StepMark]:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tests.support.codex_file import CodexFile, message
 from tests.unit.features.transfer.arrivals import arrived
+from tests.unit.mirrors.reading import messages
 
 from timeleap.errors import StorageFailureError
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import look
-from timeleap.mirrors.growing_file import FileReplacedError
+from timeleap.mirrors.growing_file import FileReplacedError, Step
 from timeleap.mirrors.mirror import RecordList
 from timeleap.storage.engine import LogState
 
@@ -46,11 +47,16 @@ def texts(log: CodexLog) -> list[Any]:
     return [record["content"] for record in records(log) if not record["role"].startswith("_")]
 
 
+def said_in(log: CodexLog, steps: list[Step]) -> list[Any]:
+    return [each["content"] for each in messages(log, steps)]
+
+
 def losses(log: CodexLog) -> list[str]:
     return [loss.message for loss in log.file.left_out.losses()]
 
 
 TURN = ["question 1", "answer 1"]
+TURN3 = ["question 3", "answer 3"]
 
 
 def test_what_is_added_is_read_and_nothing_twice(file: CodexFile, log: CodexLog) -> None:
@@ -108,22 +114,33 @@ def test_turns_that_are_taken_back_go_and_are_an_earlier_conversation(file: Code
     assert [len(each.steps) for each in log.earlier()] == [7]
 
 
-def test_what_is_summed_up_goes_and_the_summary_can_be_taken_back_in_part(file: CodexFile, log: CodexLog) -> None:
+def test_what_a_compaction_replaced_is_there_again_when_that_is_taken_back(file: CodexFile, log: CodexLog) -> None:
     history = [message("user", "question 0"), message("assistant", "in short"), message("user", "go on")]
     file.write("compacted", {"message": "", "replacement_history": history})
     file.says("answer")
     assert texts(log) == ["question 0", "in short", "go on", "answer"]
+    file.asks("question 2")
     file.event("thread_rolled_back", num_turns=1)
-    assert texts(log) == ["question 0", "in short"]
+    assert texts(log) == ["question 0", "in short", "go on", "answer"]
+    file.turn(3)
+    file.event("thread_rolled_back", num_turns=2)
+    assert texts(log) == []
+    said = [said_in(log, each.steps) for each in log.earlier()]
+    assert said[1:] == [["question 0", "in short", "go on", "answer", *more] for more in (["question 2"], TURN3)]
 
 
-def test_a_summary_alone_is_no_prompt(file: CodexFile, log: CodexLog) -> None:
+def test_a_summary_alone_stands_behind_the_prompts_and_is_none(file: CodexFile, log: CodexLog) -> None:
     file.write("compacted", {"message": "In short."})
-    assert [record["role"] for record in records(log)] == ["_system_prompt", "user"]
+    assert [record["role"] for record in records(log)] == ["_system_prompt", "_checkpoint", "user", "user"]
+    assert texts(log) == ["question 1", "In short."]
+    file.turn(2)
+    file.event("thread_rolled_back", num_turns=2)
+    assert texts(log) == []
 
 
-def test_more_was_left_than_becomes_timelines(monkeypatch: pytest.MonkeyPatch, file: CodexFile, log: CodexLog) -> None:
-    monkeypatch.setattr("timeleap.mirrors.codex_log.MAX_BRANCHES", 2)
+def test_more_was_left_than_becomes_timelines(monkeypatch: pytest.MonkeyPatch, file: CodexFile) -> None:
+    monkeypatch.setattr("timeleap.mirrors.codex_thread.MAX_BRANCHES", 2)
+    log = CodexLog(file.path)
     for number in range(4):
         file.turn(number)
         file.event("thread_rolled_back", num_turns=1)

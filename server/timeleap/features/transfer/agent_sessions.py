@@ -1,4 +1,4 @@
-"""The sessions of Claude Code and Codex as new sessions of ours: the conversation is the live log, what it left are timelines."""
+"""Sessions of other programs as new sessions of ours: the conversation is the live log, what it left are timelines."""
 
 from __future__ import annotations
 
@@ -6,34 +6,22 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.sanitize import Arrival, Origin
-from timeleap.mirrors.formats.codex import ItemWriter, Rollout
-from timeleap.mirrors.formats.conversion import Json, JsonLines, LossTally, RecordWriter, document, opened
+from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
 from timeleap.sessions.creation import Traits
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.storage.durable import OpenFile, create_exclusive
+from timeleap.storage.durable import create_exclusive
 from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
 
 WRITTEN_AT_ONCE: Final = 1 << 18
 MAX_TIMELINES: Final = 50
 MAX_TIMELINE_BYTES: Final = 2 << 30
 """Of all together: each repeats what it has in common with the live log, so that a small file could fill a disk."""
-
-
-class Mark(Struct, frozen=True):
-    """A place in a log to come back to."""
-
-    bytes: int
-    lines: int
-    messages: int
-    checkpoints: int
 
 
 class LogWriter(RecordWriter):
@@ -44,23 +32,6 @@ class LogWriter(RecordWriter):
         self._file = create_exclusive(path)
         self._buffer = bytearray()
         self._written = 0
-
-    def mark(self) -> Mark:
-        return Mark(self._written + len(self._buffer), self.lines, self.messages, self._checkpoints)
-
-    def copy_to(self, path: Path) -> None:
-        """Make a log of what there is so far."""
-        self._flush()
-        copy = create_exclusive(path)
-        self._file.copy_to(copy, 0, self._written)
-        copy.sync()
-
-    def cut(self, mark: Mark) -> None:
-        """Take away what came after a mark."""
-        self._flush()
-        self._file.truncate(mark.bytes)
-        self._written, self.lines, self.messages = mark.bytes, mark.lines, mark.messages
-        self._checkpoints = mark.checkpoints
 
     def finish(self) -> None:
         """Returns when all of it is on the disk."""
@@ -119,9 +90,6 @@ def nothing_of(form: str) -> InvalidInputError:
     return refused(f"holds no message of the form {form}")
 
 
-# What is mirrored, too
-
-
 def read_log(kind: str, path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
     """Read a session as its mirror does: the same messages, timelines, checkpoints, title and times."""
     log = READERS[kind](path)
@@ -151,85 +119,3 @@ def _write(writer: LogWriter, log: Conversation, steps: list[Step]) -> Iterator[
     for number, _ in enumerate(log.write(steps, writer)):
         yield (log.file.end + log.file.end * number // len(steps)) // 2, log.file.end
     writer.finish()
-
-
-# Codex
-
-
-def read_codex(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    left_out = LossTally()
-    file = opened(path)
-    try:
-        lines = JsonLines(file, left_out)
-        drafts = Drafts(directory, left_out)
-        rollout = _RolloutCopy(drafts, left_out)
-        for at, record in _records(file, lines, left_out):
-            if record is not None:
-                rollout.take(record)
-            yield at, lines.size
-    finally:
-        file.close()
-    live, facts = rollout.finished(), rollout.facts
-    if not drafts.said:
-        raise nothing_of("codex")
-    return Arrival(
-        traits=Traits(workspace=facts.workspace),
-        created_at=facts.created_at,
-        timelines=drafts.timelines,
-        lines=live.lines,
-        origin=Origin("codex", facts.session_id, losses=tuple(left_out.losses())),
-    )
-
-
-def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, Json | None]]:
-    """The record of each line with its offset; of a document, the records that a newer file would have on its lines."""
-    whole = document(file)
-    if whole is None:
-        yield from ((line.offset, line.record) for line in lines)
-        return
-    items = whole.get("items")
-    every = [whole["session"], *(items if isinstance(items, list) else [])]
-    for number, item in enumerate(every):
-        if not isinstance(item, dict):
-            left_out.add("items", "items are no JSON objects")
-        else:
-            yield lines.size * number // len(every), item
-
-
-class _RolloutCopy(Rollout[Mark]):
-    """Writes it into logs."""
-
-    def __init__(self, drafts: Drafts, left_out: LossTally) -> None:
-        super().__init__(left_out)
-        self._drafts = drafts
-        self._live = drafts.live()
-        self._items = ItemWriter(self._live, left_out)
-
-    def finished(self) -> LogWriter:
-        """The live log, written to its end."""
-        self._items.flush()
-        self._live.finish()
-        return self._live
-
-    def _here(self) -> Mark:
-        self._items.flush()
-        return self._live.mark()
-
-    def _add_prompt(self, prompt: str | None) -> None:
-        if prompt is not None:
-            self._live.system_prompt(prompt)
-
-    def _add_item(self, item: Json) -> None:
-        self._items.take(item, self._time)
-
-    def _add_tokens(self, tokens: object) -> None:
-        self._items.flush()
-        self._live.usage(tokens)
-
-    def _go_back(self, reason: TimelineReason, point: Mark | None) -> None:
-        """What it was becomes a timeline."""
-        self._items.flush()
-        path = self._drafts.timeline(reason, self._time)
-        if path is not None:
-            self._live.copy_to(path)
-        self._live.cut(point or Mark(0, 0, 0, 0))

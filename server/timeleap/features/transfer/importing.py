@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.transfer.agent_sessions import nothing_of, read_codex, read_log
+from timeleap.features.transfer.agent_sessions import nothing_of, read_log
 from timeleap.features.transfer.archive import unpack
 from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupported
 from timeleap.features.transfer.export_file import refused
@@ -135,6 +135,6 @@ _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "native": _from_archive,
     "kimi": _original,
     "claude-code": partial(read_log, "claude-code"),
-    "codex": read_codex,
+    "codex": partial(read_log, "codex"),
     "kimi-code": _kimi_code,
 }

@@ -4,6 +4,7 @@ of messages, and a count of what is lost. The earliest files of some programs ar
 from __future__ import annotations
 
 import json
+import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -11,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 from msgspec import Struct
@@ -45,7 +48,8 @@ _OF_RECORDS: Final = frozenset({"timestamp", "uuid", "payload", "parentUuid", "s
 MAX_TRIES: Final = 1000
 """Places of a damaged line at which a record is looked for."""
 _DECODER: Final = json.JSONDecoder()
-_DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
+_DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{(?:\s*"session"\s*:\s*\{|[ \t\r]*\n\s*")')
+_MARK: Final = b"\xef\xbb\xbf"
 
 
 class ExportLoss(Struct, frozen=True):
@@ -132,7 +136,7 @@ class JsonLines:
 
     def at(self, offset: int, length: int) -> Json:
         """The record on a line that was met before; empty if it is another one by now."""
-        return _object(self._file.pread(offset, length)) or {}
+        return _object(self._file.pread(offset, length).removeprefix(_MARK)) or {}
 
     def _records(self, start: int, line: bytearray) -> Iterator[JsonLine]:
         """The record on a line; of a damaged one each record that is whole on it."""
@@ -165,7 +169,8 @@ class JsonLines:
 
 
 def begins_document(start: bytes) -> bool:
-    """True if a file that begins like this is a single document, `{"session": {...}, ...}`, and has no lines."""
+    """True if a file that begins like this is a single document, on many lines or of the oldest form of Codex, and has
+    no lines of records."""
     return _DOCUMENT.match(start) is not None
 
 
@@ -180,9 +185,9 @@ def document(file: OpenFile) -> Json | None:
         return None
     size = file.status().size
     if size > MAX_LINE:
-        message = f"the file is one JSON document of {size} bytes; at most {MAX_LINE} are imported"
+        message = f"the file is one JSON document of {size} bytes; at most {MAX_LINE} are read"
         raise TooLargeError(message, limit="bytes", maximum=MAX_LINE)
-    found = _object(file.pread(0, size))
+    found = _object(file.pread(0, size).removeprefix(_MARK))
     if found is None:
         raise CorruptedError("the file is one JSON document, and it is cut short or damaged")
     return found
@@ -197,6 +202,14 @@ def workspace_of(path: object) -> str | None:
         return canonical_folder_uri(pure.as_uri()) if pure.is_absolute() else None
     except ValueError:
         return None
+
+
+def folder_of(workspace: str | None) -> str | None:
+    """The path of a folder's URI; None where it is none."""
+    if workspace is None:
+        return None
+    path = unquote(urlsplit(workspace).path)
+    return url2pathname(path) if os.name == "nt" else path
 
 
 def time_of(text: object) -> str | None:

@@ -1,0 +1,18 @@
+"""What a reader of another program's files makes of one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from timeleap.mirrors.growing_file import Conversation, Step
+from timeleap.mirrors.mirror import RecordList
+from timeleap.storage.engine import LogState, RecordKind
+
+
+def messages(log: Conversation, steps: list[Step] | None = None) -> list[dict[str, Any]]:
+    """The messages of a conversation that was read, or of these steps of it."""
+    records = RecordList(log.file.left_out, LogState())
+    for _ in log.write(log.steps() if steps is None else steps, records):
+        pass
+    return [json.loads(record.body) for record in records.records if record.kind is RecordKind.MESSAGE]
