@@ -14,9 +14,17 @@ function sentence(kind: string): string | undefined {
     case "notAsWritten":
       return vscode.l10n.t("Something in the conversation's log cannot be read, and is left out.");
     case "linesLost":
-      return vscode.l10n.t("Messages that were saved are missing from the conversation's log, and nothing is written to it until that is decided.");
+      return vscode.l10n.t("Messages that were saved are missing from the conversation's log.");
     case "conflictCopy":
       return vscode.l10n.t("A sync program has left another version of the conversation's log beside it.");
+    case "otherLog":
+      return vscode.l10n.t("Another conversation's log is in the place of this one's.");
+    case "externallyModified":
+      return vscode.l10n.t("Another program has changed the conversation's log.");
+    case "placeholder":
+      return vscode.l10n.t("A sync program has one of the session's files elsewhere.");
+    case "timelineCut":
+      return vscode.l10n.t("An earlier version of the conversation has lost its end.");
     case "logMissing":
       return vscode.l10n.t("The conversation's log is missing.");
     case "recovered":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOSSES = ("linesLost", "logMissing")
+LOSSES = ("linesLost", "logMissing", "otherLog")
 """Kinds of problems that are no damage of what is there."""
 _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0

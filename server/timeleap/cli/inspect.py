@@ -106,6 +106,7 @@ def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: st
     def row(info: Json) -> tuple[object, ...]:
         standing = ["archived"] if info["archived"] else []
         standing += [f"live in {process(info['owner'])}"] if "owner" in info else []
+        standing += [f"damaged: {one_line(info['damaged'])}"] if "damaged" in info else []
         counts = info["messageCount"], info["tokenCount"]
         return info["sessionId"], *counts, ago(info.get(stamp)), ", ".join(standing), info["title"]
 

@@ -30,7 +30,8 @@ from timeleap.sessions.warnings import (
     leftover_warnings,
     loss_in_words,
 )
-from timeleap.storage.engine import Damage
+from timeleap.storage.durable import storage_errors
+from timeleap.storage.engine import LOSSES, Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         files = await asyncio.to_thread(file_problems, session.path)
         leftovers = await asyncio.to_thread(leftover_warnings, session.path)
         copies = await asyncio.to_thread(conflict_warnings, session.path)
-        problems = [*_losses(session), *problems]
+        problems = [*await asyncio.to_thread(_losses, session), *problems]
         state = engine.state
         return {
             "ok": not problems and not files,
@@ -192,7 +193,7 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         await session.catch_its_turn()
         engine = session.engine
         damaged = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
-        lost = _losses(session)
+        lost = await asyncio.to_thread(_losses, session)
         problems = [*lost, *damaged]
         if not params.dry_run and lost and not damaged:
             await session.reload()  # what is there is taken as it is; there is nothing to take out
@@ -206,9 +207,15 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
 
 
 def _losses(session: Session) -> list[Damage]:
-    """Tell what the log has lost and nobody has accepted."""
-    lost = session.engine.lost
-    return [] if lost is None else [replace(lost, message=loss_in_words(session.engine, session.path / LOG_NAME, lost))]
+    """Tell what the log has lost and nobody has accepted, or has seen. Blocking."""
+    engine = session.engine
+    lost = [] if engine.lost is None else [engine.lost]
+    if not lost and engine.externally_modified:
+        with storage_errors("read the log", session.path / LOG_NAME):
+            lost = [damage for damage in engine.as_reloaded().damage() if damage.kind in LOSSES]
+    if not lost:
+        lost = [damage for damage in engine.recovery.losses if damage.kind == "otherLog"]
+    return [replace(each, message=loss_in_words(engine, session.path / LOG_NAME, each)) for each in lost]
 
 
 def _problem(problem: Damage | FileProblem) -> Json:

@@ -26,7 +26,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import TooLargeError
+from timeleap.errors import StorageFailureError, TooLargeError
+from timeleap.placeholders import placeholders
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,
@@ -165,10 +166,34 @@ def _refuse_large(name: str, size: int, maximum: int, unit: str = "bytes") -> No
 def write_document(path: Path, members: dict[str, Any]) -> None:
     """Put a JSON object in the place of `path`, atomically and durably, readable by the user only. The old file is
     unchanged where that raises StorageFailureError, or TooLargeError: it could not be read again."""
+    refuse_placeholder(path)
     data = encode_document(members)
     _refuse_large(path.name, len(data), MAX_BYTES)
     with storage_errors(f"write {path.name}", path):
         atomic_write(path, data)
+
+
+def refuse_placeholder(path: Path) -> None:
+    """Refuse to make a file that a sync program has put a placeholder in the place of.
+
+    Raises:
+        StorageFailureError: There is one, or the directory cannot be read.
+    """
+    with storage_errors(f"write {path.name}", path):
+        if status(path) is not None:
+            return
+        name = placeholders(list_directory(path.parent)).get(path.name)
+    if name is not None:
+        message = f"{path.name} is not written: {placeholder_in_words(path.name, name)}"
+        raise StorageFailureError(message, path=str(path), errno="ENOENT")
+
+
+def placeholder_in_words(file: str, name: str) -> str:
+    """Tell that a file is elsewhere, and what to do: `name` is that of its placeholder."""
+    return (
+        f"a sync program has put {name} in the place of {file}; let it bring the file back, "
+        f"or remove {name} to go on without it"
+    )
 
 
 def move_aside(path: Path) -> Path:
@@ -225,6 +250,7 @@ def append_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         OSError: They could not be written; what was, is cut off again where the system lets us.
     """
+    refuse_placeholder(path)
     if not is_regular(path) and status(path) is not None:
         move_aside(path)
     created = not path.exists()

@@ -28,6 +28,7 @@ from timeleap.errors import (
     SessionNotFoundError,
     StorageFailureError,
 )
+from timeleap.placeholders import placeholders
 from timeleap.sessions.home_directory import move_in
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME
@@ -517,13 +518,15 @@ def in_trash(home: Home, session_id: str, uid: str) -> list[Path]:
 
 
 def is_session(path: Path) -> bool:
-    """True if a directory is that of a session: it has a log, earlier logs, or our file."""
+    """True if a directory is that of a session: it has a log, earlier logs, or our file, be they placeholders of a sync program."""
     try:
         for name in (LOG_NAME, META_NAME):
             with suppress(FileNotFoundError):
                 os.lstat(path / name)
                 return True
-        return has_timelines(path / LOG_NAME)
+        return has_timelines(path / LOG_NAME) or not {LOG_NAME, META_NAME}.isdisjoint(
+            placeholders(list_directory(path))
+        )
     except OSError:
         return True  # what cannot be looked into is not declared to be nothing
 

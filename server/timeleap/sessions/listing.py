@@ -24,7 +24,7 @@ from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
 from timeleap.storage.lock import OwnerRecord, SessionLock
-from timeleap.storage.log_files import state_of
+from timeleap.storage.log_files import state_and_loss
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 T = TypeVar("T")
@@ -192,7 +192,12 @@ def read_info(seen: Glance, name: str, shared: SharedStore | None, deleted_at: s
     damaged: str | None = None
     try:
         # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
-        state = state_of(log) if shared is None else shared.counts(name)
+        if shared is None:
+            state, lost = state_and_loss(log, expected=meta.existing)
+            if lost is not None:
+                damaged = lost.message
+        else:
+            state = shared.counts(name)
     except OSError as error:
         damaged, state = str(error), LogState()
     return SessionInfo(

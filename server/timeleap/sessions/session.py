@@ -43,7 +43,7 @@ from timeleap.sessions.shapes import (
     set_members,
 )
 from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
-from timeleap.sessions.warnings import log_warnings, modes_warning, recovered
+from timeleap.sessions.warnings import inherited_losses, log_warnings, modes_warning, placeholder_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import (
     Appended,
@@ -132,12 +132,17 @@ class Session:
             *log_warnings(self.engine, self.path / LOG_NAME),
             *self.transactions.state.warnings,
             *self.transactions.notices,
+            *(placeholder_warnings(self.path) if self.transactions.away else ()),
         ]
         found += modes_warning()
         if self.unreachable is None:
             return found
         message = f"other processes cannot attach to this session: {self.unreachable}"
         return [*found, {"kind": "notReachable", "message": message}]
+
+    def warnings_of_forks(self) -> list[Json]:
+        """Warnings for a session that is made of this one's log."""
+        return inherited_losses(self.engine, self.session_id)
 
     def wire(self, access: str) -> Json:
         """`SessionState` of the contract, as seen with `access`."""

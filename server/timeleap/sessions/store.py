@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from timeleap.sessions.session_trash import Trash
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
     Event,
+    Json,
     Mutation,
     Retention,
     SessionInfo,
@@ -343,10 +345,12 @@ class SessionStore:
             return creation.plan_fork(source, log, (checkpoint_id, checkpoint_uid), title)
 
         fork: Fork | TimeleapError
+        lost: list[Json] = []
         async with contextlib.AsyncExitStack() as held:  # its log is read until the fork is built
             try:
                 source = await held.enter_async_context(self._source(session_id))
                 fork = await source.at_turn(lambda: plan(source))
+                lost = source.warnings_of_forks() if timeline_id is None else []
             except TimeleapError as error:
                 fork = error
             announced, made = await self.made_before(guard)
@@ -354,16 +358,23 @@ class SessionStore:
                 return made
             if isinstance(fork, TimeleapError):
                 raise fork
-            planned, wanted = fork, announced if new_session_id is None else check_session_id(new_session_id)
-            try:
-                new_id = await asyncio.to_thread(
-                    self._build, wanted, guard, lambda directory: creation.build_fork(directory, planned, guard)
-                )
-            except SessionExistsError:
-                _, made = await self.made_before(guard)  # by another process, at the same moment
-                if made is None:
-                    raise
-                return made
+            wanted = announced if new_session_id is None else check_session_id(new_session_id)
+            write = partial(creation.build_fork, fork=fork, guard=guard)
+            opened = await self._placed(guard, partial(self._build, wanted, guard, write))
+        if opened.created:
+            opened.session.transactions.notices += lost
+        return opened
+
+    async def _placed(self, guard: Mutation, make: Callable[[], str]) -> OpenedSession:
+        """Open a session that `make`, which blocks, gives its place and says the id of; or the one that the same request
+        has made in another process at the same moment."""
+        try:
+            new_id = await asyncio.to_thread(make)
+        except SessionExistsError:
+            _, made = await self.made_before(guard)
+            if made is None:
+                raise
+            return made
         return await self._open_made(new_id)
 
     async def made_before(self, guard: Mutation) -> tuple[str | None, OpenedSession | None]:
@@ -390,14 +401,7 @@ class SessionStore:
             self._publish(directory, name)
             return name
 
-        try:
-            new_id = await asyncio.to_thread(publish)
-        except SessionExistsError:
-            _, made = await self.made_before(guard)  # by another process, at the same moment
-            if made is None:
-                raise
-            return made
-        return await self._open_made(new_id)
+        return await self._placed(guard, publish)
 
     async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
         """Look at a session, open or not, at the turn of the request."""

@@ -46,7 +46,7 @@ from timeleap.sessions.shapes import (
     Shapes,
     Summary,
 )
-from timeleap.sessions.warnings import SMALL, line_problems
+from timeleap.sessions.warnings import SMALL, line_problems, placeholder_warnings
 from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
 from timeleap.storage.durable import failpoint, set_change_time_apart
 from timeleap.storage.engine import Appended, LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
@@ -116,6 +116,7 @@ class SessionTransactions:
         state: Its state beside the log.
         requests: The requests that are known, and what those were answered with.
         notices: Warnings that it came to while it was open.
+        away: Files of it were not there when it was opened, but placeholders of a sync program.
         closed: Nothing is begun any more.
         deleted: It is only read here, and another process has deleted it.
         shared: Where others hear of its changes, if they write to it, too.
@@ -149,6 +150,7 @@ class SessionTransactions:
             self.state.settle()
             self.requests.settle()
         self.notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
+        self.away = bool(placeholder_warnings(self.path))
         stop_log = engine.watch(partial(self.reread, log_changed=True))
         stop_state = follow(self.state.stamp, self.reread) if engine.access == "read" else lambda: None
         self._stop_watching = lambda: (stop_log(), stop_state())

@@ -11,14 +11,17 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from timeleap.call import Client
+from timeleap.errors import ExternallyModifiedError
+from timeleap.placeholders import placeholders
 from timeleap.sessions import files, session_files
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.shapes import RECOVERED, Event
 from timeleap.sessions.statefile import StateFile
-from timeleap.storage.durable import is_regular, modes_refused, status
+from timeleap.storage.durable import is_regular, list_directory, modes_refused, status
 from timeleap.storage.engine import Damage, LogEngine
+from timeleap.storage.log_files import StoredLogs
 
 SMALL: Final = 64 << 10
 """Bytes of a file of JSON lines that opening a session can afford to check."""
@@ -48,6 +51,10 @@ def file_problems(directory: Path) -> list[FileProblem]:
         (state.document.file, "stateDamaged", state.document.problem),
     ]
     problems = [FileProblem(file, kind, text, _size(directory / file)) for file, kind, text in found if text]
+    cut = StoredLogs(directory / session_files.LOG_NAME).cut_timelines()
+    problems += [FileProblem(file, lost.kind, lost.message, lost.bytes) for file, lost in cut]
+    away = placeholder_warnings(directory)
+    problems += [FileProblem(file["file"], file["kind"], file["message"], 0) for file in away]
     return [*problems, *line_problems(directory)]
 
 
@@ -66,6 +73,17 @@ def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: 
             yield FileProblem(path.name, kind, problem if unusable else f"{problem}; the other lines count", size)
 
 
+def placeholder_warnings(directory: Path) -> list[dict[str, Any]]:
+    """Files of a session that a sync program has put placeholders in the place of; the log is told elsewhere."""
+    found = []
+    for file, name in sorted(placeholders(list_directory(directory)).items()):
+        kind = session_files.classify(file)[0].kind
+        if kind not in ("log", "index", "lock", "temporary", "foreign"):
+            text = files.placeholder_in_words(file, name)
+            found.append({"kind": "placeholder", "message": text, "file": file})
+    return found
+
+
 def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
     """Files that nothing reads any more."""
     left = session_files.leftovers(directory, older_than=session_files.IN_FLIGHT_SECONDS)
@@ -79,6 +97,9 @@ def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     """Lost lines, damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
     recovery = engine.recovery
     found = loss_warnings(engine, log)
+    if engine.externally_modified:
+        text = f"another program has changed {log.name}; reload the session (session/reload) to take over its state"
+        found.append({"kind": ExternallyModifiedError.kind, "message": text})
     found += [asdict(warning) for warning in engine.damage()]
     if recovery.cut_bytes:
         text = f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
@@ -87,10 +108,18 @@ def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
 
 
 def loss_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
-    """Lines that were acknowledged and are not there any more, or a missing log."""
-    kinds = ("linesLost", "logMissing") if engine.state.lines == 0 else ("linesLost",)
-    lost = [damage for damage in engine.recovery.warnings if damage.kind in kinds]
+    """Lines that were acknowledged and are not there any more, a missing log, or another one in its place."""
+    # Of a log that had nothing in it, as far as is known, it is told until there is one again.
+    lost = [damage for damage in engine.recovery.losses if damage.bytes or engine.state.lines == 0]
     return [{**asdict(damage), "message": loss_in_words(engine, log, damage)} for damage in lost]
+
+
+def inherited_losses(engine: LogEngine, session_id: str) -> list[dict[str, Any]]:
+    """Warnings for a fork of a session whose log has lost something that nobody has accepted."""
+    if engine.lost is None:
+        return []
+    text = f"of the session {session_id}, which this is a fork of: {engine.lost.message}"
+    return [{"kind": engine.lost.kind, "message": text}]
 
 
 def modes_warning() -> list[dict[str, Any]]:

@@ -262,8 +262,18 @@ class Quarantined(Struct, frozen=True):
 
 
 DamageKind = Literal[
-    "damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "linesLost", "logMissing"
+    "damagedRecord",
+    "notReadableByOriginal",
+    "checksumMismatch",
+    "notAsWritten",
+    "linesLost",
+    "logMissing",
+    "otherLog",
+    "timelineCut",
 ]
+
+
+LOSSES: Final = ("linesLost", "logMissing", "otherLog")
 
 
 class Damage(Struct, frozen=True):
@@ -282,6 +292,11 @@ class Recovery(Struct, frozen=True):
     quarantined: tuple[Quarantined, ...] = ()
     index_rebuilt: bool = False
     warnings: tuple[Damage, ...] = ()
+
+    @property
+    def losses(self) -> tuple[Damage, ...]:
+        """Lines that were acknowledged and are not there any more, a missing log, or another one in its place."""
+        return tuple(damage for damage in self.warnings if damage.kind in LOSSES)
 
     @property
     def cut_bytes(self) -> int:
@@ -424,7 +439,7 @@ class LogEngine(LogReader):
         return self.view.verify(progress)
 
     def as_reloaded(self) -> LogReader:
-        """The log as `reload` would take it. Blocking; changes nothing."""
+        """The log as `reload` would take it; its `damage` says what it has lost, too. Blocking; changes nothing."""
         return self.view
 
     async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 from msgspec.structs import replace
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
+from timeleap.placeholders import placeholders
 from timeleap.storage import appending, durable, load, losses, rewrite, scrub
 from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.durable import FileStatus
@@ -105,8 +106,9 @@ class Follower:
         self.recovery = replace(found.recovery, quarantined=quarantined)
 
     async def reload(self, create: bool) -> None:
-        """The same, whatever the checksums were; the head changes."""
-        found = await self.in_thread(load.recovered, self.path, create, None, False)
+        """Mend and show the log, whatever the checksums were; the head changes. What it has lost is told, once."""
+        taken = partial(load.taken_over, told=self.lost is not None)
+        found = await self.in_thread(taken, self.path, create, self.log)
         await self.in_thread(self.notes.bump_epoch)
         self._show(found, owned=True)
 
@@ -277,14 +279,13 @@ class LockedLog(WriteQueue):
                 f"{lost.message}; nothing is written until session/reload accepts the log as it is"
             )
         if self.modified:
-            raise ExternallyModifiedError(
-                f"{self._shown.path.name} was changed by another program; reload the session to take over its state"
-            )
+            raise appending.changed(self._shown.log)
 
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
         shown, before = self._shown, self._shown.log.state
         # A log that is gone may get a timeline's lines without a reload: that is a decision, and overwrites nothing.
-        gone = shown.lost is not None and shown.log.file is None and losses.placeholder(shown.path) is None
+        gone = shown.lost is not None and shown.log.file is None
+        gone = gone and shown.path.name not in placeholders(durable.list_directory(shown.path.parent))
         if not gone:
             self.check_unmodified()
         if first is not None:
@@ -300,7 +301,7 @@ class LockedLog(WriteQueue):
             raise
         shown.wrote(done.log)
         if gone:
-            shown.lost, shown.owned = None, True
+            shown.lost, shown.owned, shown.recovery = None, True, Recovery()
         if self.durability == "os":
             self._note_unsynced()
         shown.generation = max(shown.generation, done.number)
@@ -498,7 +499,10 @@ class JsonlEngine(LogEngine):
         return self._shown.head_at(state)
 
     def as_reloaded(self) -> LogReader:
-        return load.load(self.path, writable=False, trust_index=False).log
+        log = load.load(self.path, writable=False, trust_index=False).log
+        if self.externally_modified:
+            log.lost = losses.of_reloaded(log, losses.before_reload(self._shown.log, told=False))
+        return log
 
     @property
     def recovery(self) -> Recovery:

@@ -201,8 +201,9 @@ def _holds(path: Path, data: bytes) -> bool:
 #   at): half of a turn that nobody was promised is worse in a history than its absence.
 # - Zeroed blocks with whole records behind them are a disk's doing, and stay where they are. (A power failure may leave
 #   them only in the middle of a group of appends none of which was acknowledged, on a disk that wrote the end first.)
-# - A log that ends before its last batch does was cut short by a crash, though it may have lost its end later; also if
-#   the index knew more, since without syncs (durability `os`) a power failure leaves just that.
+# - A log that ends before its last batch does was cut short by a crash, though it may have lost its end later. If the
+#   index knew more, it has lost its end later, and what is there stays; but for one that was written without syncs
+#   (durability `os`): of that a power failure leaves just that.
 
 _BLOCK: Final = 512  # what a disk writes is a multiple of it
 _ZEROS: Final = re.compile(rb"\0+")
@@ -285,8 +286,8 @@ def load(
     if durable.status(path) is None:
         return _missing(path, trust_index=trust_index, expected=expected)
     file = OpenFile(path, writable=writable, appending=writable)
-    size = file.status().size
     indexed = open_index(path, file.identity.inode, writable=writable)
+    size = file.status().size  # after the index, which must not know of what is appended meanwhile
     loaded = None
     if indexed is not None and trust_index:
         loaded = _from_index(StoredLog(path, file, indexed[0]), size, parsed=indexed[1], progress=progress)
@@ -335,6 +336,8 @@ def _read_again(
     elif reference is not None:
         covered = lines_within(store, reference.length) if reference.length <= size else 0
         lost = _lost_of(loaded.log, reference)
+        if lost is not None and lost.kind == "notAsWritten" and old is not None:
+            lost = losses.behind(loaded.log, old) or lost
     elif old is not None:
         lost = losses.behind(loaded.log, old)
     loaded = _settled(loaded, covered)
@@ -373,7 +376,7 @@ def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress |
         state = store.state(lines)
         if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
             return None  # made when such ids were still counted on from
-        then, one_batch = store.state(store.count), losses.is_one_batch(store, lines)
+        then = store.state(store.count)
     except IndexDamagedError:
         return None
     store.truncate(lines)
@@ -383,14 +386,17 @@ def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress |
         known = Reference(store.in_memory(lines), 1)
         store.truncate(lines)
         state = store.state(lines)
-    found = _settled(_scanned(log.at(state), size, known, progress), 0 if ahead else lines)
+    old = old_index(log.path) if ahead else None
+    # Without syncs a power failure leaves the beginning of a batch; what was synced stays, though its end is lost.
+    covered = lines
+    if ahead:
+        covered = size if old is not None and old.synced else 0
+    found = _settled(_scanned(log.at(state), size, known, progress), covered)
     lost, end = None, found.log.state
     if ahead and end.lines < then.lines:
         gone = then.messages - end.messages
         lost = losses.not_in(log.path, end.lines, end.length, then.length - end.length, gone)
-    # Of a batch of which something is there, this is kept, and the rest is told: that looks like a crash.
-    undecided = lost is not None and not (one_batch and found.cut)
-    return replace(found, parsed=parsed and found.parsed, lost=lost, undecided=undecided)
+    return replace(found, parsed=parsed and found.parsed, lost=lost, undecided=lost is not None)
 
 
 def extend(log: StoredLog, size: int) -> Loaded:
@@ -495,6 +501,18 @@ def _shortened(path: Path) -> Loaded | None:
     """The log as it is now, if it has lost its end and is as it was up to there."""
     loaded = load(path, writable=False)
     return loaded if loaded.lost is not None and loaded.lost.line == loaded.log.state.lines else None
+
+
+def taken_over(path: Path, create: bool, before: StoredLog, *, told: bool) -> Loaded:
+    """Mend and load a log as it is, whatever the log `before` and its index say, and tell what it lacks of that, unless
+    it is `told` already. We have its lock."""
+    settle_intent(path)
+    known = losses.before_reload(before, told=told)
+    found = recovered(path, create, None, False)
+    lost = losses.of_reloaded(found.log, known)
+    if lost is None:
+        return found
+    return replace(found, recovery=replace(found.recovery, warnings=(lost, *found.recovery.warnings)))
 
 
 def recovered(

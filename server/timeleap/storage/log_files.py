@@ -10,12 +10,23 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import SessionExistsError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity, status, storage_errors
-from timeleap.storage.engine import Access, Durability, LogEngine, LogReader, LogState, Notes, Progress, Timeline
-from timeleap.storage.index import index_path, peek
+from timeleap.storage.engine import (
+    Access,
+    Damage,
+    Durability,
+    LogEngine,
+    LogReader,
+    LogState,
+    Notes,
+    Progress,
+    Timeline,
+)
+from timeleap.storage.index import EntryStore, IndexDamagedError, index_path, old_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode
@@ -171,6 +182,25 @@ class StoredLogs:
     def timeline(self, timeline_id: str) -> LogReader:
         return self._timelines.reader(timeline_id)
 
+    def cut_timelines(self) -> list[tuple[str, Damage]]:
+        """The timelines whose files are shorter than their indexes say: their names, and what they lack. Blocking; reads
+        those alone."""
+        found = []
+        for timeline in self.timelines():
+            known = old_index(self._log.with_name(timeline.file))
+            if known is None or _length(known.store) <= timeline.bytes:
+                continue
+            lost = [replace(damage, kind="timelineCut") for damage in self.timeline(timeline.timeline_id).damage()]
+            found += [(timeline.file, damage) for damage in lost[:1]]
+        return found
+
+
+def _length(store: EntryStore) -> int:
+    """The bytes of a log that its index knows of; 0 if that is damaged."""
+    with suppress(IndexDamagedError):
+        return store.state(store.count).length
+    return 0
+
 
 def has_timelines(log: Path) -> bool:
     """True if there are files beside a log that are named as its timelines. Raises OSError."""
@@ -179,7 +209,19 @@ def has_timelines(log: Path) -> bool:
 
 def state_of(log: Path) -> LogState:
     """The state of a log from its index, else by a scan. Raises OSError."""
-    return peek(log) or load(log, writable=False).log.state
+    return state_and_loss(log, expected=False)[0]
+
+
+def state_and_loss(log: Path, *, expected: bool) -> tuple[LogState, Damage | None]:
+    """The state of a log, and its loss that nobody has accepted yet. `expected`: other files say that there was one.
+    Raises OSError."""
+    state = peek(log)
+    if state is not None:
+        return state, None
+    found = load(log, writable=False, expected=expected)
+    if not found.undecided:
+        return found.log.state, None
+    return found.log.state, found.lost
 
 
 # Beginning a new log with the first lines of another one

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import NamedTuple
 
+from timeleap.placeholders import placeholders
 from timeleap.storage import durable
-from timeleap.storage.engine import Damage, RecordFlag, RecordKind
+from timeleap.storage.durable import crc32
+from timeleap.storage.engine import Damage, Entry, RecordKind
 from timeleap.storage.index import (
     EntryStore,
     IndexDamagedError,
@@ -23,26 +25,18 @@ from timeleap.storage.index import (
 )
 from timeleap.storage.reader import StoredLog, timeline_names
 
-_PLACEHOLDERS: Final = (".{}.icloud", "{}.icloud", "{}.nextcloud", "{}.owncloud", "{}.cloud", "{}.dropbox")
-"""Names that sync programs give to what stands for a file whose content is elsewhere."""
 
-
-def placeholder(log: Path) -> str | None:
-    """The file beside a log by which a sync program stands for it."""
-    names = durable.list_directory(log.parent)
-    return next((name for name in (form.format(log.name) for form in _PLACEHOLDERS) if name in names), None)
-
-
-def of_missing_log(log: Path, *, expected: bool) -> tuple[Damage | None, bool]:
+def of_missing_log(log: Path, *, expected: bool, old: OldIndex | None = None) -> tuple[Damage | None, bool]:
     """The loss of a log that is not there, None where none ever was, and whether somebody has to decide what to do.
-    `expected`: other files say that there was one. Timelines alone may be left by who began anew."""
-    old = old_index(log)
+    `expected`: other files say that there was one. Timelines alone may be left by who began anew. `old`: its index,
+    where that is not the one beside it."""
+    old = old or old_index(log)
     lines, messages, size = 0, 0, 0
     if old is not None:
         with suppress(IndexDamagedError):
             state = old.store.state(old.store.count)
             lines, messages, size = state.lines, state.messages, state.length
-    stands = placeholder(log)
+    stands = placeholders(durable.list_directory(log.parent)).get(log.name)
     kept = bool(timeline_names(log))
     ours = lines > 0 or stands is not None or (expected and old is None)
     if not ours and not kept:
@@ -58,25 +52,55 @@ def of_missing_log(log: Path, *, expected: bool) -> tuple[Damage | None, bool]:
 
 def behind(log: StoredLog, old: OldIndex) -> Damage | None:
     """The loss of a log that another file took the place of, by the index of the one before: acknowledged lines of that
-    are neither in it nor in a timeline."""
+    are neither in it nor in a timeline. `otherLog`: it has nothing of what that index knows."""
     store = old.store
     try:
         then = store.state(store.count)
         common = _common_lines(log, store)
-        if common == 0 and log.state.lines:
-            return None  # it is the index of another log
-        diverged = common < log.state.lines
-        if diverged and log.state.messages >= then.messages:
-            missing = _missing_messages(log, store, common)
-        else:
-            missing = then.messages - log.state.messages
-        if common == then.lines or (diverged and missing <= 0) or _kept_in_timeline(log.path, old):
+        if common == then.lines or _kept_in_timeline(log.path, old):
             return None
+        missing = _missing_messages(log, store, common)
         start = store.state(common).length
     except (OSError, IndexDamagedError):
         return None
-    found = not_in(log.path, common, start, then.length - start, missing)
-    return found if found.kind == "linesLost" else None
+    if missing is None:
+        text = f"{log.path.name} is another log than the one that was saved here, with {count_of(then.messages)}"
+        return Damage("otherLog", text, 0, 0, then.length)
+    if missing <= 0:
+        return None
+    return not_in(log.path, common, start, then.length - start, missing)
+
+
+class LogBefore(NamedTuple):
+    """A log before it is taken over as it is: whether it is `gone`, and the indexes that know it."""
+
+    gone: bool
+    indexes: list[OldIndex]
+
+
+def before_reload(log: StoredLog, *, told: bool) -> LogBefore:
+    """A log that is in use, as its lines that are shown have it, and the index file, unless what that says is `told`
+    already. Blocking. Raises OSError."""
+    found = []
+    if log.file is not None:
+        found.append(OldIndex(log.store.aside(), log.file.identity.inode, synced=True))
+    if not told:
+        stored = old_index(log.path)
+        found += [] if stored is None else [stored]
+    if not durable.HOLD_OPEN:
+        found = [old._replace(store=old.store.in_memory()) for old in found]
+    return LogBefore(durable.status(log.path) is None, found)
+
+
+def of_reloaded(log: StoredLog, before: LogBefore) -> Damage | None:
+    """The loss of a log that was taken over as it is."""
+    if before.gone and log.state.lines == 0:
+        longest = max(before.indexes, key=lambda old: old.store.count, default=None)
+        if longest is None or longest.store.count == 0:
+            return None
+        return of_missing_log(log.path, expected=False, old=longest)[0]
+    found = (behind(log, old) for old in before.indexes)
+    return next((lost for lost in found if lost is not None), None)
 
 
 def not_in(path: Path, line: int, offset: int, size: int, messages: int) -> Damage:
@@ -86,12 +110,6 @@ def not_in(path: Path, line: int, offset: int, size: int, messages: int) -> Dama
         return Damage("notAsWritten", text, line, offset, size)
     gone = f"{count_of(messages)} that {'was' if messages == 1 else 'were'} saved"
     return Damage("linesLost", f"{path.name} lacks {gone} ({size:,} bytes from byte {offset:,} on)", line, offset, size)
-
-
-def is_one_batch(store: EntryStore, line: int) -> bool:
-    """True if the lines of an index from one on were written as one batch, or are a single line."""
-    last = store.count - 1
-    return line <= last and all(store.entry(each).flags & RecordFlag.BATCH_OPEN for each in range(line, last))
 
 
 def count_of(number: int) -> str:
@@ -111,16 +129,39 @@ def _common_lines(log: StoredLog, store: EntryStore) -> int:
     return low
 
 
-def _missing_messages(log: StoredLog, store: EntryStore, common: int) -> int:
-    """The number of messages in the old index from a line on, where the log has none of these lines; else 0: lines
-    that moved, or one that was edited, are no loss."""
-    if log.state.lines == store.count:
-        return 0
-    there = {(entry.crc, entry.length) for entry in log.entries(common, log.state.lines)}
+def _missing_messages(log: StoredLog, store: EntryStore, common: int) -> int | None:
+    """The number of messages that the old index has from a line on, and the log lacks; None if the two have no line in
+    common. Lines that moved, or one that was edited, are no loss."""
+    then, here = store.state(store.count), log.state
+    if common == here.lines or here.messages == 0:
+        return then.messages - here.messages
     gone = [store.entry(line) for line in range(common, store.count)]
-    if any((entry.crc, entry.length) in there for entry in gone):
+    rest = log.entries(common, here.lines)
+    there = {(entry.crc, entry.length) for entry in rest} | _as_saved(log, rest)
+    moved = any((entry.crc, entry.length) in there for entry in gone)
+    damaged = 2 * max(0, _damaged(rest) - _damaged(gone))  # two lines may have become one
+    if common == 0 and not moved and damaged < then.messages:
+        return None
+    if here.messages < then.messages:
+        return then.messages - here.messages - damaged
+    if moved or here.lines == store.count:
         return 0
-    return sum(entry.kind == RecordKind.MESSAGE for entry in gone)
+    return sum(entry.kind == RecordKind.MESSAGE for entry in gone) - damaged
+
+
+def _damaged(entries: list[Entry]) -> int:
+    return sum(entry.kind == RecordKind.DAMAGED for entry in entries)
+
+
+def _as_saved(log: StoredLog, entries: list[Entry]) -> set[tuple[int, int]]:
+    """Checksums and lengths of lines without what an editor adds: a byte order mark, carriage returns."""
+    assert log.file is not None
+    found = set()
+    for entry in entries:
+        line = log.file.pread(entry.offset, entry.length)
+        plain = line.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+        found.add((crc32(plain), len(plain)))
+    return found
 
 
 def _kept_in_timeline(path: Path, old: OldIndex) -> bool:

@@ -6,7 +6,7 @@ reader in another thread keeps a consistent view, and the descriptor is closed w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from io import BytesIO
 from itertools import accumulate
@@ -16,6 +16,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, StorageFailureError
+from timeleap.placeholders import ENDINGS, stands_for
 from timeleap.storage import durable, scan
 from timeleap.storage.durable import Identity, OpenFile, crc32
 from timeleap.storage.engine import (
@@ -525,8 +526,12 @@ def timeline_file(log: Path, number: int) -> str:
 
 def timeline_names(log: Path) -> list[TimelineName]:
     """The names beside a log that are timeline names, whatever they stand for; newest first."""
+    return _timelines_of(log, durable.list_directory(log.parent))
+
+
+def _timelines_of(log: Path, files: Iterable[str]) -> list[TimelineName]:
     found = []
-    for file in durable.list_directory(log.parent):
+    for file in files:
         for begin, end, foreign in ((f"{log.stem}_", log.suffix, False), (f"{log.name}.", "", True)):
             # No pattern: at the first open of a process, that is to be quick, it would have to be compiled.
             number = file[len(begin) : len(file) - len(end)]
@@ -537,8 +542,10 @@ def timeline_names(log: Path) -> list[TimelineName]:
 
 def highest_number(log: Path, *, besides: Identity | None = None) -> int:
     """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count, nor does a
-    number so high that somebody else must have given it."""
-    ours = [name for name in timeline_names(log) if not name.foreign and name.number <= MAX_ROTATION]
+    number so high that somebody else must have given it. What a sync program's placeholder stands for does count."""
+    files = durable.list_directory(log.parent)
+    files += [stands_for(name) for name in files if name.endswith(ENDINGS)]
+    ours = [name for name in _timelines_of(log, files) if not name.foreign and name.number <= MAX_ROTATION]
     return max((name.number for name in ours if not is_file(name.path, besides)), default=0)
 
 

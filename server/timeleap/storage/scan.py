@@ -115,6 +115,10 @@ def why_damaged(line: bytes) -> str:
         return f"not JSON: {zeros} bytes of zeros"
     if b"\n" in line.rstrip(b"\n"):
         return "not JSON: a line feed came into it"
+    if line.startswith(b"\xef\xbb\xbf"):
+        return "not JSON: a byte order mark stands before it, as editors put one"
+    if line.startswith((b"<<<<<<< ", b"=======", b">>>>>>> ")):
+        return "not JSON: a mark of a merge conflict"
     try:
         record = records.decode_json(line)
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.repaired import repair
 from tests.unit.storage.logs import keep, say, texts
 
+from timeleap.errors import ExternallyModifiedError
 from timeleap.storage import load
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -126,7 +127,7 @@ async def test_a_batch_that_is_cut_through_loses_its_marks(log: Path) -> None:
     await engine.aclose()
 
 
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", ["missing", "older"])
 async def test_a_torn_batch_goes_as_a_whole_wherever_it_is_torn(log: Path, index: str) -> None:
     lines = await with_batch(log, index, "a", "b")
     whole = b"".join(lines)
@@ -146,6 +147,28 @@ async def test_a_torn_batch_goes_as_a_whole_wherever_it_is_torn(log: Path, index
         for kept in log.parent.glob("*.quarantine-*"):
             assert kept.read_bytes() == whole[len(lines[0]) : size]
             kept.unlink()
+
+
+async def test_a_batch_that_was_synced_stays_as_far_as_it_is_there_and_the_rest_is_told(log: Path) -> None:
+    lines = await with_batch(log, "present", "a", "b", "c")
+    whole, known = b"".join(lines), index_path(log).read_bytes()
+    ends = [len(b"".join(lines[:number])) for number in range(1, 5)]
+    for size in range(len(lines[0]), len(whole) - 1):
+        rewritten(log, whole[:size])
+        index_path(log).write_bytes(known)
+        left = ["before", "a", "b", "c"][: sum(end <= size or end - 1 == size for end in ends)]
+        for access in ("read", "write"):
+            engine = await JsonlEngine.open(log, access=access)  # type: ignore[arg-type]
+            assert engine.lost is not None, size
+            assert texts(engine) == left, size
+            if access == "write":
+                with pytest.raises(ExternallyModifiedError):
+                    await say(engine, "d")
+                assert log.read_bytes() == whole[:size], "nothing is cut off, and nothing written"
+                await engine.reload()
+                await say(engine, "d")
+                assert texts(engine) == [*left, "d"]
+            await engine.aclose()
 
 
 async def test_a_damaged_member_of_a_torn_batch_does_not_save_it(log: Path) -> None:
