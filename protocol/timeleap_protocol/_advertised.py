@@ -197,6 +197,8 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "bridge/unwatch": ("kind", "path"),
     "bridge/catchUp": ("kind", "path", "cwd", "event", "toolName", "sessionId"),
     "bridge/adopt": ("sessionId", "at"),
+    "bridge/listKept": ("sessionId",),
+    "bridge/restoreFile": ("sessionId", "expectedHead", "requestId", "generation", "path", "dryRun"),
 }
 
 NOTIFICATIONS: Final[tuple[str, ...]] = (

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from timeleap_protocol.base import (
     Count,
+    MutationParams,
     Name,
     NullIsAbsent,
     Opt,
@@ -17,6 +18,7 @@ from timeleap_protocol.base import (
     SessionId,
     SessionParams,
     Shape,
+    Timestamp,
 )
 
 BridgeKind = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"]
@@ -148,10 +150,66 @@ class BridgeCatchUpResult(Shape):
     """Why there is no snapshot, or no mirror."""
 
 
+class BridgeListKeptParams(SessionParams):
+    """`bridge/listKept`."""
+
+
+class KeptGeneration(Shape):
+    """The bytes of a program's file from its beginning, or from a change of what was read, up to the next such change."""
+
+    generation: Count
+    """Its number, from 1."""
+    bytes: Count
+    sha256: str
+    """Of the bytes, in hexadecimal digits."""
+    first_seen: Timestamp
+    last_seen: Timestamp
+    ended: Opt[Literal["rewritten", "truncated", "replaced", "gone"]] = None
+    """Why no more is added to it: the file says something else in the same place, was cut, is another one, or is not there
+    any more. Absent: it grows."""
+
+
+class BridgeListKeptResult(Shape):
+    """All that is kept of the file of a mirror."""
+
+    generations: list[KeptGeneration]
+    """Newest first."""
+
+
+class BridgeRestoreFileParams(MutationParams):
+    """`bridge/restoreFile`."""
+
+    generation: Opt[Count] = None
+    """Which; default: the newest."""
+    path: Opt[PathText] = None
+    """Where to write it, an absolute path; default: its old place."""
+    dry_run: Opt[bool] = None
+    """Say what would be written, and write nothing. Default: false."""
+
+
+class BridgeRestoreFileResult(Shape):
+    """The file that was written, or (dry run) would be; or that was there already with these bytes."""
+
+    path: str
+    bytes: Count
+    sha256: str
+    generation: Count
+    resume: Opt[ResumeCommand] = None
+    """What has the program go on in it, where it is at its old place."""
+
+
+class LostFile(Shape):
+    """A program's file that is not there any more."""
+
+    session_id: SessionId
+    """Of its mirror."""
+    path: str
+
+
 class BridgeDidChange(Shape):
     """Ids of mirrors, joined over 200 ms."""
 
     added: list[SessionId]
     changed: list[SessionId]
-    gone: list[SessionId]
-    """Their files are gone; the mirrors stay."""
+    gone: list[LostFile]
+    """Mirrors whose files are gone; they stay, and what is kept of the files."""

@@ -225,6 +225,18 @@ class Loss(Shape):
     message: str
 
 
+class KeptBytes(Shape):
+    """What is kept of a program's file."""
+
+    bytes: Count
+    """Of all generations together."""
+    generations: Count
+    file_gone: bool
+    """The program's file is not there any more."""
+    goes_at: Opt[Timestamp] = None
+    """When the program's own clean-up will remove it, unless it is written to; absent where its settings say nothing of it."""
+
+
 class Source(Shape):
     """What a session belongs to in another program."""
 
@@ -236,6 +248,8 @@ class Source(Shape):
     """Of a mirror, which is read-only: the program's own file."""
     live: Opt[bool] = None
     """Of a mirror: a process follows the program's file at the moment."""
+    kept: Opt[KeptBytes] = None
+    """Of a mirror in a list: what is kept of the program's file, byte for byte; absent where nothing is."""
 
 
 class SessionInfo(Shape):

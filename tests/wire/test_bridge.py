@@ -71,6 +71,7 @@ def test_a_session_of_the_program_is_listed_and_read(watching: Server, file: Cla
     assert mirror.texts() == TWO_TURNS
     assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
     (info,) = watching.call("session/list", source={"kind": "claude-code"})["sessions"]
+    assert info["source"].pop("kept")["bytes"] == file.path.stat().st_size
     assert info["source"] == {"kind": "claude-code", "key": file.session_id, "path": str(file.path), "live": True}
     assert info["workspace"] == "file:///shop"
     assert watching.call("session/search", query="answer 2")["matches"]
@@ -176,7 +177,7 @@ def test_a_file_that_is_replaced_is_read_again(watching: Server, file: ClaudeFil
 def test_a_file_that_is_gone_leaves_the_mirror_as_it_is(watching: Server, file: ClaudeFile) -> None:
     mirror, since = shown(watching, file, 4), len(watching.received)
     file.path.unlink()
-    assert watching.heard("bridge/didChange", since=since, gone=[mirror.id])
+    assert watching.heard("bridge/didChange", since=since, gone=[{"sessionId": mirror.id, "path": str(file.path)}])
     assert mirror.texts() == TWO_TURNS
 
 
@@ -447,6 +448,7 @@ def test_adopt_that_cannot_be_mirrored_leaves_no_session_behind(
     watching: Server, start: StartServer, file: ClaudeFile
 ) -> None:
     shown(watching, file, 4)
+    watching.call("bridge/unwatch", kind="claude-code", path=str(file.folder))  # else it may be the first to mirror it
     window = start(env={"TIMELEAP_FAILPOINTS": "append.before_write=raise:ENOSPC"})
     error = window.refuse("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
     assert error["code"] == 4005

@@ -1887,3 +1887,43 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("bridge/adopt", params, models.bridge.BridgeAdoptResult)
+
+    async def bridge_list_kept(self, *, session_id: str) -> models.bridge.BridgeListKeptResult:
+        """`bridge/listKept`: lists the bytes that are kept of the file of a mirror.
+
+        Args:
+            session_id: The session.
+        """
+        return await self.call("bridge/listKept", given({"sessionId": session_id}), models.bridge.BridgeListKeptResult)
+
+    async def bridge_restore_file(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        generation: int | None = None,
+        path: str | None = None,
+        dry_run: bool | None = None,
+    ) -> models.bridge.BridgeRestoreFileResult:
+        """`bridge/restoreFile`: puts the file of a mirror back, as it is kept; never over other bytes.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            generation: Which; default: the newest.
+            path: Where to write it, an absolute path; default: its old place.
+            dry_run: Say what would be written, and write nothing. Default: false.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "generation": generation,
+                "path": path,
+                "dryRun": dry_run,
+            }
+        )
+        return await self.call("bridge/restoreFile", params, models.bridge.BridgeRestoreFileResult)

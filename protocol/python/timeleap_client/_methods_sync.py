@@ -77,3 +77,5 @@ class SyncMethods(Blocking[AsyncMethods]):
     bridge_unwatch = blocking(AsyncMethods.bridge_unwatch)
     bridge_catch_up = blocking(AsyncMethods.bridge_catch_up)
     bridge_adopt = blocking(AsyncMethods.bridge_adopt)
+    bridge_list_kept = blocking(AsyncMethods.bridge_list_kept)
+    bridge_restore_file = blocking(AsyncMethods.bridge_restore_file)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from timeleap_protocol.params import Count, Name, ParamsStruct, PathText
+from timeleap_protocol.params import Count, Name, ParamsStruct, PathText, RequestId
 
 
 class BridgeListParams(ParamsStruct, kw_only=True):
@@ -37,3 +37,16 @@ class BridgeCatchUpParams(ParamsStruct, kw_only=True):
 class BridgeAdoptParams(ParamsStruct, kw_only=True):
     session_id: str
     at: str | Count | None = None
+
+
+class BridgeListKeptParams(ParamsStruct, kw_only=True):
+    session_id: str
+
+
+class BridgeRestoreFileParams(ParamsStruct, kw_only=True):
+    session_id: str
+    expected_head: str | None = None
+    request_id: RequestId | None = None
+    generation: Count | None = None
+    path: PathText | None = None
+    dry_run: bool | None = None

@@ -7,6 +7,7 @@ old file is only read.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.mirrors.formats.conversion import RecordWriter, folder_of
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
+from timeleap.mirrors.vault import restoring
+from timeleap.mirrors.vault.notes import read_notes
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import atomic_write, failpoint, make_directory, storage_errors
 
@@ -33,11 +36,15 @@ class AdoptPlan(Struct, frozen=True):
         kind: The program.
         source: Its file that is mirrored.
         messages: How many messages of it are kept; None: all.
+        directory: Of the mirror, where the bytes of that file are kept.
+        workspace: URI of the folder that the mirror is about.
     """
 
     kind: str
     source: Path
     messages: int | None
+    directory: Path
+    workspace: str | None = None
 
 
 class Adopted(Struct, frozen=True):
@@ -64,19 +71,28 @@ def plan(session: Session, at: str | int | None) -> AdoptPlan:
     messages = session.find_checkpoint(uid=at).message_count if isinstance(at, str) else at
     if messages is not None and not 0 < messages <= total:
         raise InvalidInputError.of("at", f"must leave something to go on from: a message from 1 to {total}")
-    return AdoptPlan(source.kind, Path(source.path), messages)
+    return AdoptPlan(source.kind, Path(source.path), messages, session.path, session.facts.workspace)
 
 
 def write(wanted: AdoptPlan) -> Adopted:
-    """Write the new file beside the old one. Blocking.
+    """Write the new file beside the old one; where that is gone, from what is kept of it. Blocking.
 
     Raises:
         InvalidInputError: It would end in the middle of a tool call, or the file is of a form that the program gave up.
         CorruptedError: The old file does not say any more what the mirror shows.
         StorageFailureError: The old file cannot be read, or the new one not written.
     """
-    log = READERS[wanted.kind](wanted.source)
+    if wanted.source.exists() or not read_notes(wanted.directory):
+        return _write(wanted, wanted.source, lambda made: made)
+    with restoring.readable_copy(wanted.directory, wanted.source) as copy:
+        return _write(wanted, copy, lambda made: restoring.at_old_place(made, copy, wanted.source))
+
+
+def _write(wanted: AdoptPlan, source: Path, place: Callable[[Path], Path]) -> Adopted:
+    log = READERS[wanted.kind](source)
     log.read()
+    if log.workspace is None and source != wanted.source:
+        log.workspace = wanted.workspace  # what would tell it stood beside the file
     kept = _kept(log, wanted.messages)
     if not kept:
         raise InvalidInputError.of("sessionId", "has nothing to go on from yet")
@@ -86,15 +102,16 @@ def write(wanted: AdoptPlan) -> Adopted:
         )
     made = log.continuation(kept)
     lines = [json.dumps(record) for record in made.records]
-    with storage_errors("write the new session", made.path):
-        make_directory(made.path.parent)
-        for path, data in made.beside.items():
-            atomic_write(path, data)
-        atomic_write(made.path, ("\n".join(lines) + "\n").encode())
+    path = place(made.path)
+    with storage_errors("write the new session", path):
+        make_directory(path.parent)
+        for beside, data in made.beside.items():
+            atomic_write(place(beside), data)
+        atomic_write(path, ("\n".join(lines) + "\n").encode())
     failpoint("bridge.adopted")
     command, *arguments = made.command
     return Adopted(
-        made.path, {"command": command, "args": arguments, **set_members(cwd=folder_of(log.workspace))}, made.healed
+        path, {"command": command, "args": arguments, **set_members(cwd=folder_of(log.workspace))}, made.healed
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from timeleap.errors import StorageFailureError
+from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, printable, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.takeover import Takeover
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
 
 Json = dict[str, Any]
+_logger = logging.getLogger(__name__)
 
 JOINED_SECONDS: Final = 0.2
 MAX_OPEN: Final = 32
@@ -38,6 +40,8 @@ class Bridge:
         self._workspaces: dict[tuple[str, Path], str | None] = {}
         self._clients: dict[int, Client] = {}
         self._used: dict[str, float] = {}  # mirrors that are open, and when they changed; last ones last
+        self._gone: dict[str, str] = {}  # by session id: the path of a file that was lost, until that is told
+        self._losing: list[asyncio.Task[None]] = []
         self._taken_over = Takeover(service.store)
         self._news: dict[str, str] = {}  # by session id: added, changed or gone
         service.background["mirrors"] = asyncio.get_running_loop().create_task(self._tidy())
@@ -57,12 +61,16 @@ class Bridge:
         growth = await mirror.catch_up(workspace)
         if growth.changed:
             self._tell(mirror.session_id, "added" if growth.created else "changed")
+        await self._note_use(mirror)
+        return growth
+
+    async def _note_use(self, mirror: Mirror) -> None:
+        """Close others when too many are open."""
         if mirror.session is not None:
             self._used.pop(mirror.session_id, None)
             self._used[mirror.session_id] = asyncio.get_running_loop().time()
             while len(self._used) > MAX_OPEN:
                 await self._close(next(iter(self._used)))
-        return growth
 
     # Folders
 
@@ -76,7 +84,7 @@ class Bridge:
         if key not in self._watches:
             notes = FolderNotes(self._service.store.home.path, kind, folder)
             watch = FolderWatch(
-                kind, folder, notes, lambda path: self._follow(key, path), lambda path: self._lost(kind, path)
+                kind, folder, notes, lambda path: self._follow(key, path), lambda path: self._lost(key, path)
             )
             self._watches[key] = watch, asyncio.get_running_loop().create_task(self._run(watch))
         return self._watches[key][0]
@@ -134,11 +142,26 @@ class Bridge:
         await self.catch_up(mirror)
         return True
 
-    def _lost(self, kind: str, path: str) -> None:
+    def _lost(self, key: tuple[str, Path], path: str) -> None:
+        kind, name = key[0], Path(path).name
         mirror = self.mirror(kind, Path(path))
         mirror.forget()
-        if mirror.is_gone:
+        for other in self._watches[key][0].files if key in self._watches else ():
+            if Path(other).name == name and mirror_id(kind, other) == mirror.session_id:
+                mirror.offer(Path(other))  # it was moved
+        if mirror.is_gone and mirror.is_made:
+            self._gone[mirror.session_id] = path
             self._tell(mirror.session_id, "gone")
+            self._losing.append(asyncio.get_running_loop().create_task(self._lose(mirror)))
+
+    async def _lose(self, mirror: Mirror) -> None:
+        """End what is kept of a file that is gone."""
+        self._losing = [task for task in self._losing if not task.done()]
+        try:
+            await mirror.lose()
+            await self._note_use(mirror)
+        except (TimeleapError, OSError) as error:  # as another process that follows it does
+            _logger.info("what is kept of %s has not ended: %s", mirror.path, error)
 
     # What goes on by itself
 
@@ -150,7 +173,10 @@ class Bridge:
 
     def _tell_now(self) -> None:
         news, self._news = self._news, {}
-        said = {what: [name for name, is_so in news.items() if is_so == what] for what in ("added", "changed", "gone")}
+        lost, self._gone = self._gone, {}
+        said: Json = {what: [name for name, is_so in news.items() if is_so == what] for what in ("added", "changed")}
+        gone = [name for name, is_so in news.items() if is_so == "gone"]
+        said["gone"] = [{"sessionId": name, "path": printable(lost.get(name, ""))} for name in gone]
         for number, client in list(self._clients.items()):
             if client.ending.done():
                 del self._clients[number]
@@ -175,8 +201,8 @@ class Bridge:
             tasks = [task for _, task in self._watches.values()]
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
+            if tasks or self._losing:
+                await asyncio.wait([*tasks, *self._losing])
             for session_id in list(self._used):
                 with suppress(Exception):
                     await self._close(session_id)

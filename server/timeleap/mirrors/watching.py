@@ -140,11 +140,11 @@ class FolderWatch:
             self._seen.pop(self._elsewhere.pop(), None)
         self._take(found.files)
         self.problems = found.problems
-        for path in self.files.keys() - found.files.keys():
+        before, self.files = self.files.keys() | self.mirrored.keys(), found.files
+        for path in before - found.files.keys():
             for known in (self.mirrored, self._seen, self._due, self.failures):
                 known.pop(path, None)
             self._gone(path)
-        self.files = found.files
         now = time.monotonic()
         if found.folders == self._events.folders or now < self._ask_again:
             return False

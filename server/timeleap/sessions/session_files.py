@@ -35,10 +35,11 @@ AUDIT_NAME: Final = "audit.jsonl"
 
 Kind = Literal[
     "log", "timeline", "index", "lock", "intent", "quarantine", "meta", "state", "requests", "audit", "snapshots",
-    "damaged", "temporary", "foreign",
+    "damaged", "temporary", "kept", "foreign",
 ]  # fmt: skip
-Redaction = Literal["records", "meta", "state", "lines", "text", "remove", "none"]
-"""How a file is redacted: record by record, by its model, line by line, as text; removed; or not at all."""
+Redaction = Literal["records", "meta", "state", "lines", "text", "kept", "remove", "none"]
+"""How a file is redacted: record by record, by its model, line by line, as text, as what is kept of another program's file;
+removed; or not at all."""
 
 IN_FLIGHT_SECONDS: Final = 60.0
 """A temporary file younger than this may be another process's that is still being written."""
@@ -69,6 +70,7 @@ RULES: Final = (
     FileRule("state", r"metadata\.json", "text"),
     FileRule("snapshots", r"snapshots(\.json|_[0-9]{1,2}\.pack)", "remove", exported=True),  # of an import, for a while
     FileRule("requests", r"requests\.jsonl", "lines"),
+    FileRule("kept", r"kept_[0-9]{1,9}\.(?:bytes|xz)", "none"),
     FileRule("audit", r"audit\.jsonl", "lines"),
     # A damaged file of ours that a save has kept under another name.
     FileRule("damaged", r"(?:state|timeleap|requests|audit)\.damaged-[0-9a-f-]+\.jsonl?", "text"),

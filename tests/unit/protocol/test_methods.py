@@ -28,7 +28,7 @@ CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint l
 
 APPROVAL = "request respond list"
 FILES = "snapshot list diff read restore"
-BRIDGE = "list watch unwatch adopt catchUp"
+BRIDGE = "list watch unwatch adopt catchUp listKept restoreFile"
 
 OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/", "approval/", "files/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)

@@ -20,8 +20,12 @@ import type {
   BridgeCatchUpParams,
   BridgeCatchUpResult,
   BridgeDidChange,
+  BridgeListKeptParams,
+  BridgeListKeptResult,
   BridgeListParams,
   BridgeListResult,
+  BridgeRestoreFileParams,
+  BridgeRestoreFileResult,
   BridgeUnwatchParams,
   BridgeUnwatchResult,
   BridgeWatchParams,
@@ -294,6 +298,10 @@ export interface Methods {
   "bridge/catchUp": { params: BridgeCatchUpParams; result: BridgeCatchUpResult };
   /** Writes a new session for the agent's own program, cut at a point of a mirror, and says how to resume it. */
   "bridge/adopt": { params: BridgeAdoptParams; result: BridgeAdoptResult };
+  /** Lists the bytes that are kept of the file of a mirror. */
+  "bridge/listKept": { params: BridgeListKeptParams; result: BridgeListKeptResult };
+  /** Puts the file of a mirror back, as it is kept; never over other bytes. */
+  "bridge/restoreFile": { params: BridgeRestoreFileParams; result: BridgeRestoreFileResult };
 }
 
 /** Requests that change something: they take a `requestId`, and are safe to repeat under it. */

@@ -315,8 +315,26 @@ export interface BridgeCatchUpResult {
 export interface BridgeDidChange {
   added: string[];
   changed: string[];
-  /** Their files are gone; the mirrors stay. */
-  gone: string[];
+  /** Mirrors whose files are gone; they stay, and what is kept of the files. */
+  gone: LostFile[];
+}
+
+/** `bridge/listKept`. */
+export interface BridgeListKeptParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** All that is kept of the file of a mirror. */
+export interface BridgeListKeptResult {
+  /** Newest first. */
+  generations: KeptGeneration[];
 }
 
 /** `bridge/list`. */
@@ -332,6 +350,38 @@ export interface BridgeListParams {
 /** The folders in which agents keep sessions: the usual ones, and those that are watched. */
 export interface BridgeListResult {
   sources: BridgeSource[];
+}
+
+/** `bridge/restoreFile`. */
+export interface BridgeRestoreFileParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Which; default: the newest. */
+  generation?: number;
+  /** Where to write it, an absolute path; default: its old place. */
+  path?: string;
+  /** Say what would be written, and write nothing. Default: false. */
+  dryRun?: boolean;
+}
+
+/** The file that was written, or (dry run) would be; or that was there already with these bytes. */
+export interface BridgeRestoreFileResult {
+  path: string;
+  bytes: number;
+  sha256: string;
+  generation: number;
+  /** What has the program go on in it, where it is at its old place. */
+  resume?: ResumeCommand;
 }
 
 /** A folder in which an agent's program keeps its sessions. */
@@ -1421,6 +1471,30 @@ export interface IsApprovedResult {
   reason: "yolo" | "autoApprove" | "notApproved";
 }
 
+/** What is kept of a program's file. */
+export interface KeptBytes {
+  /** Of all generations together. */
+  bytes: number;
+  generations: number;
+  /** The program's file is not there any more. */
+  fileGone: boolean;
+  /** When the program's own clean-up will remove it, unless it is written to; absent where its settings say nothing of it. */
+  goesAt?: string;
+}
+
+/** The bytes of a program's file from its beginning, or from a change of what was read, up to the next such change. */
+export interface KeptGeneration {
+  /** Its number, from 1. */
+  generation: number;
+  bytes: number;
+  /** Of the bytes, in hexadecimal digits. */
+  sha256: string;
+  firstSeen: string;
+  lastSeen: string;
+  /** Why no more is added to it: the file says something else in the same place, was cut, is another one, or is not there any more. Absent: it grows. */
+  ended?: "rewritten" | "truncated" | "replaced" | "gone";
+}
+
 /** A session that stays in the trash. */
 export interface KeptSession {
   sessionId: string;
@@ -1537,6 +1611,13 @@ export interface LogTraceParams {
 export interface Loss {
   kind: string;
   message: string;
+}
+
+/** A program's file that is not there any more. */
+export interface LostFile {
+  /** Of its mirror. */
+  sessionId: string;
+  path: string;
 }
 
 /** A message that matches a search. */
@@ -3027,6 +3108,8 @@ export interface Source {
   path?: string;
   /** Of a mirror: a process follows the program's file at the moment. */
   live?: boolean;
+  /** Of a mirror in a list: what is kept of the program's file, byte for byte; absent where nothing is. */
+  kept?: KeptBytes;
 }
 
 /** Of which program, and of which of its conversations. */

@@ -214,7 +214,8 @@ def watch(
         terminal.hint("following them; Ctrl-C ends")
         while (news := backend.run(_next_change(backend.client, changes, params))) is not None:
             for change in ("added", "changed", "gone"):
-                for session in news.params[change]:
+                for each in news.params[change]:
+                    session = each["sessionId"] if change == "gone" else each
                     if terminal.machine:
                         terminal.line({"change": change, "sessionId": session})
                     terminal.say(f"{now()}  {change:8}{session}")
