@@ -28,6 +28,7 @@ RESUMES: Final = {
     "codex": ("codex", "resume"),
     "gemini": ("gemini", "--resume"),
     "kimi": ("kimi", "--session"),
+    "kimi-code": ("kimi", "-r"),
 }
 """The command by which a program goes on in the session of an id."""
 
