@@ -58,6 +58,7 @@ def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching:
     assert mirror.texts() == TWO_TURNS
     assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
     (info,) = watching.call("session/list", source={"kind": "codex"})["sessions"]
+    assert info["source"].pop("kept")["bytes"] == file.path.stat().st_size
     assert info["source"] == {"kind": "codex", "key": file.session_id, "path": str(file.path), "live": True}
     assert info["workspace"] == Path(file.workspace).as_uri()
     assert mirror.get_state()["context"]["systemPrompt"] == "You are Codex."
@@ -102,9 +103,10 @@ def test_a_file_that_is_replaced_is_read_again(watching: Server, file: CodexFile
 
 
 def test_a_file_that_is_packed_away_leaves_the_mirror_as_it_is(watching: Server, file: CodexFile) -> None:
+    path = str(file.path)
     mirror, since = shown(watching, file, 4), len(watching.received)
     file.path.rename(file.path.with_name(file.path.name + ".zst"))
-    assert watching.heard("bridge/didChange", since=since, gone=[mirror.id])
+    assert watching.heard("bridge/didChange", since=since, gone=[{"sessionId": mirror.id, "path": path}])
     assert mirror.texts() == TWO_TURNS
 
 

@@ -53,6 +53,7 @@ def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(mirror: S
     assert mirror.texts() == TWO_TURNS
     assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
     (info,) = mirror.server.call("session/list", source={"kind": "gemini"})["sessions"]
+    assert info["source"].pop("kept")["bytes"] == file.path.stat().st_size
     assert info["source"] == {"kind": "gemini", "key": file.session_id, "path": str(file.path), "live": True}
     assert (info["workspace"], info["title"]) == (Path(file.workspace).as_uri(), "question 1")
     assert mirror.refuse("context/clear")["data"]["reason"] == "mirrored"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -103,8 +102,8 @@ def test_a_file_that_is_gone_is_given_back_at_its_old_place(watching: Server, fi
     before, changed, since = file.path.read_bytes(), file.path.stat().st_mtime_ns, len(watching.received)
     file.path.unlink()
     file.path.parent.rmdir()
-    told = watching.heard("bridge/didChange", since=since)
-    assert told["gone"] == [{"sessionId": mirror(file), "path": str(file.path)}]
+    gone = [{"sessionId": mirror(file), "path": str(file.path)}]
+    assert watching.heard("bridge/didChange", since=since, gone=gone)
     until(lambda: ended(watching, mirror(file)) == ["gone"])
     facts = kept(watching, mirror(file))
     assert facts == {"bytes": len(before), "generations": 1, "fileGone": True}
@@ -135,17 +134,15 @@ def test_what_went_while_nobody_looked_is_told_by_the_next_watch(start: StartSer
 
 
 def test_a_moved_file_is_not_gone(watching: Server, file: ClaudeFile) -> None:
-    before = file.path
-    file.path = before.rename(before.parent.parent / "-elsewhere" / before.name) if _made(before) else before
+    elsewhere = file.path.parent.with_name("-elsewhere")
+    elsewhere.mkdir()
+    file.path = file.path.rename(elsewhere / file.path.name)
     file.turn(3)
     until(lambda: generations(watching, mirror(file))[0]["sha256"] == sha256(file.path.read_bytes()))
     assert ended(watching, mirror(file)) == [None]
-    os.replace(file.path, before)
-
-
-def _made(path: Path) -> bool:
-    (path.parent.parent / "-elsewhere").mkdir()
-    return True
+    assert not [
+        each for each in watching.received if each.get("method") == "bridge/didChange" and each["params"]["gone"]
+    ]
 
 
 BAD: list[tuple[Message, str]] = [

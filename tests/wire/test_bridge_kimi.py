@@ -56,6 +56,7 @@ def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching:
     assert mirror.texts() == TWO_TURNS
     assert [label for label, _ in checkpoints(mirror)] == ["question 1", "question 2"]
     (info,) = watching.call("session/list", source={"kind": "kimi"})["sessions"]
+    assert info["source"].pop("kept")["bytes"] == file.path.stat().st_size
     assert info["source"] == {"kind": "kimi", "key": file.session_id, "path": str(file.path), "live": True}
     assert (info["workspace"], info["title"]) == (Path(file.workspace).as_uri(), "question 1")
     state = mirror.get_state()["context"]

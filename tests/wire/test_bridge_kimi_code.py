@@ -56,6 +56,7 @@ def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(mirror: S
     assert mirror.texts() == TWO_TURNS
     assert labels(mirror) == ["question 1", "question 2"]
     (info,) = mirror.server.call("session/list", source={"kind": "kimi-code"})["sessions"]
+    assert info["source"].pop("kept")["bytes"] == file.path.stat().st_size
     assert info["source"] == {"kind": "kimi-code", "key": file.session_id, "path": str(file.path), "live": True}
     assert (info["workspace"], info["title"]) == (Path(file.workspace).as_uri(), "question 1")
     assert (info["createdAt"], info["updatedAt"]) == ("2026-11-29T10:03:09.000Z", "2026-11-29T10:03:20.000Z")
