@@ -144,7 +144,7 @@ test("what is open stays readable when the conversation goes back, and is brough
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await window.notifications.look(/Done again: /);
     expect(await window.page.locator(".notifications-toasts .notification-toast:visible").count()).toBeLessThan(2);
-    await expect(window.page.locator(".part.statusbar").getByLabel("1 steps can be undone, 0 done again").first()).toBeVisible();
+    await expect(window.page.locator(".part.statusbar").getByLabel("Steps that can be undone: 1; done again: 0").first()).toBeVisible();
 
     await window.page.locator(".codelens-decoration a", { hasText: "bring it back" }).click();
     await window.dialog.press(/Restore/);

@@ -6,6 +6,7 @@ import { compactionReport, excerpt, numbersOf, scoreLine } from "../documents/sc
 import type { Session } from "../sessions/session.js";
 import { summaryByModel } from "../sessions/summaries.js";
 import { readSettings } from "../settings.js";
+import { withDetail } from "../text/detail.js";
 import { messages, tokens } from "../text/format.js";
 import { sayInformation } from "../text/say.js";
 import { withProgress, type Work } from "./progress.js";
@@ -33,7 +34,7 @@ async function compact(bench: Workbench): Promise<void> {
   }
   const plan = await withProgress(vscode.l10n.t("Summarising…"), (work) => dryRun(bench, session, instruction.trim(), work));
   if (!plan.compacted || plan.summary === undefined) {
-    throw new Refusal(vscode.l10n.t("Nothing was compacted: {0}", plan.reason ?? vscode.l10n.t("there is no summary")));
+    throw new Refusal(withDetail(vscode.l10n.t("Nothing was compacted."), plan.reason ?? "there is no summary"));
   }
   if (await agreed(bench, session, plan)) {
     const { head, summary } = plan;

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { DiffPoint } from "timeleap-client";
 import { uriOf } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
-import { exact, oneLine } from "../text/format.js";
+import { exact, messages, oneLine } from "../text/format.js";
 import { CheckpointNode } from "../views/checkpointNodes.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import type { Handlers, Workbench } from "./register.js";
@@ -70,6 +70,6 @@ async function compareStates(one: State, other: State): Promise<void> {
   const [left, right] = [from, to].map(({ session, timelineId, end, name }) =>
     uriOf({ session: session.id, selected: { kind: "range", from: start, to: end }, format: "md", title: name, ...(timelineId === undefined ? {} : { timeline: timelineId }) }),
   );
-  const counted = vscode.l10n.t("−{0}, +{1} messages", exact(removedCount), exact(addedCount));
+  const counted = vscode.l10n.t("−{0}, +{1}", exact(removedCount), messages(addedCount));
   await vscode.commands.executeCommand("vscode.diff", left, right, `${from.name} ↔ ${to.name} (${counted})`, { preview: true });
 }

@@ -5,7 +5,7 @@ import type { DiffPoint } from "timeleap-client";
 import { commonMessages, differenceByServer, sharedByCheckpoints, type Difference, type Side } from "../documents/comparison.js";
 import { uriOf, type Reference, type Selected } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
-import { exact, oneLine } from "../text/format.js";
+import { exact, messages, oneLine } from "../text/format.js";
 import { gistOf } from "../text/message.js";
 import { checkpointName } from "../text/happened.js";
 import { BeginningNode, CheckpointNode } from "../views/checkpointNodes.js";
@@ -82,7 +82,7 @@ async function compare(bench: Workbench, node: unknown): Promise<void> {
   const timeline = side.timelineId === undefined ? {} : { timeline: side.timelineId };
   const left = uriOf({ session: session.id, selected: { kind: "range", from, to: side.end }, format: "md", title: name, ...timeline });
   const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
-  const counted = removed === undefined || added === undefined ? "" : ` (${vscode.l10n.t("−{0}, +{1} messages", exact(removed), exact(added))})`;
+  const counted = removed === undefined || added === undefined ? "" : ` (${vscode.l10n.t("−{0}, +{1}", exact(removed), messages(added))})`;
   await vscode.commands.executeCommand("vscode.diff", left, right, `${vscode.l10n.t("{0} ↔ Present", name)}${counted}`, { preview: true });
 }
 

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../server/errors.js";
 import { ServerFailure } from "../server/failure.js";
 import { storageTroubleOf } from "../server/storageTrouble.js";
+import { withDetail } from "../text/detail.js";
 import { sayError, sayWarning } from "../text/say.js";
 import type { Workbench } from "./register.js";
 
@@ -105,27 +106,27 @@ function wordsForKind(kind: string, message: string): Words {
     case "timelineNotFound":
       return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };
     case "readOnly":
-      return { message: vscode.l10n.t("This session can only be looked at here: {0}", message), steps: [reload()] };
+      return { message: withDetail(vscode.l10n.t("This session can only be looked at here."), message), steps: [reload()] };
     case "sessionLocked":
-      return { message: vscode.l10n.t("Another program is writing this session: {0}", message), steps: [reload()] };
+      return { message: withDetail(vscode.l10n.t("Another program is writing this session."), message), steps: [reload()] };
     case "externallyModified":
       return { message: vscode.l10n.t("A program that does not work through Timeleap has changed this session. Take over what it wrote?"), steps: [reload()] };
     case "methodNotFound":
-      return { message: vscode.l10n.t("This server cannot do that yet: {0}", message), steps: [] };
+      return { message: withDetail(vscode.l10n.t("This server cannot do that yet."), message), steps: [] };
     case "filesUnavailable":
     case "filesTooLarge":
-      return { message: vscode.l10n.t("Files were not looked at: {0} Everything else works.", message), steps: [filesMode()] };
+      return { message: withDetail(vscode.l10n.t("Files were not looked at."), message, vscode.l10n.t("Everything else works.")), steps: [filesMode()] };
     case "filesBusy":
       return { message: vscode.l10n.t("Another program is saving or putting back files of this folder, so nothing was done. Try again in a moment."), steps: [] };
     case "filesIncomplete":
-      return { message: vscode.l10n.t("Putting files back was interrupted: {0}", message), steps: [logs()] };
+      return { message: withDetail(vscode.l10n.t("Putting files back was interrupted."), message), steps: [logs()] };
     case "snapshotNotFound":
-      return { message: vscode.l10n.t("The files as they were then are no longer kept, so nothing was done: {0}", message), steps: [] };
+      return { message: withDetail(vscode.l10n.t("The files as they were then are no longer kept, so nothing was done."), message), steps: [] };
     case "filesConflict":
-      return { message: vscode.l10n.t("Files were changed after the last message, by you or another program, so nothing was done: {0}", message), steps: [] };
+      return { message: withDetail(vscode.l10n.t("Files were changed after the last message, by you or another program, so nothing was done."), message), steps: [] };
     case "corrupted":
     case "storageFailure":
-      return { message: vscode.l10n.t("The session's files cannot be used: {0}", message), steps: [logs()] };
+      return { message: withDetail(vscode.l10n.t("The session's files cannot be used."), message), steps: [logs()] };
     default:
       return { message, steps: [logs()] };
   }

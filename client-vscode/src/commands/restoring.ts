@@ -7,6 +7,7 @@ import * as vscode from "vscode";
 import type { FilePath, Methods, RestoredFiles } from "timeleap-client";
 import { isTimeleapError } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
+import { withDetail } from "../text/detail.js";
 import { exact, files, listed } from "../text/format.js";
 import { shownPath } from "../text/paths.js";
 import { withLateProgress } from "./progress.js";
@@ -68,7 +69,7 @@ export async function chooseRestoring(
 ): Promise<Restoring | undefined> {
   const { message, button, filesOnly = false } = question;
   if (changed === undefined || !touchesFiles({ files: changed })) {
-    const detail = unavailable === undefined ? question.detail : `${question.detail}\n\n${vscode.l10n.t("Files stay as they are: {0}", unavailable)}`;
+    const detail = unavailable === undefined ? question.detail : `${question.detail}\n\n${withDetail(vscode.l10n.t("Files stay as they are."), unavailable)}`;
     return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button ? CONVERSATION : undefined;
   }
   const conversation = vscode.l10n.t("Conversation Only");

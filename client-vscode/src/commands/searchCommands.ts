@@ -194,7 +194,7 @@ class SearchBox extends Disposables {
   private choice(hit: Hit): Choice {
     const { index, timelineId, ranges } = hit;
     const aside = timelineId === undefined ? [] : [vscode.l10n.t("set aside: {0}", this.names.get(timelineId) ?? timelineId)];
-    const more = ranges.length > 1 ? [vscode.l10n.t("{0} times", exact(ranges.length))] : [];
+    const more = ranges.length > 1 ? [`${exact(ranges.length)}×`] : [];
     return {
       label: withoutIcons(previewOf(hit)) || vscode.l10n.t("Message {0}", exact(index)),
       description: [`#${exact(index)}`, ...more, ...aside].join(" · "),

@@ -25,6 +25,9 @@ export function timeTravelCommands(bench: Workbench): Handlers {
     createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
     revertTo: (node) => revertTo(bench, node),
     revertToMessage: (node) => revertToMessage(bench, node),
+    // Going back in a read-only copy, by the names that it has there.
+    continueInClaudeCode: (node) => revertToRow(bench, node),
+    continueInItsProgram: (node) => revertToRow(bench, node),
     undo: (how) => step(bench, writableSession(bench.sessions), "context/undo", how === AT_ONCE),
     redo: (how) => step(bench, writableSession(bench.sessions), "context/redo", how === AT_ONCE),
     restoreTimeline: (node) => restoreTimeline(bench, node),
@@ -100,6 +103,10 @@ async function revert(bench: Workbench, session: Session, to: RevertPlace, words
     offerUndo(bench, session, done, words.done(amount(done)) + andFiles(done));
   }
   return restoring.restore !== "files";
+}
+
+function revertToRow(bench: Workbench, node: unknown): Promise<void> {
+  return node instanceof MessageNode || node instanceof ToolCallNode ? revertToMessage(bench, node) : revertTo(bench, node);
 }
 
 async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {

@@ -6,7 +6,8 @@ import { Disposables } from "../lifecycle.js";
 import { isTimeleapError, messageOf } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import type { Held, Sessions } from "../sessions/sessions.js";
-import { exact } from "../text/format.js";
+import { withDetail } from "../text/detail.js";
+import { messages } from "../text/format.js";
 import { elementsOf, indented, memberOf } from "../text/json.js";
 import { rangeAt } from "../text/position.js";
 import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "./markdown.js";
@@ -104,7 +105,7 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
       return text;
     } catch (error) {
       const before = isTimeleapError(error, "checkpointNotFound") ? this.readable.get(uri.toString()) : undefined;
-      return before ?? vscode.l10n.t("This cannot be shown: {0}", messageOf(error));
+      return before ?? withDetail(vscode.l10n.t("This cannot be shown."), messageOf(error));
     }
   }
 
@@ -252,7 +253,7 @@ function messagesIn(reply: string): string[] {
 }
 
 function asMarkdown(entries: readonly HistoryMessage[], more: boolean, selected: Selected): string {
-  const earlier = selected.kind === "range" && selected.from > 0 ? `*${vscode.l10n.t("… {0} messages before", exact(selected.from))}*\n\n` : "";
+  const earlier = selected.kind === "range" && selected.from > 0 ? `*${vscode.l10n.t("… {0} before", messages(selected.from))}*\n\n` : "";
   const rest = more ? `\n*${vscode.l10n.t("There is more than a document shows. Export the transcript to have all of it.")}*\n` : "";
   return earlier + (markdownOf(entries) || `*${vscode.l10n.t("No messages")}*\n`) + rest;
 }

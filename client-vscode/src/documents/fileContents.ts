@@ -5,6 +5,7 @@ import type { FilePath } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError, messageOf } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
+import { withDetail } from "../text/detail.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { named, shownPath } from "../text/paths.js";
 
@@ -111,7 +112,7 @@ export class FileContents extends Disposables implements vscode.FileSystemProvid
       return { content: Buffer.from(content, "base64"), bytes };
     } catch (error) {
       throw isTimeleapError(error, "snapshotNotFound") || isTimeleapError(error, "invalidParams")
-        ? vscode.FileSystemError.FileNotFound(vscode.l10n.t("This snapshot is no longer kept, or does not have the file: {0}", messageOf(error)))
+        ? vscode.FileSystemError.FileNotFound(withDetail(vscode.l10n.t("This snapshot is no longer kept, or does not have the file."), messageOf(error)))
         : vscode.FileSystemError.Unavailable(messageOf(error));
     }
   }

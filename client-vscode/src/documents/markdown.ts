@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { HistoryMessage, Message } from "timeleap-client";
+import { bytes } from "../text/format.js";
 import { argumentsOf, callsOf, partsOf, type Part } from "../text/message.js";
 import { piecesOf, type Piece } from "../text/wording.js";
 import { roleName } from "../views/messageNodes.js";
@@ -136,7 +137,7 @@ const MOST_URL = 4 * 1024;
 
 function addPart(page: Page, part: Part, start: number | undefined): void {
   if (part.kind === "media") {
-    const what = part.url.startsWith("data:") || part.url.length > MOST_URL ? vscode.l10n.t("{0} characters of data", part.url.length) : part.url;
+    const what = part.url.startsWith("data:") || part.url.length > MOST_URL ? vscode.l10n.t("data of {0}", bytes(part.url.length)) : part.url;
     page.add(`*[${plainMarkdown(part.type)}: ${plainMarkdown(what)}]*`);
     return;
   }

@@ -9,6 +9,7 @@ import { isTimeleapError, messageOf } from "../server/errors.js";
 import { staleInWords } from "../server/staleness.js";
 import { previewOf, Search } from "../sessions/search.js";
 import type { Session, SessionEvent } from "../sessions/session.js";
+import { withDetail } from "../text/detail.js";
 import { oneLine, tokensUsed } from "../text/format.js";
 import { whyReadOnly } from "../views/viewMessage.js";
 import { checkpointName } from "../text/happened.js";
@@ -323,7 +324,7 @@ export class Conversation extends Disposables {
       // Where the server or the session is gone, that is told by itself; the page asks again when it is back.
       if (isTimeleapError(error) && epoch === this.epoch && this.bench.sessions.get(this.current.id) === this.current && error.kind !== "sessionNotOpen") {
         this.bench.log.warn(messageOf(error));
-        this.post({ kind: "trouble", text: vscode.l10n.t("This cannot be shown: {0}", messageOf(error)) });
+        this.post({ kind: "trouble", text: withDetail(vscode.l10n.t("This cannot be shown."), messageOf(error)) });
       }
     }
   }

@@ -9,6 +9,7 @@ import { Refusal } from "../commands/report.js";
 import { shownSession } from "../commands/targets.js";
 import { Disposables } from "../lifecycle.js";
 import { messageOf } from "../server/errors.js";
+import { withDetail } from "../text/detail.js";
 import type { Session } from "../sessions/session.js";
 import { BeginningNode, CheckpointNode } from "../views/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../views/messageNodes.js";
@@ -93,7 +94,7 @@ export class ConversationPages extends Disposables implements vscode.WebviewPane
       const session = await this.bench.sessions.attach(path === undefined ? { sessionId, create: false } : { path });
       await this.fill(panel, resources, session, { ...(index === undefined ? {} : { index }), ...(timeline === undefined ? {} : { timeline }) });
     } catch (error) {
-      panel.webview.html = noticeHtml(vscode.l10n.t("This conversation cannot be shown again: {0}", messageOf(error)), vscode.env.language);
+      panel.webview.html = noticeHtml(withDetail(vscode.l10n.t("This conversation cannot be shown again."), messageOf(error)), vscode.env.language);
     }
   }
 

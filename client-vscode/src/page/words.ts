@@ -7,10 +7,10 @@ export function words() {
   return {
     conversation: vscode.l10n.t("Conversation"),
     overview: vscode.l10n.t("Overview"),
-    messages: vscode.l10n.t("{0} messages"),
-    tokens: vscode.l10n.t("{0} tokens"),
-    checkpoints: vscode.l10n.t("{0} checkpoints"),
-    timelines: vscode.l10n.t("{0} timelines"),
+    messages: { one: vscode.l10n.t("1 message"), many: vscode.l10n.t("{0} messages") },
+    tokens: { one: vscode.l10n.t("1 token"), many: vscode.l10n.t("{0} tokens") },
+    checkpoints: { one: vscode.l10n.t("1 checkpoint"), many: vscode.l10n.t("{0} checkpoints") },
+    upToHere: vscode.l10n.t("{0} up to here"),
     present: vscode.l10n.t("Present"),
     setAside: vscode.l10n.t("(set aside)"),
     restore: vscode.l10n.t("Restore"),
@@ -32,7 +32,7 @@ export function words() {
     document: vscode.l10n.t("Open as Document"),
     showLines: vscode.l10n.t("Show all {0} lines"),
     showLess: vscode.l10n.t("Show less"),
-    moreCalls: vscode.l10n.t("Show {0} more calls"),
+    moreCalls: vscode.l10n.t("Show more calls ({0})"),
     failed: vscode.l10n.t("failed"),
     noResult: vscode.l10n.t("no result"),
     result: vscode.l10n.t("Result"),
@@ -65,13 +65,13 @@ export function words() {
     previousMatch: vscode.l10n.t("Previous Match"),
     nextMatch: vscode.l10n.t("Next Match"),
     close: vscode.l10n.t("Close"),
-    curve: vscode.l10n.t("Tokens along the conversation, at most {0}"),
+    curve: vscode.l10n.t("Tokens along the conversation: at most {0}"),
     branches: vscode.l10n.t("Timelines: where what was set aside leaves the conversation"),
     compareFrom: vscode.l10n.t("Compare from Here"),
     compareTo: vscode.l10n.t("Compare “{0}” with This"),
     comparison: vscode.l10n.t("Comparison: {0} and {1}"),
-    common: vscode.l10n.t("{0} messages are the same."),
-    onlyIn: vscode.l10n.t("Only in {0}: {1} messages"),
+    common: vscode.l10n.t("The same in both: {0}."),
+    onlyIn: vscode.l10n.t("Only in {0}: {1}"),
     andMore: vscode.l10n.t("… and {0} more"),
     tokenChange: vscode.l10n.t("Tokens: {0} to {1}"),
     newMessages: vscode.l10n.t("Newest Message"),
@@ -79,3 +79,7 @@ export function words() {
 }
 
 export type Words = ReturnType<typeof words>;
+
+/** What is counted: a text for one, another for more. */
+export type Counted = { [Name in keyof Words]: Words[Name] extends string ? never : Name }[keyof Words];
+export type Said = Exclude<keyof Words, Counted>;

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import { isTimeleapError, messageOf } from "./errors.js";
 import { storageTroubleOf } from "./storageTrouble.js";
+import { withDetail } from "../text/detail.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
 export type FailureKind = "noPython" | "wrongInterpreter" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
@@ -25,14 +26,14 @@ export function startFailure(error: unknown, command: string): ServerFailure {
     return error;
   }
   if (isTimeleapError(error, "protocolVersion")) {
-    return new ServerFailure("protocol", vscode.l10n.t("{0} speaks another version of the protocol: {1}", command, error.message));
+    return new ServerFailure("protocol", withDetail(vscode.l10n.t("{0} speaks another version of the protocol.", command), error.message));
   }
   const trouble = storageTroubleOf(error);
   const message = trouble ? `${trouble.what} ${trouble.next}` : messageOf(error);
   if (message.includes(SILENCE)) {
     return new ServerFailure("silent", vscode.l10n.t("{0} was started, but does not answer.", command));
   }
-  return new ServerFailure("startFailed", vscode.l10n.t("{0} does not start: {1}", command, lastLine(message)));
+  return new ServerFailure("startFailed", withDetail(vscode.l10n.t("{0} does not start.", command), lastLine(message)));
 }
 
 /** How the client library says that a handshake was not answered in time. */

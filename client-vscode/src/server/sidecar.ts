@@ -15,6 +15,7 @@ import type {
 } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import type { Settings } from "../settings.js";
+import { withDetail } from "../text/detail.js";
 import { ServerFailure, startFailure } from "./failure.js";
 import type { Launch } from "./launch.js";
 import { Staleness } from "./staleness.js";
@@ -203,7 +204,7 @@ export class Sidecar extends Disposables implements Wire {
     });
     client.on("gaveUp", (reason) => {
       if (client === this.client) {
-        this.fail(new ServerFailure("crashed", vscode.l10n.t("The server ends again and again: {0}", firstLine(reason.message))));
+        this.fail(new ServerFailure("crashed", withDetail(vscode.l10n.t("The server ends again and again."), firstLine(reason.message))));
       }
     });
     await client.start();

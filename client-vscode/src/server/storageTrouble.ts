@@ -1,6 +1,8 @@
 /** What the operating system refused, in words, with what can be done about it. */
 
+import { basename, dirname } from "node:path";
 import * as vscode from "vscode";
+import { withDetail } from "../text/detail.js";
 import { isTimeleapError } from "./errors.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
@@ -26,15 +28,25 @@ export function storageTroubleOf(error: unknown): StorageTrouble | undefined {
   }
   const { errno, path, store, outcome } = error.data as Readonly<Record<string, unknown>>;
   if (store !== undefined) {
-    const what = vscode.l10n.t("The database that the sessions are in cannot be used: {0}.", error.message);
+    const what = withDetail(vscode.l10n.t("The database that the sessions are in cannot be used."), error.message);
     return { kind: "databaseRefused", what, next: nextAfter("databaseRefused"), outcomeUnknown: outcome === "unknown" };
   }
   if (WRONG_KIND_OF_FILE.has(errno)) {
     return undefined;
   }
-  const place = typeof path === "string" && path !== "" ? ` ${vscode.l10n.t("It is about {0}.", path)}` : "";
+  const place = typeof path === "string" && path !== "" ? ` ${vscode.l10n.t("It is about {0}.", placeOf(path))}` : "";
   const kind = KINDS[String(errno)] ?? "storageRefused";
-  return { kind, what: kind === "storageRefused" ? vscode.l10n.t("The operating system refused: {0}.", error.message) : nameOf(kind), next: nextAfter(kind) + place };
+  return { kind, what: kind === "storageRefused" ? refused(error.message, path) : nameOf(kind), next: nextAfter(kind) + place };
+}
+
+/** What a person knows of a path: the folder of a file that only the server has a use for. */
+function placeOf(path: string): string {
+  return basename(path).startsWith(".") ? dirname(path) : path;
+}
+
+function refused(message: string, path: unknown): string {
+  const told = typeof path === "string" && path !== "" ? message.replaceAll(path, placeOf(path)) : message;
+  return withDetail(vscode.l10n.t("The operating system refused."), told);
 }
 
 const KINDS: Readonly<Record<string, Exclude<StorageTroubleKind, "databaseRefused">>> = {

@@ -84,7 +84,7 @@ export function files(count: number): string {
 }
 
 export function bytes(count: number): string {
-  return vscode.l10n.t("{0} bytes", exact(count));
+  return count === 1 ? vscode.l10n.t("1 byte") : vscode.l10n.t("{0} bytes", exact(count));
 }
 
 /** How many tokens a conversation has, wherever that is said: as the model reported last, and an estimate of what came since. */
@@ -97,8 +97,14 @@ export function tokensReported({ tokenCount, messageCount }: { readonly tokenCou
   return tokenCount === 0 && messageCount > 0 ? undefined : tokenCount;
 }
 
+/** "12.3K tokens" */
 export function tokens(count: number): string {
-  return vscode.l10n.t("{0} tokens", short(count));
+  return count === 1 ? vscode.l10n.t("1 token") : vscode.l10n.t("{0} tokens", short(count));
+}
+
+/** "12,345 tokens" */
+export function exactTokens(count: number): string {
+  return count === 1 ? vscode.l10n.t("1 token") : vscode.l10n.t("{0} tokens", exact(count));
 }
 
 /** What goes, in words. */

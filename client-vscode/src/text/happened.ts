@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Checkpoint, Message } from "timeleap-client";
 import { summaryOf, type SpanCall, type SpanSummary } from "../sessions/spanSummary.js";
-import { age, files, listed, messages, oneLine, short } from "./format.js";
+import { age, files, listed, messages, oneLine, short, tokens as tokensInWords } from "./format.js";
 import { argumentsOf, callsOf, gistOf } from "./message.js";
 
 /** Characters of a row's name, and from where on a cut between two words is better than one within a word. */
@@ -97,7 +97,7 @@ export function rowFacts({ createdAt }: Checkpoint, { messages: count, tokens }:
 
 /** The same for ears and tooltips, in full words. */
 export function grownInWords({ messages: count, tokens }: Growth): string {
-  return listed([count === 0 ? "" : `+${messages(count)}`, tokens === undefined || tokens === 0 ? "" : vscode.l10n.t("{0} tokens", signed(tokens))]);
+  return listed([count === 0 ? "" : `+${messages(count)}`, tokens === undefined || tokens === 0 ? "" : `${signOf(tokens)}${tokensInWords(Math.abs(tokens))}`]);
 }
 
 export function failures(errors: number): string {
@@ -105,7 +105,11 @@ export function failures(errors: number): string {
 }
 
 function signed(tokens: number): string {
-  return `${tokens > 0 ? "+" : "−"}${short(Math.abs(tokens))}`;
+  return `${signOf(tokens)}${short(Math.abs(tokens))}`;
+}
+
+function signOf(count: number): string {
+  return count > 0 ? "+" : "−";
 }
 
 /** How a row looks for what happened; what failed is seen by its form, too, not by colour alone. */

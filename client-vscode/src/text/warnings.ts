@@ -1,10 +1,11 @@
-/** What the server warns of, in words of the editor's language; what exactly it is stands behind them as the server says it. */
+/** What the server warns of, in words of the editor's language. */
 
 import * as vscode from "vscode";
+import { withDetail } from "./detail.js";
 
 export function warningInWords(kind: string, message: string): string {
   const words = sentence(kind);
-  return words === undefined ? message : vscode.l10n.t("{0} ({1})", words, message);
+  return words === undefined ? message : withDetail(words, message);
 }
 
 /** Undefined: a kind of a later server. */

@@ -23,7 +23,7 @@ export class ApprovalNode extends TreeNode {
       label: vscode.l10n.t("Approval needed: {0}", visible(action, 50)),
       description,
       icon: "question",
-      color: "charts.orange",
+      color: "list.warningForeground",
       tooltip: [visible(action, 200), gistOfApproval(this.pending.request, 1_000), asked.join(" · ")].filter(Boolean).join("\n\n"),
       spoken: vscode.l10n.t("Waits for your decision: {0}, {1}", visible(action, 50), description),
       context: "approval",

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { summaryOf } from "../sessions/spanSummary.js";
+import { withDetail } from "../text/detail.js";
 import { checkpoints, exact, files, fullTime, listed, messages, oneLine, tokensReported } from "../text/format.js";
 import { callInWords, checkpointName, failures, grownInWords, happenedIcon, rowFacts, rowName, type Growth } from "../text/happened.js";
 import { gistOf } from "../text/message.js";
@@ -261,7 +262,7 @@ function section(title: string, lines: readonly string[]): string {
 
 function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][] {
   if (saved?.error) {
-    return [[vscode.l10n.t("Files"), vscode.l10n.t("not saved: {0}", cell(saved.error.message))]];
+    return [[vscode.l10n.t("Files"), cell(withDetail(vscode.l10n.t("not saved"), saved.error.message))]];
   }
   if (saved?.snapshot === undefined) {
     return [];

@@ -20,6 +20,7 @@ export function contextKeys(server: SidecarState, sessions: Sessions, trusted: b
     "timeleap.canRedo": (state?.context.canRedo ?? 0) > 0,
     "timeleap.sessionProblem": sessions.problem?.kind ?? "",
     "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,
+    "timeleap.mirror": state?.source?.path === undefined ? "" : state.source.kind,
     "timeleap.dmail": Boolean(state?.pendingDMail),
     "timeleap.approvals": approvals.pending().length > 0,
     "timeleap.afk": state?.approval.afk ?? false,

@@ -28,7 +28,6 @@ export class DMailNode extends TreeNode {
       label: oneLine(message, 50),
       description,
       icon: "mail",
-      color: "charts.blue",
       tooltip: `${description}\n\n${message.slice(0, 1_000)}`,
       spoken: `${description}: ${oneLine(message)}`,
       context: "dmail",

@@ -11,11 +11,11 @@ import { MoreNode, TreeNode, treeItem } from "./node.js";
 type Kind = FileChange["kind"];
 
 const LOOKS: Readonly<Record<Kind, { readonly icon: string; readonly color: string }>> = {
-  added: { icon: "diff-added", color: "charts.green" },
-  modified: { icon: "diff-modified", color: "charts.yellow" },
-  deleted: { icon: "diff-removed", color: "charts.red" },
-  type: { icon: "diff-renamed", color: "charts.yellow" },
-  mode: { icon: "lock", color: "charts.yellow" },
+  added: { icon: "diff-added", color: "gitDecoration.addedResourceForeground" },
+  modified: { icon: "diff-modified", color: "gitDecoration.modifiedResourceForeground" },
+  deleted: { icon: "diff-removed", color: "gitDecoration.deletedResourceForeground" },
+  type: { icon: "diff-renamed", color: "gitDecoration.modifiedResourceForeground" },
+  mode: { icon: "lock", color: "gitDecoration.modifiedResourceForeground" },
 };
 
 export function kindName(kind: Kind): string {

@@ -8,7 +8,7 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Wire } from "../server/sidecar.js";
 import { visible } from "../text/approval.js";
-import { amount, short } from "../text/format.js";
+import { amount, bytes, short, tokens } from "../text/format.js";
 import { sayInformation, sayInPlace, sayWarning } from "../text/say.js";
 import { rewriteInWords } from "../text/steps.js";
 import { warningInWords } from "../text/warnings.js";
@@ -38,7 +38,7 @@ export class News extends Disposables {
       wire.onNotification("session/didRecover", ({ sessionId, cutBytes, quarantined }) => {
         const kept = quarantined.map(({ file }) => file).join(", ");
         log.warn(`${sessionId}: ${cutBytes} bytes of unfinished records were cut; kept in ${kept}`);
-        this.say(vscode.l10n.t("The end of “{0}” had not been written completely; {1} bytes were set aside.", nameOf(sessions, sessionId), cutBytes));
+        this.say(vscode.l10n.t("The end of “{0}” had not been written completely, and was set aside: {1}.", nameOf(sessions, sessionId), bytes(cutBytes)));
       }),
     );
     this.register(
@@ -68,8 +68,8 @@ export class News extends Disposables {
     const button = vscode.l10n.t("Compact…");
     const message =
       size === undefined
-        ? vscode.l10n.t("The context of “{0}” is nearly full: {1} tokens.", session.name, short(used))
-        : vscode.l10n.t("The context of “{0}” is nearly full: {1} of {2} tokens.", session.name, short(used), short(size));
+        ? vscode.l10n.t("The context of “{0}” is nearly full: {1}.", session.name, tokens(used))
+        : vscode.l10n.t("The context of “{0}” is nearly full: {1} of {2}.", session.name, short(used), tokens(size));
     void sayInformation(message, button).then((chosen) => {
       if (chosen === button) {
         void vscode.commands.executeCommand("timeleap.compact");

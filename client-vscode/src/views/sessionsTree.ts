@@ -6,7 +6,7 @@ import type { Sessions } from "../sessions/sessions.js";
 import { isAmong, workspaces } from "../sessions/workspaces.js";
 import type { Wire } from "../server/sidecar.js";
 import { Pages, type Page } from "../sessions/pages.js";
-import { exact, fullTime, messages, relativeTime, tokens } from "../text/format.js";
+import { exactTokens, fullTime, messages, relativeTime, tokens } from "../text/format.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 import { NodeTree } from "./tree.js";
 
@@ -166,7 +166,7 @@ export class SessionNode extends TreeNode {
     const count = this.sessions.tokensOf(this.info);
     return [
       this.name,
-      [sessionId, messages(messageCount), ...(count === undefined ? [] : [vscode.l10n.t("{0} tokens", exact(count))])].join(" · "),
+      [sessionId, messages(messageCount), ...(count === undefined ? [] : [exactTokens(count)])].join(" · "),
       vscode.l10n.t("Created {0}", fullTime(createdAt)),
       vscode.l10n.t("Changed {0}", fullTime(updatedAt)),
       ...(owner ? [vscode.l10n.t("In use by process {0} on {1} since {2}", String(owner.pid), owner.host, fullTime(owner.since))] : []),

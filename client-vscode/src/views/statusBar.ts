@@ -7,7 +7,7 @@ import type { Approvals } from "../sessions/approvals.js";
 import { staleInWords, type Staleness } from "../server/staleness.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { exact, listed, short, tokensUsed } from "../text/format.js";
+import { exact, exactTokens, listed, short, tokensUsed } from "../text/format.js";
 
 /** Of the window, from where on it is shown as full. */
 const NEARLY_FULL = 0.95;
@@ -107,13 +107,13 @@ export function tokensShown({ context, budget }: Pick<SessionState, "context" | 
   const used = tokensUsed(context);
   const size = budget.maxContextSize;
   if (size === null) {
-    return { text: `$(dashboard) ${short(used)}`, level: "", spoken: vscode.l10n.t("{0} tokens used", exact(used)) };
+    return { text: `$(dashboard) ${short(used)}`, level: "", spoken: vscode.l10n.t("{0} used", exactTokens(used)) };
   }
   const share = Math.round((used / size) * 100);
   return {
     text: `$(dashboard) ${short(used)} / ${short(size)} (${share}%)`,
     level: used >= size * NEARLY_FULL ? "error" : context.shouldCompact ? "warning" : "",
-    spoken: vscode.l10n.t("{0} of {1} tokens used, {2} percent", exact(used), exact(size), share),
+    spoken: vscode.l10n.t("{0} of {1} used, {2} percent", exact(used), exactTokens(size), share),
   };
 }
 

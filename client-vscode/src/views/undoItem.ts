@@ -45,7 +45,7 @@ export class UndoItem extends Disposables {
     }
     this.shown = about;
     this.item.text = `$(discard) ${exact(canUndo)} $(redo) ${exact(canRedo)}`;
-    this.item.accessibilityInformation = { label: vscode.l10n.t("{0} steps can be undone, {1} done again", exact(canUndo), exact(canRedo)) };
+    this.item.accessibilityInformation = { label: vscode.l10n.t("Steps that can be undone: {0}; done again: {1}", exact(canUndo), exact(canRedo)) };
     this.item.show();
     void Promise.all([explain(session, "context/undo", canUndo), explain(session, "context/redo", canRedo)]).then((lines) => {
       if (this.shown === about) {

@@ -6,6 +6,7 @@ import type { SidecarState } from "../server/sidecar.js";
 import { staleInWords } from "../server/staleness.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
+import { withDetail } from "../text/detail.js";
 import { warningInWords } from "../text/warnings.js";
 
 export interface Situation {
@@ -85,10 +86,12 @@ function filesMessage({ state }: Session): string[] {
 /** With what to do about it. Everything but the files works as ever. */
 export function problemInWords({ kind, reason, message }: FilesProblem): string {
   if (kind === "filesIncomplete") {
-    return vscode.l10n.t("Putting files back was interrupted: {0}", message);
+    return withDetail(vscode.l10n.t("Putting files back was interrupted."), message);
   }
   const why = kind === "filesUnavailable" ? reasonInWords(reason) : undefined;
-  return vscode.l10n.t("Files of the workspace are not saved: {0} Everything else works.", why ?? message);
+  return why === undefined
+    ? withDetail(vscode.l10n.t("Files of the workspace are not saved."), message, vscode.l10n.t("Everything else works."))
+    : vscode.l10n.t("{0} {1}", vscode.l10n.t("Files of the workspace are not saved: {0}", why), vscode.l10n.t("Everything else works."));
 }
 
 function reasonInWords(reason: string | undefined): string | undefined {

@@ -57,6 +57,19 @@ test("going back in a copy goes on in its program, in a terminal, from that plac
   expect(readFileSync(file, "utf8")).toBe(before);
 });
 
+test("the menu of a row names the program, and what it names goes back there", async () => {
+  expect(user.context.get("timeleap.mirror")).toBe("claude-code");
+  const [row] = await running.rows("checkpoints");
+  await running.rows("checkpoints", row!.node);
+  const [message] = await running.rows("checkpoints", row!.node);
+  press("Continue");
+  for (const node of [row!.node, message!.node]) {
+    await commands.executeCommand("timeleap.continueInClaudeCode", node, undefined);
+    expect(user.said.at(-1)).toMatchObject({ modal: true, message: expect.stringContaining("Continue in Claude Code from before") as string });
+  }
+  expect(user.terminals).toHaveLength(2);
+});
+
 test.each(["clear", "compact", "createCheckpoint", "undo"])("%s on a copy offers a fork, not a reload", async (command) => {
   await commands.executeCommand(`timeleap.${command}`);
   expect(user.said.at(-1)).toMatchObject({ message: expect.stringContaining("read-only copy") as string, buttons: ["Fork…"] });

@@ -11,18 +11,42 @@ export interface Strings {
   readonly texts: ReadonlySet<string>;
   /** Calls whose text is made at run time, which nobody can translate. */
   readonly computed: readonly string[];
+  /** Texts with a number before a plural that are said of one thing, too. */
+  readonly unruly: readonly string[];
+  /** Texts with a hole that is filled with what the server says, which is English. */
+  readonly mixed: readonly string[];
+}
+
+/** A number, words without a full stop, and a noun in the plural. */
+const PLURAL = /\{\d\}(?: more)? (?:bytes|calls|characters|checkpoints|files|lines|messages|pins|sessions|steps|times|timelines|tokens|actions)\b/;
+const SERVERS_WORDS = /\bmessageOf\(|\b(?:error|failure|reason)\.message\b|\.reason\b|\bunavailable\b/;
+
+/** Whether one thing has a text of its own: `count === 1 ? … : …`, or `{ one: …, many: … }`. */
+function isChosenByNumber({ parent }: ts.Node, source: ts.SourceFile): boolean {
+  if (ts.isPropertyAssignment(parent)) {
+    return parent.name.getText(source) === "many";
+  }
+  return ts.isConditionalExpression(parent) && parent.condition.getText(source).endsWith("=== 1");
 }
 
 export function stringsOfSources(): Strings {
   const texts = new Set<string>();
   const computed: string[] = [];
+  const unruly: string[] = [];
+  const mixed: string[] = [];
   for (const name of readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"))) {
-    const source = ts.createSourceFile(name, readFileSync(join(ROOT, "src", name), "utf8"), ts.ScriptTarget.Latest);
+    const source = ts.createSourceFile(name, readFileSync(join(ROOT, "src", name), "utf8"), ts.ScriptTarget.Latest, true);
     const visit = (node: ts.Node): void => {
       if (ts.isCallExpression(node) && /\bl10n\.t$/.test(node.expression.getText(source))) {
-        const [text] = node.arguments;
+        const [text, ...rest] = node.arguments;
         if (text && ts.isStringLiteralLike(text)) {
           texts.add(text.text);
+          if (PLURAL.test(text.text) && !isChosenByNumber(node, source)) {
+            unruly.push(`${name}: ${text.text}`);
+          }
+          if (rest.some((given) => SERVERS_WORDS.test(given.getText(source)))) {
+            mixed.push(`${name}: ${text.text}`);
+          }
         } else {
           computed.push(`${name}: ${node.getText(source)}`);
         }
@@ -31,5 +55,5 @@ export function stringsOfSources(): Strings {
     };
     visit(source);
   }
-  return { texts, computed };
+  return { texts, computed, unruly, mixed };
 }

@@ -132,3 +132,12 @@ test("every declared tool of language models is registered, and every registered
   expect(asking).toEqual(tools.filter(({ modelDescription }) => modelDescription.includes("after the person has agreed")).map(({ name }) => name));
   await running.stop();
 });
+
+test("a row of a read-only copy says where it goes back, a row of any other session does not", () => {
+  const entries = contributes.menus["view/item/context"]!;
+  const going = entries.filter(({ command }) => /revertTo|continueIn/.test(command));
+  for (const { command, when } of going) {
+    expect(when, command).toContain(command.includes("revertTo") ? "!timeleap.mirror" : "timeleap.mirror");
+  }
+  expect(new Set(going.map(({ command }) => command))).toEqual(new Set(["timeleap.revertTo", "timeleap.revertToMessage", "timeleap.continueInClaudeCode", "timeleap.continueInItsProgram"]));
+});

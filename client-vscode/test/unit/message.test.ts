@@ -78,7 +78,7 @@ test("thoughts are quoted, calls shown with their arguments, media named", () =>
       tool_calls: [call("a", "read", '{"a":1}')],
     }),
   );
-  expect(text).toBe('## 0 · Assistant\n\n> one\n>\n> two\n\nAnswer\n\n*[image_url: 9 characters of data]*\n\n**Calls `read`**\n\n```json\n{"a":1}\n```\n');
+  expect(text).toBe('## 0 · Assistant\n\n> one\n>\n> two\n\nAnswer\n\n*[image_url: data of 9 bytes]*\n\n**Calls `read`**\n\n```json\n{"a":1}\n```\n');
 });
 
 test("a role that is not known is shown as it is, with the name of the speaker", () => {

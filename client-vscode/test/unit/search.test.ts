@@ -61,7 +61,7 @@ test("what is typed is searched for once, when the typing pauses, in the shown s
   await soon();
   expect(asked.map(({ method, params }) => [method, params["query"], params["sessionId"], params["ignoreCase"]])).toEqual([["context/search", "word", "chat", true]]);
   expect(labels(pick)).toEqual(["Present", "say word 3", "Before clearing", "say word 5"]);
-  expect(pick.items[3]).toMatchObject({ description: "#5 · 2 times · set aside: Before clearing", iconPath: { id: "history" }, alwaysShow: true });
+  expect(pick.items[3]).toMatchObject({ description: "#5 · 2× · set aside: Before clearing", iconPath: { id: "history" }, alwaysShow: true });
   expect(pick.busy).toBe(false);
 });
 

@@ -19,6 +19,16 @@ test("every text is a literal, so that it can be translated", () => {
   expect(sources.texts.size).toBeGreaterThan(100);
 });
 
+test("of one thing nothing is said in the plural", () => {
+  // These numbers are limits, or more than one.
+  const never = [/A pin has at most/, /A session has at most/, /The first \{0\} of \{1\} characters/, /Show all \{0\} lines/];
+  expect(sources.unruly.filter((text) => !never.some((one) => one.test(text)))).toEqual([]);
+});
+
+test("what the server says in English is put into no sentence of ours", () => {
+  expect(sources.mixed).toEqual([]);
+});
+
 test("every text of the sources has a translation, and no translation is left over", () => {
   expect(Object.keys(translated).sort()).toEqual([...sources.texts].sort());
 });

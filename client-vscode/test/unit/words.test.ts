@@ -225,7 +225,23 @@ test.each([
   "approvalNotNoted", "leftover", "damagedKept", "newerVersion", "newerThanTested", "timelinesPruned", "timelinesNotPruned", "filesNotKept",
   "filesNotRecovered", "filesIncomplete", "notReachable", "trashPurged",
 ])("the warning %s is a sentence of its own, with the server's words behind it", (kind) => {
-  expect(warningInWords(kind, "3 bytes")).toMatch(/^[A-Z].+\. \(3 bytes\)$/);
+  expect(warningInWords(kind, "3 bytes")).toMatch(/^[A-Z].+[^.]: 3 bytes\.$/);
+  env.language = "zh-cn";
+  expect(warningInWords(kind, "3 bytes")).not.toContain("3 bytes");
+});
+
+test("the server's English stands behind no sentence of another language; the log has it", async () => {
+  env.language = "zh-cn";
+  const parser = "line 3 of context.jsonl is not JSON: Expecting ',' delimiter (byte 33)";
+  for (const kind of kinds) {
+    const { message } = wordsFor(TimeleapError.make(kind, parser));
+    expect(message === parser || !message.includes(parser), kind).toBe(true);
+  }
+  const channel = log();
+  await report(TimeleapError.make("corrupted", parser), { log: channel, views: {}, sessions: {} } as never);
+  expect(user.said).toMatchObject([{ message: "The session's files cannot be used.", buttons: ["Show Logs"] }]);
+  env.language = "en";
+  expect(wordsFor(TimeleapError.make("corrupted", parser)).message).toBe(`The session's files cannot be used: ${parser}.`);
 });
 
 test("a warning of a later server is said as it says it", () => {

@@ -2,7 +2,8 @@
 
 import type { Facts, ShownCheckpoint, ShownTimeline } from "../../src/page/wire.js";
 import { button, draw, icon, ICONS, make } from "./dom.js";
-import { exact, say, timeOf } from "./words.js";
+import { curvePoints } from "./curve.js";
+import { counted, exact, say, short, timeOf } from "./words.js";
 
 const EDGE = 8;
 const LANE = 30;
@@ -115,7 +116,7 @@ export class Overview {
       return;
     }
     this.slider.max = String(this.checkpoints.length);
-    const points = this.usage.length > 0 ? this.usage : this.checkpoints.map(({ at, tokens }) => [at, tokens] as const);
+    const points = curvePoints(this.usage, this.checkpoints, facts);
     const most = points.reduce((sum, [, tokens]) => Math.max(sum, tokens), 0);
     const y = (tokens: number): number => CURVE - 16 - ((CURVE - 30) * tokens) / Math.max(1, most);
     const columns = new Map<number, number>();
@@ -125,7 +126,7 @@ export class Overview {
     }
     const path = [...columns].map(([x, tokens], index) => `${index === 0 ? "M" : "L"}${x} ${y(tokens).toFixed(1)}`).join("");
     const xs = [...columns.keys()];
-    this.curve.setAttribute("aria-label", say("curve", most));
+    this.curve.setAttribute("aria-label", say("curve", counted("tokens", most, short(most))));
     this.curve.setAttribute("height", String(CURVE));
     this.curve.replaceChildren(
       ...(path === "" ? [] : [
@@ -134,9 +135,9 @@ export class Overview {
       ]),
       draw("path", { class: "axis", d: `M${EDGE} ${CURVE - 16}H${this.width - EDGE}` }),
       draw("path", { class: "ticks", d: this.ticks() }),
-      draw("text", { x: this.width - EDGE, y: 11, "text-anchor": "end" }, most > 0 ? say("tokens", most) : ""),
+      draw("text", { x: this.width - EDGE, y: 11, "text-anchor": "end" }, most > 0 ? counted("tokens", most, short(most)) : ""),
       draw("text", { x: EDGE, y: CURVE - 2 }, "0"),
-      draw("text", { x: this.width - EDGE, y: CURVE - 2, "text-anchor": "end" }, say("messages", this.most)),
+      draw("text", { x: this.width - EDGE, y: CURVE - 2, "text-anchor": "end" }, counted("messages", this.most)),
       draw("path", { class: "base" }),
       draw("path", { class: "place" }),
     );
@@ -178,8 +179,8 @@ export class Overview {
     });
     graph.append(draw("path", { class: "trunk", d: `M${scale(0)} ${middle(0)}H${scale(present)}` }), draw("circle", { class: "end live", cx: scale(present), cy: middle(0), r: 4 }));
     this.lanes.replaceChildren(graph, make("div", { class: "lane-list" },
-      lane(undefined, say("present"), facts.timeline === undefined ? say("messages", facts.messages) : say("toPresent")),
-      ...this.timelines.map(({ id, name, messages, common = 0 }) => lane(id, name, `${say("messages", messages - common)} ${say("setAside")}`))));
+      lane(undefined, say("present"), facts.timeline === undefined ? counted("messages", facts.messages) : say("toPresent")),
+      ...this.timelines.map(({ id, name, messages, common = 0 }) => lane(id, name, `${counted("messages", messages - common)} ${say("setAside")}`))));
   }
 
   private drawPlace(): void {
@@ -192,7 +193,7 @@ export class Overview {
     this.slider.value = String(Math.max(0, now));
     const text = checkpoint ? `${say("checkpoint", exact(checkpoint.id))}: ${checkpoint.name}` : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
     this.slider.setAttribute("aria-valuetext", text);
-    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? say("tokens", checkpoint.tokens) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
+    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? say("upToHere", counted("tokens", checkpoint.tokens, short(checkpoint.tokens))) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
     const x = this.x(this.top);
     this.curve.querySelector(".place")?.setAttribute("d", `M${x} 14V${CURVE - 12}`);
     const base = this.base && this.x(this.base.at);

@@ -9,7 +9,7 @@ import { Overview } from "./overview.js";
 import { Scroller } from "./scroller.js";
 import { highlight, SearchBox } from "./search.js";
 import { Messages } from "./store.js";
-import { exact, say, short, timeOf } from "./words.js";
+import { counted, exact, say, short, timeOf } from "./words.js";
 
 interface Host {
   postMessage(message: FromPage): void;
@@ -56,6 +56,7 @@ export class Page {
       draw: (index) => this.row(index),
       version: (index) => this.version(index),
       settled: (index) => this.messages.peek(index) !== undefined,
+      onDraw: () => this.highlight(),
       onMove: (top) => this.moved(top),
     });
     this.overview = new Overview({
@@ -119,7 +120,6 @@ export class Page {
       case "messages":
         this.messages.put(message.from, message.to, message.messages);
         this.scroller.draw();
-        this.highlight();
         break;
       case "checkpoints":
         this.arriving.push(...message.checkpoints);
@@ -178,12 +178,15 @@ export class Page {
     this.title.textContent = facts.title;
     document.title = facts.title;
     this.title.classList.toggle("aside", facts.timeline !== undefined);
-    const counts = [say("messages", facts.messages), ...(facts.timeline === undefined ? [say("tokens", short(facts.tokens))] : [say("setAside")]), say("checkpoints", facts.checkpoints)];
+    const counts = [counted("messages", facts.messages), ...(facts.timeline === undefined ? [counted("tokens", facts.tokens, short(facts.tokens))] : [say("setAside")]), counted("checkpoints", facts.checkpoints)];
     this.subtitle.textContent = counts.join(" · ");
     this.drawTools(facts);
     this.overview.show(facts);
     this.empty.hidden = facts.messages > 0;
     this.scroller.resize(facts.messages, keep);
+    if (before !== undefined && before.epoch !== facts.epoch) {
+      this.search.again();
+    }
   }
 
   private drawTools(facts: Facts): void {
@@ -238,7 +241,6 @@ export class Page {
       this.reported = top;
       this.tell({ kind: "top", index: this.scroller.follows ? this.facts.messages : top });
       this.keep(top);
-      this.highlight();
     }
   }
 
@@ -349,7 +351,7 @@ export class Page {
       make("span", { class: "marker-id" }, `#${exact(id)}`),
       make("span", { class: "marker-name", dir: "auto" }, name),
       errors !== undefined && make("span", { class: "badge" }, `${exact(errors)} ${say("failed")}`),
-      make("span", { class: "marker-facts" }, [timeOf(createdAt), tokens > 0 ? say("tokens", short(tokens)) : ""].filter(Boolean).join(" · ")),
+      make("span", { class: "marker-facts" }, [timeOf(createdAt), tokens > 0 ? say("upToHere", counted("tokens", tokens, short(tokens))) : ""].filter(Boolean).join(" · ")),
       live && more);
   }
 
@@ -389,13 +391,13 @@ export class Page {
       const rows = list.filter(({ index }) => !merged.has(index)).map((message) => make("article", { class: `row ${message.role}` },
         make("div", { class: "row-head" }, make("span", { class: "role" }, roleName(message.role)), make("span", { class: "number" }, exact(message.index))),
         body(message, context)));
-      return make("section", { class: `side ${mark}`, "aria-label": say("onlyIn", name, count) }, make("h3", {}, say("onlyIn", name, count)), ...rows,
+      return make("section", { class: `side ${mark}`, "aria-label": say("onlyIn", name, counted("messages", count)) }, make("h3", {}, say("onlyIn", name, counted("messages", count))), ...rows,
         count > list.length && make("p", { class: "quiet" }, say("andMore", count - list.length)));
     };
     const heading = make("h2", {}, say("comparison", from, to));
     this.comparison.replaceChildren(
       make("header", {}, heading, button(say("close"), () => this.hideComparison(), { class: "tool" }, icon(ICONS.close))),
-      make("p", { class: "facts" }, `${say("common", common)} ${say("tokenChange", exact(tokens[0]), exact(tokens[1]))}`),
+      make("p", { class: "facts" }, `${say("common", counted("messages", common))} ${say("tokenChange", exact(tokens[0]), exact(tokens[1]))}`),
       make("div", { class: "sides" }, side(from, removed, removedCount, "removed"), side(to, added, addedCount, "added")));
     this.comparison.setAttribute("aria-label", say("comparison", from, to));
     this.comparison.hidden = false;

@@ -15,6 +15,8 @@ export interface Rows {
   readonly version: (index: number) => string;
   /** Whether its height is worth keeping. */
   readonly settled: (index: number) => boolean;
+  /** Some rows are others now. */
+  readonly onDraw: () => void;
   readonly onMove: (top: number) => void;
 }
 
@@ -32,6 +34,7 @@ export class Scroller {
   private anchor = { index: 0, within: 0 };
   private atEnd = false;
   private expected = -1;
+  private fresh = false;
   private drawing = false;
 
   constructor(
@@ -96,6 +99,10 @@ export class Scroller {
     } finally {
       this.drawing = false;
     }
+    if (this.fresh) {
+      this.fresh = false;
+      this.rows.onDraw();
+    }
     this.rows.onMove(this.anchor.index);
   }
 
@@ -153,6 +160,7 @@ export class Scroller {
       return this.heights.set(index, 0);
     }
     this.mounted.set(index, { element, version });
+    this.fresh = true;
     // In their order, for who goes through them by the keyboard or hears them read.
     const after = [...this.mounted.keys()].filter((other) => other > index);
     const next = after.length > 0 ? this.mounted.get(Math.min(...after))?.element : undefined;

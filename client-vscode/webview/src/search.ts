@@ -22,6 +22,7 @@ export class SearchBox {
   private at = -1;
   private number = 0;
   private waiting = 0;
+  private asking: "anew" | "again" = "anew";
   /** What is marked in the text. */
   query = "";
 
@@ -48,12 +49,23 @@ export class SearchBox {
     if (search !== this.number) {
       return;
     }
+    const before = this.hits[this.at];
     this.hits = hits;
     this.more = more;
-    this.at = -1;
-    this.count.textContent = problem ?? (hits.length === 0 ? say("nothingFound") : "");
-    if (hits.length > 0) {
+    this.at = this.asking === "again" ? hits.findIndex(({ index, timeline }) => index === before?.index && timeline === before.timeline) : -1;
+    if (problem !== undefined || hits.length === 0) {
+      this.count.textContent = problem ?? say("nothingFound");
+    } else if (this.asking === "again") {
+      this.tell();
+    } else {
       this.step(1);
+    }
+  }
+
+  /** Looks for what is looked for once more: another log has taken the place of the one before. Nobody is taken anywhere. */
+  again(): void {
+    if (this.input.value.trim() !== "" && this.query !== "") {
+      this.ask("again");
     }
   }
 
@@ -65,14 +77,24 @@ export class SearchBox {
 
   private begin(): void {
     this.query = this.input.value.trim();
-    this.number += 1;
     this.hits = [];
     this.at = -1;
     this.count.textContent = "";
+    this.ask("anew");
+    this.actions.changed();
+  }
+
+  private ask(how: "anew" | "again"): void {
+    this.asking = how;
+    this.number += 1;
     if (this.query !== "") {
       this.actions.ask(this.number, this.query);
     }
-    this.actions.changed();
+  }
+
+  private tell(): void {
+    const at = this.at === -1 ? "–" : exact(this.at + 1);
+    this.count.textContent = say(this.more ? "foundMore" : "found", at, exact(this.hits.length));
   }
 
   private step(by: number): void {
@@ -81,7 +103,7 @@ export class SearchBox {
       return;
     }
     this.at = this.at === -1 && by < 0 ? hits.length - 1 : (this.at + by + hits.length) % hits.length;
-    this.count.textContent = say(this.more ? "foundMore" : "found", exact(this.at + 1), exact(hits.length));
+    this.tell();
     const hit = hits[this.at];
     if (hit) {
       this.count.title = hit.preview;

@@ -1,6 +1,6 @@
 /** What the page says: the extension host puts it into the page, in the editor's language. */
 
-import type { Words } from "../../src/page/words.js";
+import type { Counted, Said, Words } from "../../src/page/words.js";
 
 const language = document.documentElement.lang || "en";
 const number = new Intl.NumberFormat(language);
@@ -14,8 +14,18 @@ export function words(): Words {
   return known;
 }
 
-export function say(text: keyof Words, ...given: readonly (string | number)[]): string {
-  return words()[text].replace(/\{(\d)\}/gu, (hole: string, at: string) => {
+export function say(text: Said, ...given: readonly (string | number)[]): string {
+  return filled(words()[text], given);
+}
+
+/** `count` of something, as people say it; `shown` is the number as it is written. */
+export function counted(things: Counted, count: number, shown = exact(count)): string {
+  const { one, many } = words()[things];
+  return count === 1 ? one : filled(many, [shown]);
+}
+
+function filled(text: string, given: readonly (string | number)[]): string {
+  return text.replace(/\{(\d)\}/gu, (hole: string, at: string) => {
     const value = given[Number(at)];
     return value === undefined ? hole : typeof value === "number" ? exact(value) : value;
   });
