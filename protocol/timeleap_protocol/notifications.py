@@ -45,6 +45,8 @@ class ChangedSpan(Shape):
 
     checkpoint_uid: str
     summary: SpanSummary
+    name: Opt[Annotated[str, Field(max_length=200)]] = None
+    """The name of its checkpoint, unless that has a label; absent where nothing happened."""
 
 
 class MessagesAppended(_Change):

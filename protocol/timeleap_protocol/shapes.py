@@ -114,6 +114,9 @@ class Checkpoint(Shape):
     """The files at it; absent where none were looked at."""
     summary: Opt[SpanSummary] = None
     """What happened after it, in `context/listCheckpoints`, in a `ContextSummary` and in notifications."""
+    name: Opt[Annotated[str, Field(max_length=200)]] = None
+    """The name that every program shows, beside `summary`: the label, else the span's: the call that failed, else the
+    files that were edited, the first call, or what was said. A whole line; absent where nothing happened."""
 
 
 class Timeline(Shape):

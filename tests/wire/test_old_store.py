@@ -34,7 +34,7 @@ def without_summaries(value: Any) -> Any:
         if not isinstance(part, dict):
             return part
         is_checkpoint = {"uid", "messageCount"} <= part.keys()
-        new = {"summary"} if is_checkpoint else {"span"} & part.keys()
+        new = {"summary", "name"} if is_checkpoint else {"span"} & part.keys()
         return {name: bare(one) for name, one in part.items() if name not in new}
 
     return bare(plain)

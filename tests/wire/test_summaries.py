@@ -32,6 +32,11 @@ def summaries(session: Session, **params: Any) -> list[Message]:
     return [checkpoint["summary"] for checkpoint in listed]
 
 
+def names(session: Session) -> list[str | None]:
+    listed = session.call("context/listCheckpoints", order="asc")["checkpoints"]
+    return [checkpoint.get("name") for checkpoint in listed]
+
+
 def span(session: Session, *messages: Message) -> Message:
     """What is told of the newest span when messages are appended."""
     pending = session.start("context/appendMessage", messages=list(messages))
@@ -94,6 +99,18 @@ def test_the_newest_span_is_told_with_every_change_of_it(session: Session) -> No
     assert summaries(session)[-1]["tokens"] == 70
 
 
+def test_a_checkpoint_is_named_by_its_label_else_by_what_happened_after_it(session: Session) -> None:
+    session.checkpoint()
+    assert names(session) == [None]
+    assert "name" not in span(session, {"role": "assistant", "content": ""})
+    assert span(session, EDIT)["name"] == "Edit login/names.py"
+    assert span(session, result("1", "ok"), FAILED)["name"] == "pytest -q"
+    session.call("context/checkpoint", label="mine")
+    span(session, user("a prompt"))
+    assert names(session) == ["pytest -q", "mine"]
+    assert [one["name"] for one in session.get_state()["context"]["checkpoints"]] == ["pytest -q", "mine"]
+
+
 def test_without_a_checkpoint_there_is_no_span(session: Session) -> None:
     pending = session.start("context/appendMessage", message=user("a"))
     pending.result()
@@ -108,6 +125,7 @@ def test_the_context_says_it_too_also_after_each_rewrite(session: Session) -> No
     def agrees(context: Message) -> list[Message]:
         told = [checkpoint["summary"] for checkpoint in context["checkpoints"]]
         assert told == summaries(session)
+        assert [checkpoint.get("name") for checkpoint in context["checkpoints"]] == names(session)
         return told
 
     assert len(agrees(session.get_state()["context"])) == 3
@@ -140,6 +158,7 @@ def test_a_window_in_another_process_hears_the_same(two: Two) -> None:
     told = span(two.attached, user("from the other window"), EDIT)
     assert told["checkpointUid"] == uid
     assert told["summary"] == summaries(two.owner)[-1] == summaries(two.attached)[-1]
+    assert told["name"] == names(two.owner)[-1] == names(two.attached)[-1] == "from the other window"
 
 
 def test_what_a_redaction_takes_out_is_in_no_summary(session: Session) -> None:
@@ -149,5 +168,5 @@ def test_what_a_redaction_takes_out_is_in_no_summary(session: Session) -> None:
     session.call("context/revertTo", checkpointId=1, requestId="r-1")
     session.call("session/redact", value="se**cr**et_word")
     again = session.call("context/revertTo", checkpointId=1, requestId="r-1")
-    assert "secret_word" not in str((again, summaries(session), session.get_state()))
+    assert "secret_word" not in str((again, summaries(session), names(session), session.get_state()))
     assert not any(b"secret_word" in file.read_bytes() for file in session.path.iterdir() if file.is_file())

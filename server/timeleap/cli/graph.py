@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.file_changes import mark
 from timeleap.cli.formatting import Json, clock, count, now, one_line, size
-from timeleap.summaries.calls import growth, happened
+from timeleap.summaries.names import growth, span_name
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -198,7 +198,7 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
 def _checkpoint(checkpoint: Json, signs: str, style: str = "") -> GraphRow:
     """What a checkpoint is called, then what happened after it, and what that took."""
     label, summary = one_line(checkpoint.get("label") or ""), checkpoint.get("summary")
-    said = one_line(happened(summary) or checkpoint.get("preview") or "")
+    said = one_line(span_name(summary) or checkpoint.get("preview") or "")
     known = not said or label.startswith(said.removesuffix("…")) or (label and said.startswith(label.removesuffix("…")))
     name = f"#{checkpoint['id']}  {label or said if known or not label else f'{label} · {said}'}"
     tokens = count(checkpoint["tokenCount"], "token")

@@ -42,6 +42,7 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
 from timeleap.summaries.log_spans import NewSpans, SpanRead, add_records, read_spans
+from timeleap.summaries.names import span_name
 
 SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120
@@ -122,7 +123,8 @@ def changed_span(
     them. One that was `asked_for` is told as it is answered: what follows it tells of itself."""
     if spans is None:
         return made, None
-    span = {"checkpointUid": uid, "summary": spans.newest} if uid else None
+    name = span_name(spans.newest) or None
+    span = {"checkpointUid": uid, "summary": spans.newest, **set_members(name=name)} if uid else None
     return made if asked_for or not made else told(made, spans.made), span
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from timeleap.message_text import should_compact
 from timeleap.storage.engine import Appended
+from timeleap.summaries.names import checkpoint_name
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +160,7 @@ class Checkpoint(Struct, frozen=True):
             "messageCount": self.message_count,
             "tokenCount": self.token_count,
             **set_members(preview=self.preview, files=self.files, summary=self.summary),
+            **set_members(name=checkpoint_name(self.label, self.preview, self.summary)),
         }
 
 

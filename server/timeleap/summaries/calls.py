@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeleap.message_text import cut, one_line, texts
+from timeleap.message_text import one_line, texts
 from timeleap_protocol.secret_masks import is_named_secret
 
 Json = dict[str, Any]
@@ -44,6 +44,7 @@ _TELLING: Final = (
 _RANK: Final = {name: rank for rank, name in enumerate(_TELLING)}
 _NO_FILES: Final = ("", ".", "..", "/", "./")
 _SHELL: Final = re.compile(r"(?:.*/)?(?:ba|z|da|k)?sh|(?:.*[/\\])?(?:cmd|powershell|pwsh)(?:\.exe)?")
+_PATCH: Final = "apply_patch"
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _BROKEN: Final = rf'"({"|".join(_TELLING)})"\s*:\s*"((?:[^"\\]|\\.)*)'  # seldom needed, so compiled then
 _SHOWS_FILES: Final = re.compile(
@@ -120,10 +121,20 @@ def _call(name: object, arguments: object, call_id: object) -> CalledTool:
     telling = next((text for name in names if (text := _text(values[name])) and not is_named_secret(name, text)), "")
     patched = _PATCHED.findall(telling[:_SEARCHED]) if "*** " in telling else []
     files = [*patched, *_paths(values)][:_MOST_FILES_OF_CALL]
-    shown = one_line(files[0] if patched else telling)
+    if patched and called != _PATCH:
+        called = _PATCH  # a shell that is given a patch does what the tool of that name does
+    shown = one_line(files[0] if patched else _looked_at(values) or telling)
     shows = _SHOWS_FILES.fullmatch(called) is not None or _SHELL_SHOWS_FILES.match(telling) is not None
     clean = tuple(path for file in files if (path := one_line(file)) not in _NO_FILES)
     return CalledTool(called or "tool", shown or None, clean, call_id if isinstance(call_id, str) else "", shows)
+
+
+def _looked_at(values: Mapping[str, Any]) -> str:
+    """`view PATH` for an editor of several commands that only shows a file: its name says that it edits. Else empty."""
+    path = values.get("path")
+    if values.get("command") != "view" or not isinstance(path, str):
+        return ""
+    return f"view {path}"
 
 
 def _values(arguments: object) -> Mapping[str, Any]:
@@ -169,56 +180,3 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
         for value in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
             if isinstance(value, str) and value.strip():
                 yield value
-
-
-# A summary (`SpanSummary` of the contract) in the words of a row; the VS Code extension says it in the same ones
-
-# Patterns of the command line, which a server has no need to compile.
-_SHELLS: Final = (
-    r"(?i:(?:local_)?(?:bash|sh|zsh|shell|powershell|terminal|run|exec|execute|command|cmd)"
-    r"(?:_(?:shell|terminal|bash|command|cmd|shell_command))?)"
-)
-"""Tools whose name says nothing beside the command that they are given."""
-_PREAMBLE: Final = (
-    r"(?:(?:cd|pushd)\s+(?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;)\s*|set\s+-\w+(?:\s+pipefail)?\s*(?:&&|;)\s*"
-    r"|(?:[A-Z_][A-Z0-9_]*=\S+\s+)+)+"
-)
-"""What a command does only to get to its place, or to watch its end."""
-_PATH: Final = r"\S*[\\/]([^\\/\s]+)"
-
-
-def happened(summary: Mapping[str, Any] | None, most: int = 60) -> str:
-    """What happened in a span: the call that failed, else the first; else what was said. Empty where nothing was."""
-    if summary is None:
-        return ""
-    calls = summary.get("calls") or [] if summary["kind"] == "calls" else []
-    if calls:
-        return _named(next((call for call in calls if call.get("failed")), calls[0]), most)
-    return cut(f"Compacted: {summary['text']}" if summary["kind"] == "compacted" else summary["text"], most)
-
-
-def _named(call: Mapping[str, Any], most: int) -> str:
-    """`pytest tests` for a shell's command, `edit bill.py` for a file, else the name with what it was given."""
-    name, given = str(call["name"]), str(call.get("argument", ""))
-    if given and re.fullmatch(_SHELLS, name):
-        return cut(re.sub(_PREAMBLE, "", given, count=1) or given, most)
-    path = re.fullmatch(_PATH, given)
-    return cut(f"{name} {path[1] if path else given}".rstrip(), most)
-
-
-def growth(summary: Mapping[str, Any] | None) -> str:
-    """What a span took, and what went wrong in it: `+1.4K 1 failed`; messages where no tokens were reported."""
-    if summary is None:
-        return ""
-    tokens, messages, errors = summary.get("tokens"), summary["messages"], summary.get("errors", 0)
-    took = f"{'+' if tokens > 0 else '-'}{_short(abs(tokens))}" if tokens else ""
-    if not took and messages:
-        took = f"+{messages} message{'' if messages == 1 else 's'}"
-    return " ".join(filter(None, (took, f"{errors} failed" if errors else "")))
-
-
-def _short(number: int) -> str:
-    for unit, size in (("M", 1_000_000), ("K", 1000)):
-        if number >= size:
-            return f"{number / size:.1f}".removesuffix(".0") + unit if number < 10 * size else f"{number // size}{unit}"
-    return str(number)

@@ -22,6 +22,7 @@ from timeleap.storage.durable import crc32
 from timeleap.storage.engine import Entry, LogEngine, LogReader, LogState, NewRecord, RecordKind, Role
 from timeleap.storage.record import after_record, decode_json, decode_strictly
 from timeleap.summaries.calls import CalledTool, calls_in, command_in
+from timeleap.summaries.names import checkpoint_name
 from timeleap.summaries.outcome import is_failure, is_terminal_prompt
 
 Json = dict[str, Any]
@@ -479,7 +480,10 @@ def without_spans(members: Mapping[str, Any]) -> Json:
 
 
 def _without_summary(value: Any) -> Any:
-    return {name: each for name, each in value.items() if name != "summary"} if isinstance(value, dict) else value
+    """A checkpoint without what is made of the messages after it."""
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name not in ("summary", "name")}
 
 
 def with_spans(engine: LogEngine, members: Json) -> Json:
@@ -497,8 +501,16 @@ def with_spans(engine: LogEngine, members: Json) -> Json:
     if first < 0 or _last_record(engine.head_at(end)) != _last_record(str(members.get("head"))):
         return members
     spans = [read.span.wire() for read in read_spans(engine, first, len(checkpoints), end)]
-    told = [{**each, "summary": span} for each, span in zip(checkpoints, spans, strict=True) if isinstance(each, dict)]
+    told = [_with_summary(each, span) for each, span in zip(checkpoints, spans, strict=True) if isinstance(each, dict)]
     return {**members, "context": {**context, "checkpoints": told}}
+
+
+def _with_summary(checkpoint: Json, span: Json) -> Json:
+    name = checkpoint_name(checkpoint.get("label"), checkpoint.get("preview"), span)
+    named = {**checkpoint, "summary": span, "name": name}
+    if name is None:
+        del named["name"]
+    return named
 
 
 def _last_record(head: str) -> str:

@@ -148,9 +148,9 @@ def test_a_row_tells_what_happened_and_what_it_took():
     graph = Graph(STATE, [checkpoint(0, summary=summary(calls=calls[:1])), checkpoint(1, summary=failed, label="mine")])
     _, second, first, _ = lines(graph)
     assert "#1  mine · pytest " in second and second.endswith("+1.4K 1 failed")
-    assert "#0  edit bill.py " in first and first.endswith("+4 messages")
+    assert "#0  Edit tally/bill.py " in first and first.endswith("+4 messages")
     styles = {row.name: row.style for row in rows(graph)}
-    assert (styles["#1  mine · pytest"], styles["#0  edit bill.py"]) == ("red", "")
+    assert (styles["#1  mine · pytest"], styles["#0  Edit tally/bill.py"]) == ("red", "")
 
 
 def test_a_label_that_is_the_beginning_of_what_happened_is_said_once():

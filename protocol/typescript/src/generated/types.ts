@@ -485,6 +485,8 @@ export interface Cause {
 export interface ChangedSpan {
   checkpointUid: string;
   summary: SpanSummary;
+  /** The name of its checkpoint, unless that has a label; absent where nothing happened. */
+  name?: string;
 }
 
 /** A named point of the log that can be reverted to. */
@@ -506,6 +508,8 @@ export interface Checkpoint {
   files?: CheckpointFiles;
   /** What happened after it, in `context/listCheckpoints`, in a `ContextSummary` and in notifications. */
   summary?: SpanSummary;
+  /** The name that every program shows, beside `summary`: the label, else the span's: the call that failed, else the files that were edited, the first call, or what was said. A whole line; absent where nothing happened. */
+  name?: string;
 }
 
 /** A checkpoint was written. */

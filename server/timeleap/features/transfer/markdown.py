@@ -18,7 +18,7 @@ from typing import Any, Final
 from timeleap.features.transfer.exhibit import Exhibit, Said
 from timeleap.mirrors.formats.conversion import ExportLoss, LossTally
 from timeleap.sessions.shapes import Checkpoint
-from timeleap.summaries.calls import growth, happened
+from timeleap.summaries.names import growth, span_name
 
 _FENCES: Final = re.compile("`{3,}")
 _LINE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n|$)")
@@ -236,7 +236,7 @@ def _marked(checkpoint: Checkpoint, files: Sequence[tuple[str, str]]) -> str:
         checkpoint.label,
         checkpoint.created_at,
         f"{checkpoint.token_count:,} tokens",
-        happened(checkpoint.summary, SUMMARY_LENGTH),
+        span_name(checkpoint.summary),
         growth(checkpoint.summary),
     ]
     shown = "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"

@@ -36,7 +36,7 @@ from timeleap.sessions.logs import state_after_lines
 from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import encode_quickly
-from timeleap.summaries.calls import happened
+from timeleap.summaries.names import span_name
 
 MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages
@@ -239,7 +239,7 @@ def _log(exhibit: Exhibit, branch: _Branch, runs: list[list[int]], prompts: dict
 
 def _checkpoint(checkpoint: Checkpoint, files: Sequence[tuple[str, str]]) -> dict[str, Any]:
     summary = checkpoint.summary
-    said, failed = happened(summary) or None, summary and summary.get("errors")
+    said, failed = span_name(summary) or None, summary and summary.get("errors")
     more = set_members(label=checkpoint.label, createdAt=checkpoint.created_at, happened=said, failed=failed)
     if files:
         more |= {"files": [f"{kind}: {path}" for kind, path in files[:MOST_FILES]], "changed": len(files)}

@@ -336,4 +336,7 @@ async def test_checkpoints_say_what_happened_after_them(world: World) -> None:
     await session.append([{"role": "tool", "content": "Error: no", "tool_call_id": "1"}])
     await session.checkpoint()
     [log] = (await told(session)).facts["logs"]
-    assert [(one.get("happened"), one.get("failed")) for one in log["checkpoints"]] == [("edit b.py", 1), (None, None)]
+    assert [(one.get("happened"), one.get("failed")) for one in log["checkpoints"]] == [
+        ("Edit a/b.py", 1),
+        (None, None),
+    ]
