@@ -33,6 +33,7 @@ P = ParamSpec("P")
 Data = Mapping[str, Any]
 
 SESSION: Final = "session"
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LATEST: Final = "."
 """Default value of SESSION; it can be written, too."""
 FAILED = 1
@@ -51,7 +52,8 @@ def complete_session(ctx: Any, incomplete: str) -> list[str]:
         names = [entry.name for entry in os.scandir(Path(chosen) / "sessions") if entry.is_dir()]
     except OSError:
         return []
-    return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
+    # A folder of another name is no session, and a shell would show and obey what is in the name.
+    return sorted(name for name in names if name.startswith(incomplete) and _SESSION_ID.fullmatch(name))
 
 
 Home = Annotated[

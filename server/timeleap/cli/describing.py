@@ -9,7 +9,7 @@ from typing import Annotated
 from timeleap import user_folders
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
-from timeleap.cli.formatting import Exact, Json, ago, one_line
+from timeleap.cli.formatting import Exact, ExactLines, Json, ago, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 
@@ -59,7 +59,11 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
 
 def _show(terminal: Terminal, result: Json) -> None:
     *_, value = result.values()
-    terminal.answer(result, *([] if value is None else [Exact(value)]), hint="none" if value is None else "")
+    terminal.answer(
+        result,
+        *([] if value is None else [value if isinstance(value, ExactLines) else Exact(value)]),
+        hint="none" if value is None else "",
+    )
 
 
 @command(app)
@@ -96,7 +100,9 @@ def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> No
     """
     if text is None:
         state = read_state(terminal, session, "context")
-        _show(terminal, {"head": state["head"], "systemPrompt": state["context"]["systemPrompt"]})
+        prompt = state["context"]["systemPrompt"]
+        shown = {"head": state["head"], "systemPrompt": None if prompt is None else ExactLines(prompt)}
+        _show(terminal, shown)
         return
     prompt = text_or_file(" ".join(text))
     result = change_session(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)

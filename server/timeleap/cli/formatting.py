@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    # Control characters, and what reorders or hides: marks of direction, characters without width, tags.
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+    # Joiners belong into words of some scripts and into emoji, and hide in all other text.
+    "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
+_LONGEST_LINE = 4000
+"""Characters of a line of a message before the rest is only counted."""
 _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold magenta", "system": "bold yellow"}
 _BREAKS = re.compile(r"[\t\n]+")
 
@@ -33,10 +38,27 @@ def safe(text: str) -> str:
 
 
 class Exact(str):
-    """A text that is the result itself, such as a title or a prompt: a pipe gets it as it is, and a terminal as `safe`
-    shows it."""
+    """A text that is the result itself, such as a title: a pipe gets it as it is, a terminal as one line."""
 
     __slots__ = ()
+
+
+class ExactLines(Exact):
+    """A result of several lines, such as a prompt, on a terminal, too."""
+
+    __slots__ = ()
+
+
+def as_line(text: str, *, seen: bool = True) -> str:
+    """`text` as one line of output: a line break in it, which could begin a line of a stranger's making, is escaped.
+
+    Args:
+        text: Of the type `ExactLines`, it stays; of the type `Exact`, where it goes to no terminal.
+        seen: It goes to a terminal.
+    """
+    if isinstance(text, ExactLines) or (isinstance(text, Exact) and not seen):
+        return text
+    return text.replace("\n", "\\n")
 
 
 def safe_json(text: str) -> str:
@@ -141,7 +163,12 @@ def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
         lines = safe(text.replace("\r\n", "\n")).expandtabs(4).rstrip("\n").split("\n")
         shown = lines if most_lines is None or len(lines) <= most_lines + 1 else lines[:most_lines]
         for line in shown:
-            yield Text("    " + line, style=style)
+            more = len(line) - _LONGEST_LINE
+            if most_lines is not None and more > 0:
+                cut = count(more, "more character")
+                yield Text(f"    {line[:_LONGEST_LINE]}… ({cut}; --full shows them)", style=style)
+            else:
+                yield Text("    " + line, style=style)
         if len(shown) < len(lines):
             yield Text(f"    ... {count(len(lines) - len(shown), 'more line')}; --full shows them", style="dim")
 

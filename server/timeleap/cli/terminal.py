@@ -2,7 +2,8 @@
 
 Texts of a session are a stranger's. A terminal gets none of what it would obey, whichever command writes: plain lines,
 JSON and all that rich draws are made safe here, where they are written. A pipe gets lines and JSON as they are, and a
-text of the type `Exact` byte for byte; tables are safe for pipes, too, since a line of them must stay one.
+text of the type `Exact` byte for byte; tables are safe for pipes, too. A line stays one line, whatever it
+quotes; on a terminal only a text of the type `ExactLines` has several.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
-from timeleap.cli.formatting import Exact, Json, cell, one_line, safe, safe_json
+from timeleap.cli.formatting import Exact, Json, as_line, cell, one_line, safe, safe_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -110,11 +111,13 @@ class Terminal:
         """A result in words; silent in `--json`."""
         if not self.machine:
             for line in lines:
-                if not _write_plain(sys.stdout, line):
-                    self.out.print(line, soft_wrap=True)
+                shown = as_line(line, seen=sys.stdout.isatty()) if isinstance(line, str) else line
+                if not _write_plain(sys.stdout, shown):
+                    self.out.print(shown, soft_wrap=True)
 
     def hint(self, text: str) -> None:
         """Something useful to know that is not the result; silent in `--json`."""
+        text = as_line(text)
         if not self.machine and (_styled(sys.stderr) or not _write_plain(sys.stderr, text)):
             self.err.print(text, style="dim", soft_wrap=True)
 
@@ -135,11 +138,12 @@ class Terminal:
         if self.machine:
             _write_json(sys.stderr, json.dumps({"error": error}, ensure_ascii=False))
             return
-        if _styled(sys.stderr) or not _write_plain(sys.stderr, f"error: {lines[0]}"):
+        first, *others = map(as_line, lines)
+        if _styled(sys.stderr) or not _write_plain(sys.stderr, f"error: {first}"):
             from rich.text import Text
 
-            self.err.print(Text.assemble(("error: ", "bold red"), lines[0]), soft_wrap=True)
-        for line in lines[1:]:
+            self.err.print(Text.assemble(("error: ", "bold red"), first), soft_wrap=True)
+        for line in others:
             if not _write_plain(sys.stderr, line):
                 self.err.print(line, soft_wrap=True)
 
@@ -176,7 +180,7 @@ class Terminal:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         lines = [[Text(_grouped(value)) for value in row] for row in rows]
         widths = [
-            max(cell_len(name), *(each.cell_len for each in cells))
+            max([cell_len(name), *(each.cell_len for each in cells)])
             for name, *cells in zip(columns, *lines, strict=True)
         ]
         cut = {at for at, name in enumerate(columns) if at and name not in right}
@@ -202,7 +206,7 @@ class Terminal:
                 raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
             import typer
 
-            if not typer.confirm(safe(question), err=True):
+            if not typer.confirm(safe(as_line(question)), err=True):
                 self.hint("nothing was changed")
                 raise Exit(1)
         return True
@@ -230,7 +234,7 @@ class Terminal:
 
         columns = (
             bars.SpinnerColumn(),
-            bars.TextColumn("{task.description}"),
+            bars.TextColumn("{task.description}", markup=False),
             bars.BarColumn(),
             bars.TaskProgressColumn(),
             bars.TimeElapsedColumn(),

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal
 from timeleap import user_folders
 from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import FAILED, DryRun, Session, Yes, command, subcommands
-from timeleap.cli.formatting import now, safe
+from timeleap.cli.formatting import Exact, now, safe
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Progress, Terminal, UsageError
 from timeleap.mirrors.hooks.agents import AGENTS, REFUSED, Agent
@@ -290,7 +290,9 @@ def resume(
     folder = f"cd {shlex.quote(wanted['cwd'])} && " if "cwd" in wanted else ""
     hint = f"{made['sessionId']} is its session here, once it has gone on"
     healed = [f"put right, which the agent would refuse: {each}" for each in made.get("healed", [])]
-    terminal.answer(made, folder + line, hint="\n".join([*healed, hint]))
+    terminal.answer(made, Exact(folder + line))
+    for each in (*healed, hint):
+        terminal.hint(each)
 
 
 def hook(terminal: Terminal | None, arguments: Sequence[str]) -> None:
