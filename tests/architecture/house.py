@@ -246,7 +246,7 @@ class House:
         """Lambdas and nested functions per 1 000 lines of code."""
         scopes = Function | ast.Lambda
         places = []
-        for file in self.room("sessions"):
+        for file in [*self.room("sessions"), *self.room("store")]:
             for node in file.nodes:
                 if isinstance(node, ast.Lambda):
                     places.append(file.place(node, "lambda"))
@@ -254,7 +254,12 @@ class House:
                     around = next((up for up in file.ancestors(node) if isinstance(up, scopes | ast.ClassDef)), None)
                     if isinstance(around, scopes):
                         places.append(file.place(node, node.name))
-        return Figure(1000 * len(places) / sum(len(file.code_lines) for file in self.room("sessions")), places)
+        return Figure(
+            1000
+            * len(places)
+            / sum(len(file.code_lines) for room in ("sessions", "store") for file in self.room(room)),
+            places,
+        )
 
     def nonlocals(self) -> Figure:
         return _counted(file.place(node) for file in self.core for node in file.nodes if isinstance(node, ast.Nonlocal))

@@ -51,19 +51,21 @@ from tests.support.session_seen import (
 from tests.unit.storage.engines import ENGINES, Opener
 
 from timeleap.errors import TimeleapError
+from timeleap.features.approvals.requests import AskedApprovals
+from timeleap.features.approvals.seal import KeyRing
+from timeleap.features.approvals.standing import SealedApprovals
+from timeleap.features.approvals.store_approvals import in_files
 from timeleap.features.transfer.archive import write_archive
 from timeleap.features.transfer.exhibit import exhibit_of
 from timeleap.features.transfer.importing import take_in
-from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, Retention
 from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.store import SessionStore
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.engine import Durability
 from timeleap.storage.index import index_path
+from timeleap.store.store import SessionStore
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -112,13 +114,13 @@ class EngineMachine(RuleBasedStateMachine):
         place = self.folder / "s"
         place.mkdir()
         meta = Meta(place, "owner")
-        approvals = Approvals("s", meta, StateFile(place), KeyRing(self.folder / "key"), trusted=True)
+        approvals = SealedApprovals("s", meta, StateFile(place), KeyRing(self.folder / "key"), trusted=True)
         engine = await type(self).opener(place)
 
         async def release(_: SessionTransactions) -> None:
             await engine.aclose()
 
-        around = SessionServices(PLAIN, Retention(self.max_timelines), lambda _: set(), release)
+        around = SessionServices(PLAIN, Retention(self.max_timelines), lambda _: set(), release, AskedApprovals)
         return Session("s", place, Files(engine, meta, approvals), around)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -448,7 +450,7 @@ class StoreMachine(EngineMachine):
             durability=self.durability,
             shapes=PLAIN,
             retention=Retention(self.max_timelines),
-            key_file=self.folder / "config" / "key",
+            approvals=in_files(self.folder / "config" / "key"),
         )
         return (await self.store.open("s")).session
 

@@ -29,18 +29,20 @@ from tests.support.plain_shapes import PLAIN
 from tests.support.session_seen import guard_of
 
 from timeleap.errors import TimeleapError
+from timeleap.features.approvals.requests import AskedApprovals
+from timeleap.features.approvals.seal import KeyRing
+from timeleap.features.approvals.standing import SealedApprovals
+from timeleap.features.approvals.store_approvals import in_files
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.removing import PruneRequest
-from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation, Retention
 from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.store import SessionStore
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.store.store import SessionStore
 
 Json = dict[str, Any]
 Request = Callable[[Session, Mutation], Awaitable[Any]]
@@ -143,7 +145,7 @@ class History:
             durability="os",
             shapes=PLAIN,
             retention=Retention(self.max_timelines),
-            key_file=self.folder / "key",
+            approvals=in_files(self.folder / "key"),
         )
         self.session = (await self.store.open(self.name)).session
 
@@ -322,13 +324,13 @@ class History:
         """The session as a process has it that only reads (a store opens a session once in a process)."""
         path = self.session.path
         meta = Meta(path, "readOnly")
-        approvals = Approvals(self.name, meta, StateFile(path), KeyRing(self.folder / "key"), trusted=True)
+        approvals = SealedApprovals(self.name, meta, StateFile(path), KeyRing(self.folder / "key"), trusted=True)
         engine = await JsonlEngine.open(path / "context.jsonl", access="read", notes=meta)
 
         async def release(_: SessionTransactions) -> None:
             await engine.aclose()
 
-        around = SessionServices(PLAIN, Retention(self.max_timelines), lambda _: set(), release)
+        around = SessionServices(PLAIN, Retention(self.max_timelines), lambda _: set(), release, AskedApprovals)
         return Session(self.name, path, Files(engine, meta, approvals), around)
 
     async def fork(self) -> None:

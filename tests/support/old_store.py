@@ -24,9 +24,9 @@ from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
+from timeleap.features.approvals.seal import ENVIRONMENT
 from timeleap.service import config
 from timeleap.service.service import Service
-from timeleap.sessions.seal import ENVIRONMENT
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "fixtures" / "store_2026_11.tar.gz"
 SECRET = "hunter2"

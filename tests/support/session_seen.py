@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from typing import Any
 
 from msgspec import to_builtins as asdict
 from tests.support.plain_shapes import plain
 
+from timeleap.features.approvals import switches
 from timeleap.features.compaction.handlers import read_history
 from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
@@ -123,7 +125,9 @@ async def perform(session: Session, name: str, args: Json, guard: Mutation) -> J
         result = await session.prune(_wish(**args), guard)
         result = {**result, "removed_ids": sorted(one["timelineId"] for one in result["removed"])}
     else:
-        result = await getattr(session, name)(**args, guard=guard)
+        switch = getattr(switches, name, None)
+        asked = getattr(session, name) if switch is None else partial(switch, session)
+        result = await asked(**args, guard=guard)
     found = plain(json.loads(json.dumps(result)))
     assert isinstance(found, dict)
     return {"pending_dmail": None, **found} if name == "cancel_dmail" else found

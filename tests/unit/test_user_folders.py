@@ -11,9 +11,9 @@ import pytest
 
 from timeleap import user_folders
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.features.approvals.seal import KeyRing
 from timeleap.mirrors.folders import usual_folder
 from timeleap.service import config
-from timeleap.sessions.seal import KeyRing
 from timeleap.storage import index_cache
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")

@@ -31,10 +31,10 @@ from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundE
 from timeleap.rpc.codec import plain
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions import shapes
-from timeleap.sessions.listing import holder_of
 from timeleap.sessions.session_state import CHANGES, changed
 from timeleap.sessions.shapes import CONTEXT, SESSION, Effect, Json
 from timeleap.storage.record import MADE_HERE
+from timeleap.store.listing import holder_of
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
@@ -42,10 +42,10 @@ from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.call import Call, Client
-    from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
-    from timeleap.sessions.store import OpenedSession
     from timeleap.storage.engine import Progress
+    from timeleap.store.open_sessions import SessionLocation
+    from timeleap.store.store import OpenedSession
 
 log = logging.getLogger(__name__)
 

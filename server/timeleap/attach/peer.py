@@ -20,8 +20,8 @@ from timeleap.attach import sockets
 from timeleap.errors import SessionLockedError
 from timeleap.rpc.codec import encode, plain
 from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire, wire_error
-from timeleap.sessions.listing import holder_of
 from timeleap.storage.lock import Endpoint, boot_id
+from timeleap.store.listing import holder_of
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import PROTOCOL_VERSION

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import signal
@@ -27,11 +28,15 @@ from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
 from timeleap.service import config
 from timeleap.service.service import Service
-from timeleap.sessions.working_tree import StoreFiles
+from timeleap.sessions.working_tree import no_tree
+from timeleap.store.parts import StoreParts, no_approvals
 
 if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
-    from timeleap.sessions.working_tree import SnapshotStore, TreeOf
+    from timeleap.sessions.working_tree import TreeOf
+    from timeleap.store.approvals_port import StoreApprovals
+    from timeleap.store.files_port import SnapshotStore
+    from timeleap.store.home import Home
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +141,7 @@ def _tell_failed_log(error: OSError) -> None:
 
 def make_service(home: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Service:
     """The service of a process, which other processes can reach."""
-    return Service(config.load(home, environ=environ, flags=flags or {}), _network, _files)
+    return Service(config.load(home, environ=environ, flags=flags or {}), _network, _parts)
 
 
 def _network(service: ServicePort) -> LocalNetwork:
@@ -146,29 +151,47 @@ def _network(service: ServicePort) -> LocalNetwork:
     return LocalNetwork(service)
 
 
-def _files(settings: config.Config) -> StoreFiles:
-    """What finds the files of sessions; nothing of it is loaded before a session keeps some, or is in a database."""
+def _part(name: str) -> Any:
+    """Load a module outside the core; None where this installation does not have its package."""
+    try:
+        return importlib.import_module(f"timeleap.{name}")
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"timeleap.{name}".startswith(error.name):
+            raise
+        return None
+
+
+def _parts(settings: config.Config) -> StoreParts:
+    """The parts outside the core. Files of workspaces are loaded when a session keeps some, or is in a database."""
     home = settings.home
     if settings.database is not None:
         try:
-            from timeleap.features.approvals.shared_seals import open_store
+            shared = _part("features.approvals.shared_seals").open_store(settings.database, home, settings.key_file)
         except ImportError as error:
             message = f"a store in a database needs psycopg: pip install 'timeleap[postgresql]' ({error})"
             raise StorageFailureError(message, reason="unreachable") from error
-        return StoreFiles(shared=open_store(settings.database, home, settings.key_file))
+        return StoreParts(shared=shared, approvals=_approvals)
 
     @cache
     def trees() -> TreeOf:
-        from timeleap.features.files.trees import trees_below
+        files = _part("features.files.trees")
+        return no_tree if files is None else files.trees_below(home)
 
-        return trees_below(home)
+    def snapshots() -> SnapshotStore | None:
+        files = _part("features.files.stored")
+        return None if files is None else files.SnapshotsOfStore(home)
 
-    def snapshots() -> SnapshotStore:
-        from timeleap.features.files.stored import SnapshotsOfStore
+    return StoreParts(
+        tree_of=lambda directory, meta: trees()(directory, meta) if meta.keeps_files else None,
+        snapshots=snapshots,
+        approvals=_approvals,
+    )
 
-        return SnapshotsOfStore(home)
 
-    return StoreFiles(lambda directory, meta: trees()(directory, meta) if meta.keeps_files else None, snapshots)
+def _approvals(home: Home) -> StoreApprovals:
+    """The approvals of sessions in a home directory."""
+    part = _part("features.approvals.store_approvals")
+    return no_approvals(home) if part is None else part.ApprovalsInFiles(home)
 
 
 def make_home(home: Path | None) -> bool:

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from timeleap.errors import SessionNotFoundError
 from timeleap.service.config import place_of
-from timeleap.sessions.home import Home
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Approval
@@ -19,6 +18,7 @@ from timeleap.storage.lock import SessionLock
 from timeleap.storage.postgresql.database import Database
 from timeleap.storage.postgresql.session_copies import publish
 from timeleap.storage.postgresql.working_copy import WorkingCopy
+from timeleap.store.home import Home
 
 NOT_COPIED = ("index", "lock", "intent", "temporary", "snapshots")
 """Kinds of files: derived, of a moment, or of the store that they are in."""
@@ -106,7 +106,7 @@ def copy_place(named: str) -> CopyPlace:
 def without_approvals(directory: Path) -> None:
     """Approvals count for the session that they were given to, not for a copy of it."""
     meta, state = Meta(directory, "readOnly"), StateFile(directory)
-    if meta.seals:
+    if meta.get("seals"):
         meta.write({"seals": None})
     if state.read().approval.anything_on:
         state.write({"approval": approval_members(Approval())})

@@ -38,13 +38,13 @@ from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.mirrors.vault.kept_file import KeptFile
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.files import is_encodable
-from timeleap.sessions.listing import set_last_change
 from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
 from timeleap.sessions.shapes import CONTEXT, Cause, Checkpoint, Event, Mutation, Source, set_members
 from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import LogState, NewRecord, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import checkpoint_record, decode_json, opaque_record
+from timeleap.store.listing import set_last_change
 
 if TYPE_CHECKING:
     from timeleap.service.service import Service

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.watcher import Watcher
     from timeleap.call import Client
-    from timeleap.sessions.approval_requests import Answer
+    from timeleap.sessions.participants import Answer
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Access
 

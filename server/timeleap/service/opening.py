@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Access, Json
-    from timeleap.sessions.store import OpenedSession
+    from timeleap.store.store import OpenedSession
     from timeleap_protocol.structs.session import (
         SessionCloseParams,
         SessionForkParams,

@@ -28,8 +28,6 @@ from timeleap.service.scheduling import (
     step_by_step,
     until_cancelled,
 )
-from timeleap.sessions.home_directory import move_in
-from timeleap.sessions.session_trash import keep_trash
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,
     APPROVAL_RESOLVED,
@@ -42,11 +40,13 @@ from timeleap.sessions.shapes import (
     Shapes,
     unguarded,
 )
-from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import tell_recovery
-from timeleap.sessions.working_tree import StoreFiles
 from timeleap.storage.durable import modes_refused
 from timeleap.storage.record import MADE_HERE
+from timeleap.store.home_directory import move_in
+from timeleap.store.parts import StoreParts
+from timeleap.store.store import SessionStore
+from timeleap.store.trash import keep_trash
 from timeleap_protocol.method import IGNORED_IN_SESSION
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 from timeleap_protocol.session_rows import OPEN
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
     from timeleap.service.config import Config
-    from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
-    from timeleap.sessions.store import OpenedSession
     from timeleap.sessions.working_tree import TreeControl
     from timeleap.storage.engine import Progress
+    from timeleap.store.open_sessions import SessionLocation
+    from timeleap.store.store import OpenedSession
     from timeleap_protocol.method import Method
 
 Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
@@ -113,7 +113,11 @@ class Handlers(dict[str, Handler]):
             raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
         module, _, name = (ANSWERED[method].handler or "").rpartition(".")
         of_session = module == "Session"
-        loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
+        try:
+            loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
+        except ModuleNotFoundError as error:
+            # Folders of features can be left out of an installation; the other methods go on being served.
+            raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
         handler: Handler = functools.partial(_change_session, change=name) if of_session else getattr(loaded, name)
         if (told := getattr(loaded, f"{name}_then", None)) is not None:
             self.told[method] = told
@@ -181,7 +185,7 @@ class Service:
         self,
         config: Config,
         make_network: Callable[[Service], LocalNetwork] | None = None,
-        make_files: Callable[[Config], StoreFiles] = lambda _: StoreFiles(),
+        make_files: Callable[[Config], StoreParts] = lambda _: StoreParts(),
     ) -> None:
         self._handlers = Handlers()
         self.config = config
@@ -219,6 +223,7 @@ class Service:
                 tree_of=files.tree_of,
                 snapshots=files.snapshots,
                 shared=files.shared,
+                approvals=files.approvals,
             )
         return self._store
 

@@ -15,12 +15,9 @@ from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.files import Lines
-from timeleap.sessions.home import Trashed
-from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME
-from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest
 from timeleap.sessions.shapes import Cause, Retention
 from timeleap.sessions.warnings import (
     AUDIT_DAMAGED,
@@ -32,6 +29,9 @@ from timeleap.sessions.warnings import (
 )
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import LOSSES, Damage
+from timeleap.store.home import Trashed
+from timeleap.store.listing import ListRequest
+from timeleap.store.trash import PurgeOutcome, PurgeRequest
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:

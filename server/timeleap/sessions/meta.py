@@ -42,7 +42,6 @@ from timeleap.sessions.files import (
     wire_value,
 )
 from timeleap.sessions.requests import HIGHEST
-from timeleap.sessions.seal import Seal
 from timeleap.sessions.session_files import META_NAME
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
 from timeleap.sessions.statefile import parse_subagents
@@ -202,8 +201,6 @@ class Meta:
     subagents = _Attribute[tuple[Subagent, ...] | None]("subagents", None, _subagents)
     pending_dmail = _Attribute[PendingDMail | None]("pendingDMail", None, _pending_dmail)  # its checkpoint may be gone
     pins = _Attribute[tuple[str, ...]]("pins", (), tuple)
-    # Older first: the one in force, and while a change is being made the next one.
-    seals = _Attribute[tuple[Seal, ...]]("seals", (), lambda member: convert(member, tuple[Seal, ...]))
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)

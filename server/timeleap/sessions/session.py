@@ -15,10 +15,9 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError
-from timeleap.sessions import append_plan, approvals, past, removing, rewrite_plan, shapes
+from timeleap.errors import DMailPendingError, NoPendingDMailError
+from timeleap.sessions import append_plan, past, removing, rewrite_plan, shapes
 from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
-from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.file_snapshots import FileSnapshots
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Direction
@@ -79,8 +78,7 @@ class Session:
         self.unreachable: str | None = None
         self._release = services.release
         self.transactions = transactions = SessionTransactions(session_id, path, files, services)
-        of_shared = services.approval_requests if files.shared is not None else None
-        self.approval_requests: ApprovalRequests = (of_shared or ApprovalRequests)(transactions)
+        self.approval_requests = services.approval_requests(transactions)
         self.listen, self.emit, self.at_turn = transactions.listen, transactions.emit, transactions.at_turn
         self.expect_head, self.answered, self.summary = (
             transactions.expect_head,
@@ -174,11 +172,6 @@ class Session:
             CheckpointNotFoundError: There is none.
         """
         return past.read_checkpoint(self.engine, past.find_line(self.engine, id, uid))
-
-    def is_approved(self, action: str) -> tuple[bool, str]:
-        """True if an action runs without asking; with the reason: `yolo`, `autoApprove` or `notApproved`."""
-        decision, reason = automatic(self.facts.approval, action) or ("", "")
-        return (True, reason) if decision == "approve" else (False, "notApproved")
 
     async def catch_its_turn(self) -> None:
         """Return when all earlier requests have taken effect."""
@@ -426,20 +419,6 @@ class Session:
     async def mail_sent(self, guard: Mutation, answer: Json) -> Json:
         """Remember a request that took effect in another session; `answer` says where."""
         return await self._change(guard, lambda facts: StateChange(facts, result=answer))
-
-    async def set_yolo(self, yolo: bool, guard: Mutation = NOBODY) -> Json:
-        """Let everything run without asking, or not."""
-        return await self.approval_requests.change(guard, lambda before: approvals.with_yolo(before, yolo))
-
-    async def set_auto_approve(self, action: str, enabled: bool, guard: Mutation = NOBODY) -> Json:
-        """Let one action run without asking, or not."""
-        if not action:
-            raise InvalidInputError("an action has a name")
-        return await self.approval_requests.change(guard, lambda before: approvals.with_action(before, action, enabled))
-
-    async def set_afk(self, afk: bool, guard: Mutation = NOBODY) -> Json:
-        """Say that nobody is there to be asked, or that somebody is."""
-        return await self.approval_requests.change(guard, lambda before: approvals.with_afk(before, afk))
 
     # What frees space, and what takes something out
 

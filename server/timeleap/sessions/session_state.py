@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import past
-from timeleap.sessions.approvals import ApprovalChange, Approvals
 from timeleap.sessions.meta import FILES_FOLLOWED, Meta
+from timeleap.sessions.participants import ApprovalChange, StandingApprovals
 from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
 from timeleap.sessions.session_files import quarantine_files
@@ -102,7 +102,7 @@ class StateManager:
         warnings: What is wrong with the files.
     """
 
-    def __init__(self, path: Path, log: LogEngine, meta: Meta, approvals: Approvals) -> None:
+    def __init__(self, path: Path, log: LogEngine, meta: Meta, approvals: StandingApprovals) -> None:
         self.facts = StateSnapshot()
         self._log = log
         self._meta = meta
@@ -166,7 +166,7 @@ class StateManager:
         self.facts = change.facts
 
     def change_approvals(self, change: ApprovalChange, cause: Cause) -> None:
-        """Put other approvals in force (see `Approvals.change`)."""
+        """Put other approvals in force (see `StandingApprovals.change`)."""
         try:
             self._approvals.change(change, cause)
         except BaseException:

@@ -23,9 +23,14 @@ from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, WorkOut
-from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.home import SharedEvents, cause_elsewhere, told_elsewhere
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.participants import (
+    ApprovalRequests,
+    SharedEvents,
+    StandingApprovals,
+    cause_elsewhere,
+    told_elsewhere,
+)
 from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
 from timeleap.sessions.restoring import LOG_ALONE, FilesStep, RestoreRequest
@@ -72,16 +77,16 @@ class SessionServices(Struct, frozen=True):
         release: Called when the session is closed once.
         moved_away: True if what is at the session's place by now is nothing, or another session.
         tree_of: The files of its workspace.
-        approval_requests: Makes what is asked in a session of a shared store.
+        approval_requests: Questions of a session that wait for a decision.
     """
 
     shapes: Shapes
     retention: Retention
     fork_points: Callable[[str], set[str]]
     release: Callable[[SessionTransactions], Awaitable[None]]
+    approval_requests: Callable[[SessionTransactions], ApprovalRequests]
     moved_away: Callable[[SessionTransactions], bool] = lambda _: False
     tree_of: TreeOf = no_tree
-    approval_requests: Callable[[SessionTransactions], Any] | None = None
 
 
 class Files(Struct, frozen=True):
@@ -89,7 +94,7 @@ class Files(Struct, frozen=True):
 
     engine: LogEngine
     meta: Meta
-    approvals: Approvals
+    approvals: StandingApprovals
     shared: SharedEvents | None = None  # of a session that others write to, too
 
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
 from timeleap.sessions.meta import Meta
-
-if TYPE_CHECKING:
-    from timeleap.sessions.home import Home, SharedStore
 
 Json = dict[str, Any]
 
@@ -159,57 +156,11 @@ class WorkingTree(Protocol):
         ...
 
 
-class HeldSnapshot(Struct, frozen=True):
-    """A snapshot that holds something, of any session of a store; `root` is the folder."""
-
-    session_uid: str
-    snapshot: str
-    root: str
-
-
-class SnapshotStore(Protocol):
-    """The snapshots of the files of all sessions of a store."""
-
-    def holding(self, matches: Callable[[bytes], bool], session_uids: Collection[str] | None) -> list[HeldSnapshot]:
-        """The snapshots of these sessions (None: of all) with a file, a path or a label that `matches`.
-
-        Raises:
-            TimeleapError: They cannot be looked through.
-        """
-        ...
-
-    def remove(self, snapshots: Collection[HeldSnapshot]) -> None:
-        """Remove snapshots, and from the disk what only they had."""
-
-    def forget(self, home: Home, directory: Path) -> bool:
-        """Remove the snapshots of a session of `home` that is about to be removed and lies in a directory; False where
-        it cannot be told which are its own, and some may stay. What it raises lets the session stay, too."""
-        ...
-
-
 NO_CONTROL: Final = TreeControl()
 TreeOf = Callable[[Path, Meta], WorkingTree | None]
 """The files of the session in a directory, as its `timeleap.json` says; None where none are kept."""
 
 
-FindSnapshots = Callable[[], SnapshotStore | None]
-"""The snapshots of the files of all sessions; None where this process knows nothing of files."""
-
-
 def no_tree(_directory: Path, _meta: Meta) -> WorkingTree | None:
     """Nobody keeps files."""
     return None
-
-
-class StoreFiles(Struct, frozen=True):
-    """What a process knows of the files of a store.
-
-    Attributes:
-        tree_of: The files of one session.
-        snapshots: Those of all sessions.
-        shared: Where the sessions really are, if not in the home.
-    """
-
-    tree_of: TreeOf = no_tree
-    snapshots: FindSnapshots = lambda: None
-    shared: SharedStore | None = None

@@ -13,9 +13,10 @@ from tests.crash.storage.recorder import Recording, recording
 from tests.crash.storage.states import State, crash_states
 from tests.unit.sessions.worlds import World, asked, texts
 
-from timeleap.sessions.home import Trashed
-from timeleap.sessions.session_trash import PurgeRequest, in_trash
+from timeleap.features.approvals.switches import set_yolo
 from timeleap.sessions.shapes import Mutation
+from timeleap.store.home import Trashed
+from timeleap.store.trash import PurgeRequest, in_trash
 
 PURGING = asked("purge-1", "session/purge")
 
@@ -56,7 +57,7 @@ def deleting(text: str) -> Mutation:
 async def say(world: World, session_id: str, text: str) -> str:
     session = await world.session(session_id, title=text)
     await session.append([{"role": "user", "content": text}])
-    await session.set_yolo(True)  # there is a seal then, and what stands beside the user's key
+    await set_yolo(session, True)  # there is a seal then, and what stands beside the user's key
     await session.set_title(f"now {text}")
     await session.aclose()
     return text

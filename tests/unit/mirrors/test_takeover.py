@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from timeleap.errors import SessionLockedError
+from timeleap.features.approvals.seal import ENVIRONMENT
 from timeleap.mirrors import takeover
 from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import FolderNotes, facts_of, former_id, mirror_id
 from timeleap.service import config
 from timeleap.service.service import Service
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.seal import ENVIRONMENT
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "fixtures" / "mirror_2026_11.tar.gz"
 KIND = "claude-code"

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.errors import TooLargeError
+from timeleap.features.approvals.switches import set_auto_approve
 from timeleap.sessions.requests import (
     FILE_BYTES,
     LARGE,
@@ -211,7 +212,7 @@ async def _too_large(session: Session, what: str) -> None:
     elif what == "note":
         await session.send_dmail(text, checkpoint_id=0)
     else:
-        await session.set_auto_approve(text, True)
+        await set_auto_approve(session, text, True)
 
 
 LONG = "x" * (LARGE + 1)

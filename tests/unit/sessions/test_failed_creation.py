@@ -9,7 +9,8 @@ import pytest
 from tests.crash.storage.faults import faults
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions.store import SessionStore
+from timeleap.features.approvals.store_approvals import in_files
+from timeleap.store.store import SessionStore
 
 WRITING = ("write", "pwrite", "fsync", "fdatasync")
 
@@ -18,7 +19,7 @@ WRITING = ("write", "pwrite", "fsync", "fdatasync")
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EMFILE])
 async def test_what_cannot_be_made_leaves_nothing(tmp_path: Path, code: int, onwards: bool) -> None:
     home = tmp_path / "home"
-    store = SessionStore(home, key_file=tmp_path / "key")
+    store = SessionStore(home, approvals=in_files(tmp_path / "key"))
     await store.open("other")
     made = ["other"]
     failures = 0

@@ -19,12 +19,12 @@ from timeleap.errors import (
     SessionNotFoundError,
     TimelineNotFoundError,
 )
-from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, Mutation, SessionInfo
-from timeleap.sessions.store import OpenedSession
 from timeleap.sessions.warnings import recovered
 from timeleap.storage.durable import list_directory
+from timeleap.store.listing import ListRequest
+from timeleap.store.store import OpenedSession
 
 
 async def forkable(world: World) -> Session:
@@ -251,7 +251,7 @@ async def test_damaged_sessions_do_not_break_the_list(world: World) -> None:
 
 async def test_an_unreadable_directory_is_listed_as_damaged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking into the directory is made to fail, because root may look into all."""
-    from timeleap.sessions import listing as info
+    from timeleap.store import listing as info
 
     await world.session("good")
     await world.session("shut")
@@ -386,7 +386,7 @@ MOVER = """
 import asyncio, sys
 from pathlib import Path
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 
 async def main(home, how):
     store = SessionStore(Path(home))

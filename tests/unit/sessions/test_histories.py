@@ -12,11 +12,12 @@ from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
 
 from timeleap.errors import StorageFailureError
+from timeleap.features.approvals.requests import AskedApprovals
+from timeleap.features.approvals.seal import KeyRing
+from timeleap.features.approvals.standing import SealedApprovals
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.removing import PruneRequest
-from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Retention
 from timeleap.sessions.statefile import StateFile
@@ -27,12 +28,12 @@ from timeleap.storage import durable
 async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_already(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     meta = Meta(tmp_path / "s", "owner")
-    approvals = Approvals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
+    approvals = SealedApprovals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
 
     async def release(_: SessionTransactions) -> None:
         return
 
-    around = SessionServices(PLAIN, Retention(), lambda _: set(), release)
+    around = SessionServices(PLAIN, Retention(), lambda _: set(), release, AskedApprovals)
     session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
     told = heard(session)
     await session.set_system_prompt("be brief")

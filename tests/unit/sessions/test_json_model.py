@@ -11,6 +11,7 @@ import pytest
 from tests.unit.sessions.worlds import ANSWER, USER, World, texts
 
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.features.approvals.seal import seals_of
 from timeleap.service.config import load
 from timeleap.sessions import files, requests
 from timeleap.sessions.audit import Audit
@@ -111,7 +112,7 @@ def test_any_value_of_any_member_is_survived(tmp_path: Path, name: str, value: A
     owner = Meta(tmp_path, "owner")
     for meta in (reader, owner):
         _ = (meta.epoch, meta.rotation, meta.noted, meta.parent, meta.subagents, meta.pending_dmail, meta.pins)
-        _ = (meta.seals, meta.inherited_lines, meta.created_at, meta.workspace, meta.facts("context_1"))
+        _ = (seals_of(meta), meta.inherited_lines, meta.created_at, meta.workspace, meta.facts("context_1"))
         assert ("metaDamaged" in [one["kind"] for one in meta.warnings]) == damaged
         for one in meta.warnings:
             one["message"].encode()

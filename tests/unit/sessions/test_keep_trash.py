@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import session_trash
-from timeleap.sessions.home import Trashed
-from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest, Trash
+from timeleap.store import trash as session_trash
+from timeleap.store.home import Trashed
+from timeleap.store.trash import PurgeOutcome, PurgeRequest, Trash
 
 ONE = Trashed("a", "2020-01-01T00:00:00.000Z", "a~20200101T000000.000000", 5)
 

@@ -8,9 +8,11 @@ from tests.support.memory_engine import MemoryEngine
 from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, asked, heard, kinds, texts
 
-from timeleap.sessions.approvals import Approvals
+from timeleap.features.approvals.requests import AskedApprovals
+from timeleap.features.approvals.seal import KeyRing
+from timeleap.features.approvals.standing import SealedApprovals
+from timeleap.features.approvals.switches import is_approved, set_yolo
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Retention
 from timeleap.sessions.statefile import StateFile
@@ -20,13 +22,13 @@ from timeleap.sessions.transaction import Files, SessionServices, SessionTransac
 async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     meta = Meta(tmp_path / "s", "owner")
-    approvals = Approvals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
+    approvals = SealedApprovals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
     closed: list[SessionTransactions] = []
 
     async def release(session: SessionTransactions) -> None:
         closed.append(session)
 
-    around = SessionServices(PLAIN, Retention(), lambda _: set(), release)
+    around = SessionServices(PLAIN, Retention(), lambda _: set(), release, AskedApprovals)
     session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
     told = heard(session)
     await session.append([USER, ANSWER], asked("r"))
@@ -38,8 +40,8 @@ async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> 
     assert texts(session) == ["Where is the file?", "In the drawer."]
     await session.restore_timeline("context_1")
     assert len(texts(session)) == 3
-    await session.set_yolo(True)
-    assert session.is_approved("x") == (True, "yolo")
+    await set_yolo(session, True)
+    assert is_approved(session, "x") == (True, "yolo")
     assert kinds(told) == [
         "messagesAppended",
         "checkpointCreated",

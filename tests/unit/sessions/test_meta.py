@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import USER, World, texts
 
+from timeleap.features.approvals.seal import seals_of
+from timeleap.features.approvals.switches import set_yolo
 from timeleap.sessions import meta as metafile
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import Parent
@@ -95,7 +97,7 @@ def test_members_of_wrong_types_count_as_missing(tmp_path: Path) -> None:
     meta = Meta(tmp_path, "readOnly")
     assert (meta.uid, meta.created_at, meta.epoch, meta.rotation, meta.workspace) == ("", None, 0, 0, None)
     assert (meta.parent, meta.auto_checkpoint, meta.subagents, meta.pending_dmail) == (None, "off", (), None)
-    assert (meta.seals, meta.inherited_lines) == ((), 0)
+    assert (seals_of(meta), meta.inherited_lines) == ((), 0)
     assert meta.facts("context_1") is None
     assert meta.facts("context_2") == TimelineFacts()
     (tmp_path / "timeleap.json").write_text(json.dumps({"parent": {"sessionId": "a", "checkpointUid": 4}}))
@@ -120,7 +122,7 @@ def test_the_engines_notes_are_kept(tmp_path: Path) -> None:
 async def test_a_session_whose_file_is_lost_or_damaged_still_opens(world: World) -> None:
     session = await world.session(title="T")
     await session.append([USER])
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     heads = {session.head}
     for damage in (Path.unlink, lambda path: path.write_text("{")):
         await world.close()

@@ -4,8 +4,9 @@ import pytest
 
 from timeleap import clock
 from timeleap.errors import InvalidSessionIdError
-from timeleap.sessions import creation, past
-from timeleap.sessions import home as names
+from timeleap.sessions import past
+from timeleap.store import creation
+from timeleap.store import home as names
 
 
 @pytest.mark.parametrize("good", ["a", "A1", "0", "a" * 64, "a.b", "a_b-c.d", "console", "com10", "8f14e45f-ceea-467a"])

@@ -8,11 +8,11 @@ import pytest
 from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import SessionNotFoundError, StorageFailureError
-from timeleap.sessions import session_trash
-from timeleap.sessions.home import Home, Trashed
-from timeleap.sessions.session_trash import PurgeOutcome, PurgeRequest
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.store_requests import Ledger
+from timeleap.store import trash as session_trash
+from timeleap.store.home import Home, Trashed
+from timeleap.store.store_requests import Ledger
+from timeleap.store.trash import PurgeOutcome, PurgeRequest
 
 
 async def deleted(world: World, session_id: str) -> None:

@@ -14,6 +14,7 @@ from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.features.approvals.switches import set_yolo
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.service import paging
 from timeleap.sessions import request_table
@@ -37,7 +38,7 @@ MUTATORS: dict[str, Call] = {
     "context/sendDMail": lambda s, g: s.send_dmail("note", checkpoint_id=1, guard=g),
     "context/cancelDMail": lambda s, g: s.cancel_dmail(g),
     "context/deliverDMail": lambda s, g: s.deliver_dmail(g),
-    "session/setYolo": lambda s, g: s.set_yolo(True, g),
+    "session/setYolo": lambda s, g: set_yolo(s, True, g),
     "session/setTitle": lambda s, g: s.set_title("t", g),
     "session/putSubagent": lambda s, g: s.put_subagent("a", "b", g),
     "session/archive": lambda s, g: s.archive(g),
@@ -347,13 +348,14 @@ async def test_a_repeat_of_messages_reads_no_checkpoint_among_them(
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
+from timeleap.features.approvals.store_approvals import in_files
 from timeleap.sessions.shapes import CompactionPlan, Mutation
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 from tests.unit.sessions.test_requests import MUTATORS
 from tests.support.plain_shapes import PLAIN
 
 async def main(home, method):
-    store = SessionStore(Path(home), shapes=PLAIN)
+    store = SessionStore(Path(home), shapes=PLAIN, approvals=in_files())
     session = (await store.open("s1")).session
     guard = Mutation(request_id="r1", method=method, fingerprint="f")
     result = await MUTATORS[method](session, guard)

@@ -348,7 +348,7 @@ import asyncio, sys
 from pathlib import Path
 from tests.support.copied_tree import CopiedTree
 from tests.unit.sessions.worlds import asked
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 
 async def main(home, root, kept, method, restore):
     tree = lambda _path, _meta: CopiedTree(Path(root), Path(kept))

@@ -22,6 +22,7 @@ from timeleap.errors import (
     ReadOnlyError,
     TimelineNotFoundError,
 )
+from timeleap.features.approvals.switches import set_yolo
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, CompactionPlan, Event, Mutation
@@ -325,7 +326,7 @@ async def test_a_stale_expected_head_changes_nothing(world: World) -> None:
     with pytest.raises(HeadConflictError):
         await session.clear(guard=Mutation(expected_head=old))
     with pytest.raises(HeadConflictError):
-        await session.set_yolo(True, Mutation(expected_head=old))
+        await set_yolo(session, True, Mutation(expected_head=old))
     assert session.engine.state.messages == 1
     assert session.facts.title is None
     assert not session.facts.approval.yolo
@@ -344,7 +345,7 @@ async def test_state_changes_leave_the_head_alone(world: World) -> None:
     session = await world.session()
     head = session.head
     await session.set_title("t", Mutation(expected_head=head))
-    await session.set_yolo(True, Mutation(expected_head=head))
+    await set_yolo(session, True, Mutation(expected_head=head))
     await session.put_subagent("a", "b", Mutation(expected_head=head))
     await session.append([USER], Mutation(expected_head=head))
 
@@ -423,7 +424,7 @@ async def test_a_reader_changes_nothing(world: World) -> None:
         session.append([USER]),
         session.clear(),
         session.set_title("t"),
-        session.set_yolo(True),
+        set_yolo(session, True),
         session.send_dmail("x", checkpoint_id=0),
     ):
         with pytest.raises(ReadOnlyError):
@@ -498,7 +499,7 @@ async def test_a_dmail_whose_checkpoint_was_removed_just_before_a_crash_stays_dr
 CLEAR = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 
 async def main(home):
     session = (await SessionStore(Path(home)).open("s1")).session

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.sessions.worlds import ANSWER, USER, World
 
+from timeleap.features.approvals.switches import set_afk, set_auto_approve, set_yolo
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.shapes import CompactionPlan
@@ -32,9 +33,9 @@ async def test_a_result_has_members_of_its_methods_only(world: World) -> None:
         ("context/compact", await session.leave_uncompacted("r")),
         ("context/compact", await session.compact(CompactionPlan(session.head, 0, summary_message("s"), "s"))),
         ("context/compact", await session.compact(CompactionPlan(session.head, 2, summary_message("s"), "s"))),
-        ("session/setYolo", await session.set_yolo(True)),
-        ("session/setAutoApprove", await session.set_auto_approve("a", True)),
-        ("session/setAfk", await session.set_afk(True)),
+        ("session/setYolo", await set_yolo(session, True)),
+        ("session/setAutoApprove", await set_auto_approve(session, "a", True)),
+        ("session/setAfk", await set_afk(session, True)),
         ("session/putSubagent", await session.put_subagent("a", "p")),
         ("session/removeSubagent", await session.remove_subagent("a")),
         ("session/setTitle", await session.set_title("t")),

@@ -30,9 +30,10 @@ from timeleap.errors import (
     SessionNotOpenError,
     StorageFailureError,
 )
-from timeleap.sessions.listing import created_at, last_change_ns
-from timeleap.sessions.store import SessionStore
+from timeleap.features.approvals.switches import set_yolo
 from timeleap.sessions.warnings import recovered
+from timeleap.store.listing import created_at, last_change_ns
+from timeleap.store.store import SessionStore
 
 HOSTILE = [
     "",
@@ -66,7 +67,7 @@ async def test_a_new_session_is_whole_and_private(world: World) -> None:
         )
         await opened.session.append([USER])
         await opened.session.clear()
-        await opened.session.set_yolo(True)
+        await set_yolo(opened.session, True)
     finally:
         os.umask(old)
     session = opened.session
@@ -173,7 +174,7 @@ async def test_links_and_fifos_among_a_sessions_files_are_not_followed(world: Wo
         try:
             session = await world.session()
             await session.set_title("t", asked("r", "session/setTitle"))
-            await session.set_yolo(True)
+            await set_yolo(session, True)
         except StorageFailureError as error:
             assert name in str(error) or name == "context.jsonl"  # noqa: PT017
         assert secret.read_text() == '{"role":"user","content":"secret","title":"secret"}\n'
@@ -227,7 +228,7 @@ async def test_a_locked_session_names_its_owner_and_can_be_followed(world: World
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 
 async def main(home):
     session = (await SessionStore(Path(home)).open("s1")).session
@@ -397,7 +398,7 @@ CREATOR = """
 import asyncio, sys
 from pathlib import Path
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 
 async def main(home, how):
     store = SessionStore(Path(home))
@@ -514,7 +515,7 @@ async def test_a_store_on_a_read_only_disk_can_be_listed(world: World, monkeypat
 def test_a_store_costs_nothing_that_the_first_reply_need_not_wait_for() -> None:
     """Neither pydantic nor platformdirs nor aiofiles are imported for opening a session."""
     program = (
-        "import sys, timeleap.sessions.store;"
+        "import sys, timeleap.store.store;"
         "print([n for n in ('pydantic', 'platformdirs', 'aiofiles', 'psutil', 'rich') if n in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,9 +9,10 @@ from typing import Any
 from tests.support.forked import run_program
 from tests.support.plain_shapes import PLAIN
 
+from timeleap.features.approvals.store_approvals import in_files
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, Event, Mutation, Retention
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 
 Json = dict[str, Any]
 
@@ -29,7 +30,7 @@ class World:
         self.store = self._store()
 
     def _store(self) -> SessionStore:
-        return SessionStore(self.home, key_file=self.key_file, **self.options)
+        return SessionStore(self.home, approvals=in_files(self.key_file), **self.options)
 
     async def restart(self) -> SessionStore:
         await self.close()

@@ -24,10 +24,8 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.call import to_its_end
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, ReadOnlyError, StorageFailureError, TimeleapError
-from timeleap.features.approvals.store_key import Rows, StoreKey
-from timeleap.sessions import shapes
-from timeleap.sessions.approval_requests import (
-    Answer,
+from timeleap.features.approvals.questions import ApprovalQuestion, PendingApproval, answer_of, approval_resolved
+from timeleap.features.approvals.requests import (
     Asked,
     approval_id_of,
     audit_of_decision,
@@ -38,20 +36,12 @@ from timeleap.sessions.approval_requests import (
     remember,
     without_value,
 )
-from timeleap.sessions.approvals import ApprovalChange, with_action
+from timeleap.features.approvals.standing import with_action
+from timeleap.features.approvals.store_key import Rows, StoreKey
 from timeleap.sessions.audit import MAX_PENDING, Audit
+from timeleap.sessions.participants import Answer, ApprovalChange
 from timeleap.sessions.request_table import RepeatedError, Transaction
-from timeleap.sessions.shapes import (
-    APPROVAL_REQUESTED,
-    APPROVAL_RESOLVED,
-    Approval,
-    ApprovalQuestion,
-    Cause,
-    Decision,
-    Event,
-    Mutation,
-    PendingApproval,
-)
+from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, Approval, Cause, Decision, Event, Mutation
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.engine import LogState
 
@@ -84,8 +74,8 @@ def _encoded(question: Question) -> bytes:
 
 
 class SharedApprovalRequests:
-    """The approvals that are asked and decided in one session of a shared store; used as `ApprovalRequests`, which says
-    what each of its methods does."""
+    """The approvals that are asked and decided in one session of a shared store; see `AskedApprovals` for its
+    methods."""
 
     def __init__(self, session: SessionTransactions, key: StoreKey) -> None:
         assert session.shared is not None
@@ -190,7 +180,7 @@ class SharedApprovalRequests:
         approval_id, cause = approval_id_of(session, request), request.cause
         pending = PendingApproval(approval_id, question, clock.now_iso(), cause.client)
         if (verdict := automatic(session.state.facts.approval, question.action)) is not None:
-            result = shapes.decision(*verdict, None, pending.requested_at, automatic=True)
+            result = answer_of(*verdict, None, pending.requested_at, automatic=True)
             await asyncio.to_thread(self._audit.append, [audit_of_decision(cause, pending, None, result)])
             self._begun.append(transaction)
             await remember(session, [(transaction, result)])
@@ -245,7 +235,7 @@ class SharedApprovalRequests:
             await asyncio.to_thread(state.change_approvals, change, cause)
             members = {"approval": state.facts.approval.wire()}
             self._events.append(Event("approvalChanged", session.head, members, cause=cause))
-        result = shapes.decision(decision, reason, cause.client, clock.now_iso())
+        result = answer_of(decision, reason, cause.client, clock.now_iso())
         await self._settle_rows([(question, result)], cause)
         if changed:
             await self._settle_covered(cause)
@@ -253,7 +243,7 @@ class SharedApprovalRequests:
     async def _settle_covered(self, cause: Cause) -> None:
         at, approval = clock.now_iso(), self._session.state.facts.approval
         decided = [
-            (question, shapes.decision(*verdict, cause.client, at, automatic=True))
+            (question, answer_of(*verdict, cause.client, at, automatic=True))
             for question in self._now.values()
             if question.result is None
             and (verdict := automatic(approval, question.pending.question.action)) is not None
@@ -273,7 +263,7 @@ class SharedApprovalRequests:
             question.result, question.seal = result, self._seal(approval_id, result)
             self._put(approval_id, question)
             said = result["decision"], result.get("reason")
-            self._events.append(shapes.approval_resolved(session.head, approval_id, *said, cause))
+            self._events.append(approval_resolved(session.head, approval_id, *said, cause))
         self._begun += [transaction for transaction, _ in noted if not transaction.begun]
         await remember(session, noted)
         entries = [audit_of_decision(cause, question.pending, "pending", result) for question, result in decided]
@@ -326,7 +316,7 @@ class SharedApprovalRequests:
         if question.result is None and not question.askers:
             said = audit_of_request(Cause(), question.pending, "pending", resolution)
             await asyncio.to_thread(self._audit.append, [said])
-            self._events.append(shapes.approval_resolved(self._session.head, approval_id, resolution, None, Cause()))
+            self._events.append(approval_resolved(self._session.head, approval_id, resolution, None, Cause()))
 
     def _drop(self, approval_id: str) -> None:
         asked = self._asked.pop(approval_id, None)
@@ -397,7 +387,7 @@ class SharedApprovalRequests:
             ended = questions.get(name)
             result: Json = (ended.result if ended is not None else None) or {"decision": "cancelled"}
             who = Cause(client=result.get("decidedBy", {}).get("client"))
-            session.emit(shapes.approval_resolved(session.head, name, result["decision"], result.get("reason"), who))
+            session.emit(approval_resolved(session.head, name, result["decision"], result.get("reason"), who))
 
     def _answer(self, questions: dict[str, Question]) -> None:
         for name, asked in list(self._asked.items()):

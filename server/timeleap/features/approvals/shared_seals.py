@@ -17,19 +17,20 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
+from timeleap.features.approvals.seal import KeyRing, Register, Seal, mac_of, seals_of
 from timeleap.features.approvals.shared_requests import SharedApprovalRequests
+from timeleap.features.approvals.standing import SealedApprovals, Verdict
 from timeleap.features.approvals.store_key import KEY, SEAL, Shared, StoreKey, digest_of
-from timeleap.sessions.approvals import ApprovalChange, Approvals, Verdict
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
+from timeleap.sessions.participants import ApprovalChange
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.postgresql.session_copies import PostgresStore
 
 
-class SharedSeals(Approvals):
+class SharedSeals(SealedApprovals):
     """The approvals of one open session of a shared store. Changes are made in the transaction under way."""
 
     def __init__(self, session_id: str, meta: Meta, state: StateFile, key: StoreKey, shared: Shared) -> None:
@@ -40,7 +41,7 @@ class SharedSeals(Approvals):
 
     def load(self, says: Approval) -> None:
         rows, uid = self._rows.committed, self._own_meta.uid
-        if not says.anything_on and not self._own_meta.seals:
+        if not says.anything_on and not seals_of(self._own_meta):
             self._verdict = Verdict()  # nothing to check: no key is looked for
             return
         key = self._key.usable(rows)
@@ -48,7 +49,7 @@ class SharedSeals(Approvals):
             self._verdict = Verdict(disbelieved=self._key.problem(rows) if says.anything_on else None)
             return
         in_force = rows.get(SEAL, b"").decode("ascii", "replace")
-        seals = [seal for seal in self._own_meta.seals if seal.mac == in_force]
+        seals = [seal for seal in seals_of(self._own_meta) if seal.mac == in_force]
         seal = next((seal for seal in seals if seal.covers(key, (uid, self._identity), says)), None)
         seen = self._keys.register().revision(uid)
         if seal is None or seal.revision < seen:
@@ -69,7 +70,7 @@ class SharedSeals(Approvals):
             self._rows.put(SEAL, None)
             self._verdict = Verdict(Approval(changed_at=at, changed_by=cause.client))
         else:
-            known = (self._keys.register().revision(uid), *(seal.revision for seal in self._own_meta.seals))
+            known = (self._keys.register().revision(uid), *(seal.revision for seal in seals_of(self._own_meta)))
             revision = max(known) + 1
             mac = mac_of(key, (uid, self._identity), change.after, revision)
             seal = Seal(revision, mac, at, cause.client)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from timeleap.errors import ReadOnlyError
-from timeleap.sessions.seal import ENVIRONMENT, KeyRing
+from timeleap.features.approvals.seal import ENVIRONMENT, KeyRing
 
 KEY: Final = "key"
 SEAL: Final = "seal"

@@ -21,11 +21,11 @@ from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError
 from timeleap.rpc.codec import plain
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
-from timeleap.sessions.home import check_session_id
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import failpoint
 from timeleap.storage.record import MADE_HERE
+from timeleap.store.home import check_session_id
 from timeleap_protocol.methods import REQUESTS
 from timeleap_protocol.structs.context import SendDMailParams
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.shapes import Json
+    from timeleap.store.open_sessions import SessionLocation
 
 
 async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Any:

@@ -21,11 +21,12 @@ from timeleap.features.files.repository import Commit, Repository
 from timeleap.features.files.restore import read_intent, remove_intent
 from timeleap.features.files.roots import FOLDER, Root
 from timeleap.features.files.seed import wait_for_packing
-from timeleap.sessions.home import Home
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.working_tree import HeldSnapshot, TreeControl
+from timeleap.sessions.working_tree import TreeControl
 from timeleap.storage.durable import list_directory
 from timeleap.storage.record import read_tl
+from timeleap.store.files_port import HeldSnapshot
+from timeleap.store.home import Home
 
 _KEY: Final = re.compile(r"[0-9a-f]{24}")
 _INDEX: Final = re.compile(r"index-[0-9a-f]+-([0-9a-f]{40})(\.recent)?")

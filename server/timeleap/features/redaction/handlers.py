@@ -25,8 +25,8 @@ from timeleap.features.redaction.redaction import (
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
-from timeleap.sessions.home import in_trash
-from timeleap.sessions.session_trash import PurgeRequest
+from timeleap.store.home import in_trash
+from timeleap.store.trash import PurgeRequest
 from timeleap.summaries.log_spans import without_spans
 from timeleap_protocol.limits import MAX_PAGE
 

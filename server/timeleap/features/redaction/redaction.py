@@ -30,9 +30,9 @@ from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rule
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import past
-from timeleap.sessions.approvals import ApprovalChange
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.participants import ApprovalChange
 from timeleap.sessions.past import summarize
 from timeleap.sessions.requests import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.session import Session
@@ -40,11 +40,11 @@ from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.working_tree import HeldSnapshot, SnapshotStore
 from timeleap.storage.durable import failpoint, storage_errors
 from timeleap.storage.engine import Progress
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
+from timeleap.store.files_port import HeldSnapshot, SnapshotStore
 
 Json = dict[str, Any]
 

@@ -15,10 +15,10 @@ from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap.service import paging
 from timeleap.sessions import shapes
-from timeleap.sessions.listing import Glance
 from timeleap.sessions.logs import OpenLogs, era_of
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.log_files import StoredLogs
+from timeleap.store.listing import Glance
 from timeleap_protocol.limits import DEFAULT_PAGE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
-    from timeleap.sessions.store import SessionStore
+    from timeleap.store.store import SessionStore
     from timeleap_protocol.structs.past import SearchParams, SessionSearchParams
 
 

@@ -24,7 +24,6 @@ from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TimeleapError
 from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions import files, past, session_files
-from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
 from timeleap.sessions.past import prompt_at, told_checkpoints
 from timeleap.sessions.session import Session
@@ -33,6 +32,7 @@ from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
 from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.record import decode_json, without_marks
+from timeleap.store.listing import created_at, last_change_ns
 from timeleap_protocol.secret_masks import SecretMasks
 
 _CHECKPOINTS_AT_ONCE: Final = 64

@@ -14,9 +14,9 @@ import aiofiles
 
 from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
-from timeleap.sessions.home import Home, is_session
 from timeleap.storage import durable
 from timeleap.storage.durable import storage_errors
+from timeleap.store.home import Home, is_session
 
 
 def absolute(path: str) -> Path:

@@ -17,11 +17,11 @@ from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
 from timeleap.sessions import tree_settings
-from timeleap.sessions.home import check_session_id
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.warnings import loss_warnings
+from timeleap.store.home import check_session_id
 
 if TYPE_CHECKING:
     from pathlib import Path

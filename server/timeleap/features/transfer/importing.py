@@ -18,7 +18,6 @@ from timeleap.features.transfer.recognition import journal_in, may_be_a_log, rec
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.mirrors.formats.conversion import ExportLoss, opened
 from timeleap.sessions import files
-from timeleap.sessions.home import is_session
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import (
@@ -32,6 +31,7 @@ from timeleap.storage.durable import (
 )
 from timeleap.storage.load import lost_of
 from timeleap.storage.reader import timeline_names
+from timeleap.store.home import is_session
 
 Work = Generator[tuple[int, int], None, Arrival]
 """Writes the logs of a session into a directory, and returns its other data. Pauses often, with the bytes done

@@ -12,8 +12,6 @@ from msgspec.structs import asdict, replace
 from timeleap import clock
 from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.sessions import files, past
-from timeleap.sessions.creation import Traits, write_meta
-from timeleap.sessions.listing import set_last_change
 from timeleap.sessions.meta import REASONS, Meta, decode
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, Mutation, set_members
@@ -21,6 +19,8 @@ from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import approval_members, subagent_members, values_of
 from timeleap.sessions.statefile import decode as decode_fields
 from timeleap.storage.engine import TimelineFacts
+from timeleap.store.creation import Traits, write_meta
+from timeleap.store.listing import set_last_change
 
 LONGEST_TITLE: Final = 1000
 MOST_LOSSES: Final = 100

@@ -21,13 +21,16 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.features.approvals import shared_requests
+from timeleap.features.approvals.questions import ApprovalQuestion
+from timeleap.features.approvals.seal import KeyRing
 from timeleap.features.approvals.shared_requests import SharedApprovalRequests
 from timeleap.features.approvals.shared_seals import open_store
-from timeleap.sessions.approval_requests import Answer
-from timeleap.sessions.seal import KeyRing
+from timeleap.features.approvals.store_approvals import in_files
+from timeleap.features.approvals.switches import is_approved, set_afk, set_auto_approve, set_yolo
+from timeleap.sessions.participants import Answer
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import ApprovalQuestion, Cause, Event, Mutation
-from timeleap.sessions.store import SessionStore
+from timeleap.sessions.shapes import Cause, Event, Mutation
+from timeleap.store.store import SessionStore
 
 Json = dict[str, Any]
 PATIENCE = 60.0
@@ -105,7 +108,7 @@ async def machine(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     async def start(name: str, key: str | None = "all.key") -> Machine:
         files = open_store(url, tmp_path / name, None if key is None else tmp_path / key)
-        store = SessionStore(files.path, key_file=tmp_path / f"{name}.key", shapes=PLAIN, shared=files)
+        store = SessionStore(files.path, approvals=in_files(tmp_path / f"{name}.key"), shapes=PLAIN, shared=files)
         machines.append(Machine((await store.open("s")).session, store, name))
         return machines[-1]
 
@@ -294,15 +297,15 @@ async def test_what_is_switched_on_answers_what_waits_and_what_is_asked(machine:
     a, b = await machine("a"), await machine("b")
     waiting, other = await a.ask("run"), await a.ask("read")
     await until(lambda: len(b.pending) == 2)
-    await b.session.set_auto_approve("run", True)
+    await set_auto_approve(b.session, "run", True)
     assert (await waiting)["automatic"] is True
     assert (await a.ask_at_once("run", "r"))["automatic"] is True
     assert (await b.ask_at_once("run", "r"))["duplicate"] is True
     await b.decide(await a.shown(), "approveForSession")
     assert (await other)["decision"] == "approveForSession"
-    assert a.session.is_approved("read")[0] is True
-    await a.session.set_auto_approve("run", True)  # as it is already
-    await a.session.set_afk(True)
+    assert is_approved(a.session, "read")[0] is True
+    await set_auto_approve(a.session, "run", True)  # as it is already
+    await set_afk(a.session, True)
     assert (await b.ask_at_once("write"))["decision"] == "reject"
 
 
@@ -314,22 +317,22 @@ async def test_approved_for_the_session_covers_what_else_waits(machine: Any) -> 
     decided = await asyncio.gather(*answers)
     assert sorted(result["decision"] for result in decided) == ["approve", "approveForSession"]
     late = await machine("late")
-    assert late.session.is_approved("run")[0] is True
+    assert is_approved(late.session, "run")[0] is True
 
 
 @pytest.mark.parametrize("key", [None, "missing", "another"])
 async def test_without_the_stores_key_nothing_is_approved(machine: Any, tmp_path: Path, key: str | None) -> None:
     a = await machine("a")
-    await a.session.set_yolo(True)
+    await set_yolo(a.session, True)
     if key == "another":
         (tmp_path / key).write_text("f" * 64)
     b = await machine("b", key)
-    assert b.session.is_approved("run")[0] is False
+    assert is_approved(b.session, "run")[0] is False
     assert [warning["kind"] for warning in b.session.warnings] == ["approvalSealBroken"]
     with pytest.raises(ReadOnlyError):
-        await b.session.set_afk(True)
-    await b.session.set_yolo(False)
-    await until(lambda: not a.session.is_approved("run")[0])
+        await set_afk(b.session, True)
+    await set_yolo(b.session, False)
+    await until(lambda: not is_approved(a.session, "run")[0])
     answer = await a.ask()
     shown = await b.shown()
     with pytest.raises(ReadOnlyError):
@@ -341,7 +344,7 @@ async def test_without_the_stores_key_nothing_is_approved(machine: Any, tmp_path
 async def test_a_machine_without_a_key_believes_nothing_that_needs_one_and_asks(machine: Any) -> None:
     a = await machine("a", None)
     with pytest.raises(ReadOnlyError):
-        await a.session.set_yolo(True)
+        await set_yolo(a.session, True)
     answer = await a.ask()
     await a.decide(await a.shown())
     assert (await answer)["decision"] == "approve"
@@ -349,10 +352,10 @@ async def test_a_machine_without_a_key_believes_nothing_that_needs_one_and_asks(
 
 async def test_files_from_an_earlier_time_switch_nothing_on(machine: Any, url: str) -> None:
     a = await machine("a")
-    await a.session.set_yolo(True)
+    await set_yolo(a.session, True)
     files = execute(url, "SELECT name, body FROM timeleap_document WHERE session = 's'")
     rows = execute(url, "SELECT name, body FROM timeleap_approval WHERE session = 's'")
-    await a.session.set_yolo(False)
+    await set_yolo(a.session, False)
     await a.session.set_title("T")
     for restored in ((), rows):
         for name, body in files:
@@ -361,16 +364,16 @@ async def test_files_from_an_earlier_time_switch_nothing_on(machine: Any, url: s
             alter(url, name, bytes(body))
         execute(url, "UPDATE timeleap_document SET version = (SELECT version + 1 FROM timeleap_session WHERE id = 's')")
         await moved_on(a, url)
-        assert a.session.is_approved("run")[0] is False
+        assert is_approved(a.session, "run")[0] is False
         assert [warning["kind"] for warning in a.session.warnings] == ["approvalSealBroken"]
-    await a.session.set_yolo(True)
-    assert (await machine("b")).session.is_approved("run")[0] is True
+    await set_yolo(a.session, True)
+    assert is_approved((await machine("b")).session, "run")[0] is True
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_decision_without_its_seal_approves_nothing(machine: Any, url: str, decision: str) -> None:
     a = await machine("a")
-    await a.session.set_auto_approve("x", True)  # from now on the store has a key
+    await set_auto_approve(a.session, "x", True)  # from now on the store has a key
     answer = await a.ask()
     shown = await a.shown()
     body = json.loads(bytes(execute(url, "SELECT body FROM timeleap_approval WHERE name = %s", shown)[0][0]))
@@ -389,10 +392,10 @@ async def test_another_key_that_was_set_meanwhile_counts(machine: Any, tmp_path:
     await a.session.set_title("T")
     await b.session.set_title("T")
     KeyRing(tmp_path / "two.key").require()
-    await a.session.set_yolo(True)
+    await set_yolo(a.session, True)
     with pytest.raises(ReadOnlyError):
-        await b.session.set_yolo(True)
-    assert a.session.is_approved("run")[0] is True
+        await set_yolo(b.session, True)
+    assert is_approved(a.session, "run")[0] is True
 
 
 async def test_a_session_that_is_deleted_elsewhere_ends_what_is_asked(machine: Any) -> None:

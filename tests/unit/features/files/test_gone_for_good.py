@@ -17,8 +17,8 @@ from timeleap.features.files.tree import FileTree
 from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_trash import PurgeRequest
 from timeleap.storage import durable
+from timeleap.store.trash import PurgeRequest
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from timeleap.features.files.stored import (
     sweep,
 )
 from timeleap.features.files.tree import FileTree
-from timeleap.sessions.home import Home
+from timeleap.store.home import Home
 
 SECRET = b"sk-very-secret-0123456789"
 

@@ -16,6 +16,7 @@ from tests.support.leftovers import holders
 from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
+from timeleap.features.approvals.switches import set_auto_approve
 from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.features.redaction.redact_files import is_in
@@ -30,8 +31,8 @@ from timeleap.rpc.errors import to_wire
 from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, PendingDMail
-from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.lock import SessionLock
+from timeleap.store.store_requests import Ledger
 
 SECRET = 'se"cret/7'
 
@@ -204,7 +205,7 @@ async def test_what_is_ours_keeps_its_meaning(world: World) -> None:
     """Words that also stand in our own files: in names of members, ids, numbers, seals."""
     session = await world.session(title="a title of 1")
     await session.append([said("1 user")])
-    await session.set_auto_approve("read", True)
+    await set_auto_approve(session, "read", True)
     checkpoint = (await session.checkpoint("one", False))["checkpoint"]
     await session.send_dmail("a title", checkpoint_id=0)
     await session.clear()

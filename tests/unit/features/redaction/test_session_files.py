@@ -11,16 +11,17 @@ import pytest
 from tests.support.leftovers import holders
 from tests.unit.sessions.worlds import World, run_child
 
+from timeleap.features.approvals.switches import set_yolo
 from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import session_files
-from timeleap.sessions.home import Home
 from timeleap.sessions.removing import PruneRequest
-from timeleap.sessions.session_trash import PurgeRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.lock import SessionLock
+from timeleap.store.home import Home
+from timeleap.store.trash import PurgeRequest
 
 SECRET = "hunter2-Tq9"
 TMP = "0123456789abcdef.tmp"
@@ -66,7 +67,7 @@ async def test_what_a_session_makes_is_in_the_list(world: World) -> None:
     session = await world.session(title="t")
     await session.append([{"role": "user", "content": "x"}], Mutation(request_id="r", method="context/appendMessage"))
     await session.clear()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     await session.set_title("u", Mutation(request_id="s", method="session/setTitle"))
     await session.set_title("v", Mutation(request_id="q", method="session/setTitle"))
     await world.close()
@@ -109,7 +110,7 @@ import asyncio, os, sys
 from pathlib import Path
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.shapes import Retention
-from timeleap.sessions.store import SessionStore
+from timeleap.store.store import SessionStore
 from timeleap.storage import durable
 
 async def main():
@@ -215,7 +216,7 @@ async def test_a_damaged_session_in_the_trash_is_redacted_too(world: World, jour
 BUILD = """
 import os, sys
 from pathlib import Path
-from timeleap.sessions.home import Home
+from timeleap.store.home import Home
 with Home(Path(sys.argv[1])).building() as directory:
     (directory / "context.jsonl").write_text("half of a fork")
     os.kill(os.getpid(), 9)
@@ -252,7 +253,7 @@ async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(w
 
     client = Cause(None, f"agent --password {SECRET}")
     session = await world.session()
-    await session.set_yolo(True, Mutation(cause=client))
+    await set_yolo(session, True, Mutation(cause=client))
     order = RedactionRequest(TextMatcher([SECRET]), "*")
     await redact(session, order, lambda one: {"head": one.head})
     assert holders(world.home, value=SECRET) == []
@@ -264,7 +265,7 @@ async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(w
 
 async def test_a_seal_is_no_text_that_a_redaction_changes(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     mac = world.json("timeleap.json")["seals"][-1]["mac"]
     order = RedactionRequest(TextMatcher([mac[5:9]]), "*")
     await redact(session, order, lambda one: {"head": one.head})

@@ -10,9 +10,9 @@ import pytest
 
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.mirrors.formats.conversion import ExportLoss
-from timeleap.sessions.creation import Traits
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import TimelineFacts
+from timeleap.store.creation import Traits
 
 Json = dict[str, Any]
 

@@ -20,11 +20,12 @@ from typing import Any, TypeVar
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
-from timeleap.sessions.home import Home, SharedStore, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, fits, members_of, short
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
+from timeleap.store.backing import SharedStore
+from timeleap.store.home import Home, is_session_id, parse_trash_name
 
 T = TypeVar("T")
 DELETE = "delete"

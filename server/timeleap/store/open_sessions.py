@@ -18,11 +18,9 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
-from timeleap.sessions import listing, session_files
-from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.home import Home, SharedStore, check_session_id, is_session, is_session_id, new_session_id
+from timeleap.sessions import session_files
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.participants import ApprovalRequests
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
@@ -34,6 +32,10 @@ from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import Durability, LogEngine, Progress
 from timeleap.storage.lock import Endpoint
 from timeleap.storage.log_files import Lease, share
+from timeleap.store import listing
+from timeleap.store.approvals_port import StoreApprovals
+from timeleap.store.backing import SharedStore
+from timeleap.store.home import Home, check_session_id, is_session, is_session_id, new_session_id
 
 Asked = Literal["write", "read", "readOnly"]
 """How a session is to be opened; `readOnly` is the contract's word for `read`."""
@@ -76,7 +78,7 @@ class Openings:
         durability: Durability,
         shapes: Shapes,
         retention: Retention,
-        keys: KeyRing,
+        approvals: StoreApprovals,
         endpoint: Callable[[], Endpoint | None],
         tree_of: TreeOf,
         shared: SharedStore | None = None,
@@ -85,7 +87,7 @@ class Openings:
         self._shared = shared
         self._endpoint = endpoint
         self._durability: Durability = durability
-        self._keys = keys
+        self._approvals = approvals
         self._around = SessionServices(
             shapes=shapes,
             retention=retention,
@@ -93,7 +95,7 @@ class Openings:
             release=self._release,
             moved_away=self._moved_away,
             tree_of=tree_of,
-            approval_requests=None if shared is None else shared.approvals.requests,
+            approval_requests=self._approval_requests,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -249,16 +251,15 @@ class Openings:
             events = shared.events(session_id)
             sealed = shared.approvals.seals(session_id, meta, StateFile(path), events)
             return lease, Files(lease.engine, meta, sealed, events)
-        approvals = Approvals(
-            session_id,
-            meta,
-            StateFile(path),
-            self._keys,
-            trusted,
-            store=self._home.real_path,
-            in_trash=lambda uid: any(Meta(trash, "readOnly").uid == uid for _, _, trash in self._home.trashed()),
-        )
+        approvals = self._approvals.standing(session_id, meta, StateFile(path), trusted=trusted)
         return lease, Files(lease.engine, meta, approvals)
+
+    def _approval_requests(self, transactions: SessionTransactions) -> ApprovalRequests:
+        # A session that was opened by its path lies in a directory, wherever those of the store are.
+        if self._shared is not None and transactions.shared is not None:
+            made: ApprovalRequests = self._shared.approvals.requests(transactions)
+            return made
+        return self._approvals.requests(transactions)
 
     def _fork_points(self, session_id: str) -> set[str]:
         if self._shared is not None:

@@ -21,15 +21,8 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
-from timeleap.sessions import creation, listing
-from timeleap.sessions.creation import Fork, Traits
-from timeleap.sessions.home import Home, SharedStore, check_session_id, discard, new_session_id
-from timeleap.sessions.listing import Glance, ListRequest
-from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
-from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.session_trash import Trash
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
     Event,
@@ -41,11 +34,21 @@ from timeleap.sessions.shapes import (
     Shapes,
     Source,
 )
-from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.working_tree import FindSnapshots, SnapshotStore, TreeOf, no_tree
+from timeleap.sessions.working_tree import TreeOf, no_tree
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
+from timeleap.store import creation, listing
+from timeleap.store.approvals_port import StoreApprovals
+from timeleap.store.backing import SharedStore
+from timeleap.store.creation import Fork, Traits
+from timeleap.store.files_port import FindSnapshots, SnapshotStore, nothing_kept
+from timeleap.store.home import Home, check_session_id, discard, new_session_id
+from timeleap.store.listing import Glance, ListRequest
+from timeleap.store.open_sessions import Asked, Openings, SessionLocation
+from timeleap.store.parts import no_approvals
+from timeleap.store.store_requests import Ledger
+from timeleap.store.trash import Trash
 
 __all__ = ["OpenedSession", "SessionInfo", "SessionStore"]
 T = TypeVar("T")
@@ -64,7 +67,7 @@ class OpenedSession(Struct, frozen=True):
 class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
-    `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), `endpoint` says
+    `approvals` makes what keeps the approvals of the sessions, `endpoint` says
     how other processes reach this one, whenever a session is opened to be written to, `tree_of` gives the files of a
     session's workspace, and `snapshots` gives those of all sessions.
 
@@ -79,15 +82,15 @@ class SessionStore:
         durability: Durability = "disk",
         shapes: Shapes | None = None,
         retention: Retention | None = None,
-        key_file: Path | None = None,
+        approvals: Callable[[Home], StoreApprovals] = no_approvals,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
         tree_of: TreeOf = no_tree,
-        snapshots: FindSnapshots = lambda: None,
+        snapshots: FindSnapshots = nothing_kept,
         shared: SharedStore | None = None,
     ) -> None:
         self.home = Home(home)
         self.ledger = Ledger(self.home, shared)
-        self._keys = KeyRing(key_file, self.home.path)
+        self._approvals = approvals(self.home)
         self._snapshots = snapshots
         self._shared = shared
         self._openings = Openings(
@@ -95,12 +98,12 @@ class SessionStore:
             durability=durability,
             shapes=shapes or Shapes(),
             retention=retention or Retention(),
-            keys=self._keys,
+            approvals=self._approvals,
             endpoint=endpoint,
             tree_of=tree_of,
             shared=shared,
         )
-        self.trash = Trash(self.home, self._openings, self.ledger, self._keys, snapshots, shared=shared)
+        self.trash = Trash(self.home, self._openings, self.ledger, self._approvals, snapshots, shared=shared)
 
     @property
     def snapshots(self) -> SnapshotStore | None:
@@ -485,7 +488,7 @@ class SessionStore:
 
     def _publish(self, directory: Path, session_id: str) -> None:
         """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
-        self._keys.change(Register.retire, (self.home.real_path, session_id))
+        self._approvals.retire(session_id)
         if self._shared is not None:
             self._shared.publish(directory, session_id)
         self.home.publish(directory, session_id)

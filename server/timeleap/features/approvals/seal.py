@@ -30,13 +30,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from timeleap import user_folders
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
 from timeleap.sessions.files import BAD, MAX_NUMBER, Problems, whole
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import Approval
 from timeleap.storage.durable import atomic_write, make_directory
 
@@ -72,6 +73,11 @@ class Seal(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 SealLocation = tuple[str, str]
 """Where a session is at home: the real path of the store, and the session's id."""
+
+
+def seals_of(meta: Meta) -> tuple[Seal, ...]:
+    """Seals in a session's `timeleap.json`, older first: the one in force, and while a change is made the next one."""
+    return convert(meta.get("seals") or (), tuple[Seal, ...])
 
 
 class Standing(Struct, frozen=True):

@@ -12,8 +12,9 @@ import platformdirs
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
-from timeleap.sessions import seal
-from timeleap.sessions.seal import KeyRing, Register, Standing
+from timeleap.features.approvals import seal
+from timeleap.features.approvals.seal import KeyRing, Register, Standing
+from timeleap.features.approvals.switches import set_auto_approve, set_yolo
 from timeleap.sessions.session import Session
 from timeleap.storage import durable
 
@@ -36,7 +37,7 @@ def said(session: Session) -> bool:
 async def approved(world: World, name: str = "s1") -> Session:
     session = await world.session(name)
     await session.append([USER])
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     return session
 
 
@@ -84,7 +85,7 @@ async def test_a_deleted_folder_put_back_by_hand_starts_with_approvals_off(world
     how(str(trashed(world)[0]), str(world.path()))
     session = await world.reopened()
     assert not is_on(session) and said(session)
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     session = await world.reopened()
     assert is_on(session) and session.warnings == []
 
@@ -269,7 +270,7 @@ async def test_a_seal_from_before_a_person_switched_on_again_counts_no_more(worl
     trash = await deleted_and_made_anew(world)
     copied(trash, world.path())
     session = await world.reopened()
-    await session.set_auto_approve("read", True)
+    await set_auto_approve(session, "read", True)
     await world.close()
     copied(trash, world.path())
     session = await world.reopened()
@@ -306,7 +307,7 @@ async def test_a_forgotten_session_that_is_known_again_brings_no_old_seal_back(
     await world.close()
     copied(trash, world.path())
     session = await world.reopened()
-    await session.set_auto_approve("read", True)
+    await set_auto_approve(session, "read", True)
     assert session.facts.approval.actions == ("read",)
     await world.close()
     copied(trash, world.path())
@@ -321,7 +322,7 @@ async def test_a_purged_session_brings_no_old_seal_back(world: World, tmp_path: 
     copied(tmp_path / "kept", world.path())
     session = await world.reopened()
     assert not is_on(session) and said(session)
-    await session.set_auto_approve("read", True)
+    await set_auto_approve(session, "read", True)
     await world.close()
     copied(tmp_path / "kept", world.path())
     session = await world.reopened()

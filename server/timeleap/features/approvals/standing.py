@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.features.approvals.seal import KeyRing, Register, Seal, mac_of, seals_of
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
+from timeleap.sessions.participants import ApprovalChange
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.storage.durable import failpoint
@@ -53,15 +54,6 @@ def _off(says: Approval, why: str) -> Verdict:
     return Verdict(disbelieved=why if says.anything_on else None)
 
 
-class ApprovalChange(Struct, frozen=True):
-    """Approvals that are to be in force, and the difference as the audit is to show it."""
-
-    after: Approval
-    field: str
-    old: Any
-    new: Any
-
-
 def with_yolo(before: Approval, yolo: bool) -> ApprovalChange:
     """Everything runs without asking, or not."""
     return ApprovalChange(replace(before, yolo=yolo), "yolo", before.yolo, yolo)
@@ -79,7 +71,7 @@ def with_action(before: Approval, action: str, enabled: bool) -> ApprovalChange:
     return ApprovalChange(after, f"autoApprove:{action}", action in before.actions, enabled)
 
 
-class Approvals:
+class SealedApprovals:
     """The approvals of one open session; one that is not `trusted`, since it lies outside of the store, starts with
     everything off.
 
@@ -134,7 +126,7 @@ class Approvals:
             self._verdict = _off(says, "a session that is opened by its path starts with them off")
             return
         # Without a seal there is nothing to check: the key, and the platform's directories, are not looked for.
-        seals, uid = self._meta.seals, self._meta.uid
+        seals, uid = seals_of(self._meta), self._meta.uid
         key = self._keys.key() if seals else None
         register = self._keys.register() if key else Register({})
         self._verdict = judge(says, (uid, self._session_id), seals, key, register.revision(uid))
@@ -179,7 +171,7 @@ class Approvals:
             return
         register, uid = self._keys.register(), self._meta.uid
         highest = register.revision(uid)
-        ahead = [seal for seal in self._meta.seals if seal.revision > highest]
+        ahead = [seal for seal in seals_of(self._meta) if seal.revision > highest]
         with suppress(StorageFailureError):  # what is in force is right all the same; the next opening tries again
             if self._verdict.seal in ahead:
                 self._keys.change(Register.raise_to, uid, highest + 1)
@@ -219,7 +211,7 @@ class Approvals:
         return register.refusal(uid, self._place)
 
     def _put(self, after: Approval, key: bytes | None) -> None:
-        """Put approvals in force, in the order that `timeleap.sessions.seal` explains."""
+        """Put approvals in force, in the order that `timeleap.features.approvals.seal` explains."""
         seal = self._next_seal(after, key) if key is not None else None
         self._show(seal)
         failpoint("approvals.after_seal")

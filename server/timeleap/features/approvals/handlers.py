@@ -11,27 +11,53 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.call import to_its_end
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
+from timeleap.features.approvals import switches
+from timeleap.features.approvals.questions import ApprovalQuestion
+from timeleap.features.approvals.switches import asked_in
 from timeleap.service.reading import at_its_turn
 from timeleap.service.service import guard
-from timeleap.sessions.shapes import ApprovalQuestion, Cause
+from timeleap.sessions.shapes import Cause
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES
 
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.connections import OpenHandle
     from timeleap.service.service import Service
-    from timeleap.sessions.approval_requests import Answer
+    from timeleap.sessions.participants import Answer
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap_protocol.structs.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
-    from timeleap_protocol.structs.session import SessionIsApprovedParams
+    from timeleap_protocol.structs.session import (
+        SessionIsApprovedParams,
+        SessionSetAfkParams,
+        SessionSetAutoApproveParams,
+        SessionSetYoloParams,
+    )
 
 
 @at_its_turn
 def is_approved(session: Session, params: SessionIsApprovedParams, _: Call) -> Json:
     """Tell whether an action may proceed without asking, and the reason."""
-    approved, reason = session.is_approved(params.action)
+    approved, reason = switches.is_approved(session, params.action)
     return {"approved": approved, "reason": reason}
+
+
+async def set_yolo(service: Service, params: SessionSetYoloParams, call: Call) -> Json:
+    """Switch the approval of everything on or off."""
+    async with service.borrowed(call, params) as session:
+        return await switches.set_yolo(session, params.yolo, guard(params, call))
+
+
+async def set_auto_approve(service: Service, params: SessionSetAutoApproveParams, call: Call) -> Json:
+    """Switch the approval of one action on or off."""
+    async with service.borrowed(call, params) as session:
+        return await switches.set_auto_approve(session, params.action, params.enabled, guard(params, call))
+
+
+async def set_afk(service: Service, params: SessionSetAfkParams, call: Call) -> Json:
+    """Note that nobody is there to approve anything, or that somebody is."""
+    async with service.borrowed(call, params) as session:
+        return await switches.set_afk(session, params.afk, guard(params, call))
 
 
 async def request_approval(service: Service, params: ApprovalRequestParams, call: Call) -> Json:
@@ -45,7 +71,7 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
     with service.asking(call, params.session_id):
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
-        answer = await to_its_end(session.approval_requests.ask(question, guard(params, call)))
+        answer = await to_its_end(asked_in(session).ask(question, guard(params, call)))
         if isinstance(answer, dict):
             return answer
         held.waiting.append(answer)
@@ -68,10 +94,10 @@ async def _decision(service: Service, held: OpenHandle, answer: Answer, call: Ca
     why: Literal["cancelled", "timedOut"] = "cancelled"
     if not answer.done():
         if not cancelled and service.drain.under_way(held.session):
-            held.session.approval_requests.leave_open(answer)
+            asked_in(held.session).leave_open(answer)
             raise SessionNotOpenError("the session is being handed over: ask its next owner", handedOver=True)
         why = "cancelled" if cancelled or call.client.ending.done() else "timedOut"
-        await to_its_end(held.session.approval_requests.stop_waiting(answer, why))
+        await to_its_end(asked_in(held.session).stop_waiting(answer, why))
     if not answer.cancelled():
         return answer.result()
     if why == "timedOut":
@@ -82,9 +108,7 @@ async def _decision(service: Service, held: OpenHandle, answer: Answer, call: Ca
 async def respond(service: Service, params: ApprovalRespondParams, call: Call) -> Json:
     """Decide what was asked."""
     session = service.session(call, params)
-    await session.approval_requests.decide(
-        params.approval_id, params.decision, params.reason, Cause(client=call.client.name)
-    )
+    await asked_in(session).decide(params.approval_id, params.decision, params.reason, Cause(client=call.client.name))
     return {}
 
 
@@ -93,5 +117,5 @@ async def list_approvals(service: Service, params: ApprovalListParams, call: Cal
     held = service.held(call, params.session_id)
     if held.watcher is not None and (answer := await held.watcher.ask(call.method)) is not None:
         return answer
-    pending = await held.session.at_turn(lambda: held.session.approval_requests.pending)
+    pending = await held.session.at_turn(lambda: asked_in(held.session).pending)
     return {"approvals": [request.wire() for request in pending]}

@@ -23,18 +23,19 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError, TimeleapError
-from timeleap.sessions import listing
-from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, SharedStore, Trashed, check_session_id, trash_name
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.open_sessions import Openings
-from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Cause, Json, Mutation, SessionPage
-from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.working_tree import FindSnapshots
 from timeleap.storage.durable import failpoint
 from timeleap.storage.lock import SessionLock
+from timeleap.store import listing
+from timeleap.store.approvals_port import StoreApprovals
+from timeleap.store.backing import SharedStore
+from timeleap.store.files_port import FindSnapshots
+from timeleap.store.home import UNTOUCHED_SECONDS, Home, Trashed, check_session_id, trash_name
+from timeleap.store.open_sessions import Openings
+from timeleap.store.store_requests import MAX_ANSWERED, Ledger
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Trash:
         home: The store's directory.
         openings: What is open of it in this process.
         ledger: What its requests have done.
-        keys: The user's key, and what it knows of the store's approvals.
+        approvals: Notes of the sessions' approvals.
         find_snapshots: The snapshots of files.
         shared: Where the sessions are, if not in that directory.
     """
@@ -101,12 +102,12 @@ class Trash:
         home: Home,
         openings: Openings,
         ledger: Ledger,
-        keys: KeyRing,
+        approvals: StoreApprovals,
         find_snapshots: FindSnapshots,
         *,
         shared: SharedStore | None,
     ) -> None:
-        self._home, self._openings, self._ledger, self._keys = home, openings, ledger, keys
+        self._home, self._openings, self._ledger, self._approvals = home, openings, ledger, approvals
         self._find_snapshots, self._shared = find_snapshots, shared
 
     async def page(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
@@ -115,16 +116,16 @@ class Trash:
 
     def take(self, session_id: str, path: Path, guard: Mutation) -> None:
         """Move a session here that is closed, and whose lock is held. Blocking."""
-        place, uid, name = (self._home.real_path, session_id), Meta(path, "readOnly").uid, trash_name(session_id)
+        uid, name = Meta(path, "readOnly").uid, trash_name(session_id)
         if self._shared is None:
-            self._keys.change(Register.announce, place, name, uid)
+            self._approvals.announce_delete(session_id, name, uid)
         else:  # its seals are at home in no place
             self._shared.fetch_all()
         with self._noted_move(name, guard):
             self._move(self._home.to_trash, session_id, name, guard.cause)
             failpoint("store.trashed")
             if self._shared is None:
-                self._keys.change(Register.retire, place, name, uid)
+                self._approvals.retire(session_id, name, uid)
 
     async def undelete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Bring the session of that id back that was deleted last; returns False where the request is a repeat.
@@ -238,7 +239,7 @@ class Trash:
         if self._shared is not None:
             return  # a transaction is not cut short
         with suppress(StorageFailureError):  # it counts as done while the directory is in the trash
-            await asyncio.to_thread(self._keys.change, Register.finish_deletes, self._home.real_path)
+            await asyncio.to_thread(self._approvals.finish_deletes)
         await asyncio.to_thread(self._finish)
 
     def _finish(self) -> list[Trashed]:
@@ -259,7 +260,7 @@ class Trash:
             {(session.session_id, made_by) for name, session in found if (made_by := home.made_by(name)) is not None},
         )
         with suppress(StorageFailureError):  # what is noted there counts no more in any case
-            self._keys.change(Register.forget, {session.name for _, session in found})
+            self._approvals.forget({session.name for _, session in found})
         failpoint("purge.noted")
         failed: StorageFailureError | None = None
         gone, snapshots = list[Trashed](), self._find_snapshots()
@@ -315,7 +316,7 @@ class Trash:
 
     def _revive(self, session_id: str, name: str) -> None:
         with suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
-            self._keys.change(Register.revive, (self._home.real_path, session_id), name)
+            self._approvals.revive(session_id, name)
 
     @contextmanager
     def _noted_move(self, name: str, guard: Mutation) -> Iterator[None]:

@@ -12,13 +12,13 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import (
@@ -29,10 +29,8 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.placeholders import placeholders
-from timeleap.sessions.home_directory import move_in
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME
-from timeleap.sessions.shapes import Cause, Event
 from timeleap.storage.durable import (
     failpoint,
     is_regular,
@@ -43,9 +41,9 @@ from timeleap.storage.durable import (
     storage_errors,
     sync_directory,
 )
-from timeleap.storage.engine import LogState
 from timeleap.storage.lock import FileLock
 from timeleap.storage.log_files import has_timelines
+from timeleap.store.home_directory import move_in
 
 ABANDONED_SECONDS = 24 * 3600
 """What has stood in `staging` for so long is nobody's work any more."""
@@ -126,83 +124,6 @@ class Trashed(Struct, frozen=True):
     name: str
     bytes: int = 0
     files_remain: bool = False
-
-
-class SharedEvents(Protocol):
-    """Carries what listeners are told of a change to the other processes that have the session; `gone`: one of them
-    has deleted it, by the cause `gone_by` (JSON), where that is known."""
-
-    gone: bool
-    gone_by: bytes | None
-    approvals: Any  # what the store has of its approvals apart from its files
-
-    @property
-    def once_committed(self) -> Callable[[Callable[[], None]], None]: ...  # calls when the step under way counts
-
-    def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]], /) -> None:
-        """Say what the step under way tells, by the head after it and the states around it."""
-
-    def forget(self) -> None:
-        """Keep nothing of what was announced before the step under way."""
-
-    def heard(self) -> list[bytes] | None:
-        """What others announced of the changes taken over since the last call, as JSON; None: not all is known."""
-
-
-def told_elsewhere(heard: list[bytes] | None) -> list[Event] | None:
-    """What other processes told of their changes; None where that is not known, or no event of ours."""
-    try:
-        return None if heard is None else [event for data in heard for event in json.decode(data, type=list[Event])]
-    except DecodeError:
-        return None
-
-
-def cause_elsewhere(shared: SharedEvents | None) -> Cause:
-    """Why another process has deleted a session; an empty cause where that is not known."""
-    try:
-        return Cause() if shared is None or shared.gone_by is None else json.decode(shared.gone_by, type=Cause)
-    except DecodeError:
-        return Cause()
-
-
-class SharedFiles(Protocol):
-    """The files that are a shared store's own, such as its requests; `read` brings them up to date, `changing` locks
-    them for what a block changes."""
-
-    directory: Path
-
-    def read(self) -> None: ...
-    def changing(self) -> AbstractContextManager[None]: ...
-
-
-class SharedStore(Protocol):
-    """Where the sessions of a home really are, which then has working copies of them. All that blocks may raise
-    StorageFailureError. Sessions in the trash have their names there as ids."""
-
-    path: Path
-    reads_standby: bool  # what `call.staleness` allows
-    approvals: Any  # `seals` and `requests` make `Approvals` and `ApprovalRequests` of an open session
-
-    @property
-    def own(self) -> SharedFiles: ...
-
-    @property
-    def open_engine(self) -> Callable[..., Awaitable[Any]]: ...  # as `JsonlEngine.open`
-
-    def events(self, session_id: str) -> SharedEvents: ...
-    def location(self, session_id: str) -> str: ...
-    def contains(self, session_id: str) -> bool: ...
-    def fetch(self, session_id: str) -> None: ...
-    def opening(self, session_id: str) -> AbstractAsyncContextManager[None]: ...
-    def fetch_all(self) -> None: ...
-    def counts(self, session_id: str) -> LogState: ...
-    def files(self, session_id: str) -> AbstractContextManager[Path]: ...
-    def trashed(self, name: str) -> AbstractAsyncContextManager[tuple[Path, Callable[[], None]]]: ...
-    def move(self, before: str, after: str, cause: bytes) -> None: ...
-    def remove(self, names: Collection[str]) -> set[str]: ...
-    def sizes(self) -> dict[str, list[tuple[str, int]]]: ...
-    def publish(self, directory: Path, session_id: str) -> None: ...
-    def close(self) -> None: ...
 
 
 class Home:

@@ -12,9 +12,10 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, asked, heard, kinds, run_child
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import seal
-from timeleap.sessions.approvals import judge
-from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
+from timeleap.features.approvals import seal
+from timeleap.features.approvals.seal import KeyRing, Register, Seal, mac_of
+from timeleap.features.approvals.standing import judge
+from timeleap.features.approvals.switches import is_approved, set_auto_approve, set_yolo
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Approval, Cause, Mutation
 from timeleap.storage import durable
@@ -24,7 +25,7 @@ ON = Approval(yolo=True, actions=("shell",))
 
 
 def is_off(session: Session) -> bool:
-    return not session.facts.approval.anything_on and session.is_approved("shell") == (False, "notApproved")
+    return not session.facts.approval.anything_on and is_approved(session, "shell") == (False, "notApproved")
 
 
 def broken(session: Session) -> bool:
@@ -41,12 +42,12 @@ async def test_a_new_session_asks_before_everything(world: World) -> None:
 async def test_yolo_and_actions_last_over_a_restart(world: World) -> None:
     session = await world.session()
     told = heard(session)
-    done = await session.set_yolo(True, Mutation(cause=Cause(None, "editor")))
+    done = await set_yolo(session, True, Mutation(cause=Cause(None, "editor")))
     assert done["approval"]["yolo"] is True
     assert done["approval"]["sealed"] is True
     assert done["approval"]["changedBy"] == "editor"
-    await session.set_auto_approve("write", True)
-    await session.set_auto_approve("shell", True)
+    await set_auto_approve(session, "write", True)
+    await set_auto_approve(session, "shell", True)
     assert session.facts.approval.actions == ("shell", "write")
     assert world.json("state.json")["approval"] == {
         "yolo": True,
@@ -57,25 +58,25 @@ async def test_yolo_and_actions_last_over_a_restart(world: World) -> None:
     session = await world.reopened()
     assert session.facts.approval.yolo
     assert session.warnings == []
-    assert session.is_approved("anything") == (True, "yolo")
-    await session.set_yolo(False)
-    assert session.is_approved("shell") == (True, "autoApprove")
-    await session.set_auto_approve("shell", False)
+    assert is_approved(session, "anything") == (True, "yolo")
+    await set_yolo(session, False)
+    assert is_approved(session, "shell") == (True, "autoApprove")
+    await set_auto_approve(session, "shell", False)
     session = await world.reopened()
     assert session.facts.approval.actions == ("write",)
-    assert session.is_approved("shell") == (False, "notApproved")
+    assert is_approved(session, "shell") == (False, "notApproved")
     assert session.warnings == []
 
 
 async def test_what_is_so_already_is_no_change(world: World) -> None:
     session = await world.session()
     told = heard(session)
-    await session.set_yolo(False)
-    await session.set_auto_approve("shell", False)
+    await set_yolo(session, False)
+    await set_auto_approve(session, "shell", False)
     assert told == []
     assert not (session.path / "audit.jsonl").exists()
-    await session.set_yolo(True)
-    await session.set_yolo(True)
+    await set_yolo(session, True)
+    await set_yolo(session, True)
     assert len((session.path / "audit.jsonl").read_text().splitlines()) == 1
 
 
@@ -84,8 +85,8 @@ async def test_every_change_is_in_the_audit_before_it_is_told(world: World) -> N
     audit = session.path / "audit.jsonl"
     seen: list[int] = []
     session.listen(lambda _: seen.append(len(audit.read_text().splitlines())))
-    await session.set_yolo(True, asked("r1", "session/setYolo"))
-    await session.set_auto_approve("shell", True)
+    await set_yolo(session, True, asked("r1", "session/setYolo"))
+    await set_auto_approve(session, "shell", True)
     entries = [json.loads(line) for line in audit.read_text().splitlines()]
     assert seen == [1, 2]
     assert entries[0] == {
@@ -109,7 +110,7 @@ async def test_every_change_is_in_the_audit_before_it_is_told(world: World) -> N
 async def test_an_edited_state_switches_nothing_on(world: World) -> None:
     session = await world.session()
     await session.set_title("kept")
-    await session.set_auto_approve("read", True)
+    await set_auto_approve(session, "read", True)
     for approval in (
         {"yolo": True, "afk": False, "auto_approve_actions": ["read"]},
         {"yolo": False, "afk": True, "auto_approve_actions": ["read"]},
@@ -141,9 +142,9 @@ async def test_an_unsealed_state_of_the_original_starts_off_with_a_warning(world
 @pytest.mark.parametrize("names", [["state.json"], ["state.json", "timeleap.json"]])
 async def test_a_state_copied_from_another_session_switches_nothing_on(world: World, names: list[str]) -> None:
     trusted = await world.session("s1")
-    await trusted.set_yolo(True)
+    await set_yolo(trusted, True)
     other = await world.session("s2")
-    await other.set_auto_approve("read", True)
+    await set_auto_approve(other, "read", True)
     await world.close()
     for name in names:
         shutil.copy(world.path("s1") / name, world.path("s2") / name)
@@ -155,11 +156,11 @@ async def test_a_state_copied_from_another_session_switches_nothing_on(world: Wo
 
 async def test_a_state_put_back_from_earlier_switches_nothing_on(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     await world.close()
     earlier = {name: (world.path() / name).read_bytes() for name in ("state.json", "timeleap.json")}
     session = await world.reopened()
-    await session.set_yolo(False)
+    await set_yolo(session, False)
     await world.close()
     later = (world.path() / "timeleap.json").read_bytes()
     (world.path() / "state.json").write_bytes(earlier["state.json"])
@@ -176,8 +177,8 @@ async def test_a_state_put_back_from_earlier_switches_nothing_on(world: World) -
 
 async def test_without_the_key_or_the_revisions_everything_is_off(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
-    await session.set_auto_approve("shell", True)
+    await set_yolo(session, True)
+    await set_auto_approve(session, "shell", True)
     await world.close()
     revisions = world.key_file.with_name("approval.key.revisions.json")
     for lost in (world.key_file, revisions):
@@ -194,7 +195,7 @@ async def test_without_the_key_or_the_revisions_everything_is_off(world: World) 
     session = await world.reopened()
     assert is_off(session)
     assert broken(session)
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     session = await world.reopened()
     assert session.facts.approval.yolo
     assert session.facts.approval.actions == ()
@@ -206,14 +207,14 @@ async def test_switching_off_mends_a_broken_seal(world: World) -> None:
     await world.close()
     world.put_json("state.json", {"approval": {"yolo": True}})
     session = await world.reopened()
-    await session.set_yolo(False)
+    await set_yolo(session, False)
     assert not broken(session)
     assert world.json("state.json")["approval"]["yolo"] is False
 
 
 async def test_the_key_is_private_and_not_in_the_store(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     assert stat.S_IMODE(world.key_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(world.key_file.parent.stat().st_mode) == 0o700
     key = world.key_file.read_bytes().strip()
@@ -227,7 +228,7 @@ async def test_a_key_in_the_store_is_refused(tmp_path: Path) -> None:
     await world.restart()
     session = await world.session()
     with pytest.raises(StorageFailureError, match="must not lie in the store"):
-        await session.set_yolo(True)
+        await set_yolo(session, True)
     assert is_off(session)
     assert not world.key_file.exists()
     await world.close()
@@ -237,7 +238,7 @@ async def test_where_no_key_can_be_kept_all_but_switching_on_works(world: World,
     (tmp_path / "config").write_text("in the way")
     session = await world.session()
     told = heard(session)
-    for attempt in (lambda: session.set_yolo(True), lambda: session.set_auto_approve("shell", True)):
+    for attempt in (lambda: set_yolo(session, True), lambda: set_auto_approve(session, "shell", True)):
         with pytest.raises(StorageFailureError, match="approvals cannot be switched on"):
             await attempt()
     assert is_off(session)
@@ -245,7 +246,7 @@ async def test_where_no_key_can_be_kept_all_but_switching_on_works(world: World,
     assert not (session.path / "audit.jsonl").exists()
     await session.append([USER])
     await session.set_title("t")
-    await session.set_yolo(False)
+    await set_yolo(session, False)
     session = await world.reopened()
     assert session.facts.title == "t"
 
@@ -256,17 +257,17 @@ async def test_what_is_no_key_is_not_used_as_one(world: World, content: bytes) -
     world.key_file.write_bytes(content)
     session = await world.session()
     with pytest.raises(StorageFailureError):
-        await session.set_yolo(True)
+        await set_yolo(session, True)
     assert is_off(session)
     assert world.key_file.read_bytes() == content
 
 
 async def test_switching_off_works_without_the_key(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     world.key_file.unlink()
     world.key_file.mkdir()
-    await session.set_yolo(False)
+    await set_yolo(session, False)
     assert is_off(session)
     session = await world.reopened()
     assert is_off(session)
@@ -275,13 +276,13 @@ async def test_switching_off_works_without_the_key(world: World) -> None:
 
 async def test_a_change_that_fails_leaves_everything_as_it_was(world: World) -> None:
     session = await world.session()
-    await session.set_auto_approve("read", True)
+    await set_auto_approve(session, "read", True)
     told = heard(session)
     for point in ("approvals.after_seal", "approvals.after_state"):
         durable.arm(f"{point}=raise:ENOSPC")
         try:
             with pytest.raises(OSError, match="space"):
-                await session.set_yolo(True)
+                await set_yolo(session, True)
         finally:
             durable.arm("")
         assert not session.facts.approval.yolo
@@ -298,7 +299,7 @@ async def test_the_seal_of_a_change_that_failed_never_comes_into_force(world: Wo
     durable.arm("approvals.after_seal=raise:ENOSPC")
     try:
         with pytest.raises(OSError, match="space"):
-            await session.set_yolo(True)
+            await set_yolo(session, True)
     finally:
         durable.arm("")
     await world.close()
@@ -348,11 +349,13 @@ async def test_a_change_that_reached_the_state_counts_after_a_crash(world: World
 SWITCH_ON = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.store import SessionStore
+from timeleap.features.approvals.store_approvals import in_files
+from timeleap.features.approvals.switches import set_yolo
+from timeleap.store.store import SessionStore
 
 async def main(home):
-    session = (await SessionStore(Path(home)).open("s1")).session
-    await session.set_yolo(True)
+    session = (await SessionStore(Path(home), approvals=in_files()).open("s1")).session
+    await set_yolo(session, True)
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -360,7 +363,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 async def test_a_fork_starts_with_everything_off(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     await session.put_subagent("a", "b")
     fork = (await world.store.fork("s1")).session
     assert is_off(fork)
@@ -391,7 +394,7 @@ async def test_a_save_leaves_approvals_alone_that_are_believed_or_of_a_session_o
     world: World, tmp_path: Path
 ) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     await session.set_title("t")
     assert world.json("state.json")["approval"]["yolo"] is True
     await world.close()
@@ -406,7 +409,7 @@ async def test_a_save_leaves_approvals_alone_that_are_believed_or_of_a_session_o
 
 async def test_a_session_opened_by_path_starts_with_everything_off(world: World, tmp_path: Path) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     await world.close()
     shutil.move(world.path(), tmp_path / "s1")
     await world.restart()
@@ -416,7 +419,7 @@ async def test_a_session_opened_by_path_starts_with_everything_off(world: World,
         assert broken(session)
         await session.aclose()
     session = (await world.store.open(path=tmp_path / "s1", access="write")).session
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     assert session.facts.approval.yolo
     await session.aclose()
     session = (await world.store.open(path=tmp_path / "s1", access="write")).session
@@ -425,7 +428,7 @@ async def test_a_session_opened_by_path_starts_with_everything_off(world: World,
 
 async def test_deleting_and_undeleting_keeps_them(world: World) -> None:
     session = await world.session()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     await world.store.delete("s1")
     await world.store.trash.undelete("s1")
     assert (await world.session()).facts.approval.yolo
@@ -436,7 +439,7 @@ async def test_unknown_fields_of_the_approval_are_kept(world: World) -> None:
     await world.close()
     world.put_json("state.json", {"approval": {"yolo": False, "later": [1]}, "plan_mode": True})
     session = await world.reopened()
-    await session.set_yolo(True)
+    await set_yolo(session, True)
     state = world.json("state.json")
     assert state["approval"]["later"] == [1]
     assert state["plan_mode"] is True

@@ -16,7 +16,6 @@ from msgspec.json import decode
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.sessions.home import Home, SharedStore, is_session
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
@@ -25,6 +24,8 @@ from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
 from timeleap.storage.lock import OwnerRecord, SessionLock
 from timeleap.storage.log_files import state_and_loss
+from timeleap.store.backing import SharedStore
+from timeleap.store.home import Home, is_session
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 T = TypeVar("T")

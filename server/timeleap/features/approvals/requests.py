@@ -22,21 +22,12 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
-from timeleap.sessions import shapes
-from timeleap.sessions.approvals import ApprovalChange, with_action
+from timeleap.features.approvals.questions import ApprovalQuestion, PendingApproval, answer_of, approval_resolved
+from timeleap.features.approvals.standing import with_action
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
+from timeleap.sessions.participants import Answer, ApprovalChange
 from timeleap.sessions.request_table import RepeatedError, Transaction
-from timeleap.sessions.shapes import (
-    APPROVAL_REQUESTED,
-    Approval,
-    ApprovalQuestion,
-    Cause,
-    Decision,
-    Event,
-    Mutation,
-    PendingApproval,
-    Resolution,
-)
+from timeleap.sessions.shapes import APPROVAL_REQUESTED, Approval, Cause, Decision, Event, Mutation, Resolution
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.durable import failpoint
 from timeleap.storage.engine import LogState
@@ -44,8 +35,6 @@ from timeleap.storage.engine import LogState
 _log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-Answer = asyncio.Future[Json]
-"""What somebody waits for: the result of a request, or cancelled where it is given up without one."""
 
 RETURN_SECONDS = 3.0
 """How long a new owner waits for those to ask again whose questions the last one left open."""
@@ -79,7 +68,7 @@ class Asked(Struct, eq=False):
         return answer
 
 
-class ApprovalRequests:
+class AskedApprovals:
     """The approvals that are asked and decided in one session."""
 
     def __init__(self, session: SessionTransactions) -> None:
@@ -127,7 +116,7 @@ class ApprovalRequests:
             if said.get("to") in get_args(Resolution):
                 who, request_id, reason = (_text(said.get(name)) for name in ("who", "requestId", "reason"))
                 cause = Cause(request_id=request_id, client=who)
-                found.append(shapes.approval_resolved("", approval_id, said["to"], reason, cause).members)
+                found.append(approval_resolved("", approval_id, said["to"], reason, cause).members)
         return found
 
     async def ask(self, question: ApprovalQuestion, guard: Mutation) -> Json | Answer:
@@ -165,7 +154,7 @@ class ApprovalRequests:
         approval_id = approval_id_of(session, transaction.request)
         if (verdict := automatic(session.state.facts.approval, question.action)) is not None:
             pending = PendingApproval(approval_id, question, clock.now_iso(), cause.client)
-            result = shapes.decision(*verdict, None, pending.requested_at, automatic=True)
+            result = answer_of(*verdict, None, pending.requested_at, automatic=True)
             await asyncio.to_thread(self._audit.append, [audit_of_decision(cause, pending, None, result)])
             try:
                 await remember(session, [(transaction, result)])
@@ -206,7 +195,7 @@ class ApprovalRequests:
         self._tell(approval_id, result["decision"], result.get("reason"), cause)
 
     def _tell(self, approval_id: str, decision: Resolution, reason: str | None, cause: Cause) -> None:
-        self._session.emit(shapes.approval_resolved(self._session.head, approval_id, decision, reason, cause))
+        self._session.emit(approval_resolved(self._session.head, approval_id, decision, reason, cause))
 
     async def decide(self, approval_id: str, decision: Decision, reason: str | None, cause: Cause) -> None:
         """Decide what was asked; the first decision counts.
@@ -234,7 +223,7 @@ class ApprovalRequests:
                 await asyncio.to_thread(state.change_approvals, change, cause)
             members = {"approval": state.facts.approval.wire()}
             session.emit(Event("approvalChanged", session.head, members, cause=cause))
-        await self._settle([(asked, shapes.decision(decision, reason, cause.client, clock.now_iso()))], cause)
+        await self._settle([(asked, answer_of(decision, reason, cause.client, clock.now_iso()))], cause)
         if changed:
             await self._settle_covered(cause)
 
@@ -242,7 +231,7 @@ class ApprovalRequests:
         """Answer what waits and is covered by the session's approvals now. What cannot be noted goes on waiting."""
         at = clock.now_iso()
         decided = [
-            (asked, shapes.decision(*verdict, cause.client, at, automatic=True))
+            (asked, answer_of(*verdict, cause.client, at, automatic=True))
             for asked in self._asked.values()
             if (verdict := automatic(self._session.state.facts.approval, asked.pending.question.action)) is not None
         ]
