@@ -4,11 +4,13 @@ request works."""
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.architecture.sources import ROOT
 from tests.support.cli import Cli
 from tests.support.mostly_long import mostly_long
 from tests.support.server import Launch, Server
@@ -401,6 +403,62 @@ def test_a_whole_session_of_before_is_what_it_was_then(store: Server, tmp_path: 
     again = session.reopen(store)
     assert again.texts() == TEXTS
     again.say("goes on")
+
+
+@pytest.mark.parametrize("how", ["in place", "an older copy", "removed"])
+def test_a_large_log_that_is_only_read_tells_its_loss(store: Server, how: str) -> None:
+    session = Session.open(store)
+    session.append(*(user(f"{number} " + "x" * (1 << 20)) for number in range(5)))
+    session.append(*(user(f"{number} " + "x" * (1 << 20)) for number in range(5, 10)))
+    session.call("session/close")
+    left = first(session.log, 9)
+    assert len(left) > 8 << 20
+    if how == "in place":
+        os.truncate(session.log, len(left))
+    elif how == "an older copy":
+        put(session.log, left)
+    else:
+        session.log.unlink()
+    for _ in range(2):  # what was read may have been kept in the cache
+        reader = session.reopen(store, access="readOnly")
+        assert kinds(reader.state) == ["logMissing" if how == "removed" else "linesLost"]
+        assert reader.state["context"]["messageCount"] == (0 if how == "removed" else 9)
+        assert not reader.call("session/verify")["ok"]
+        reader.call("session/close")
+
+
+def test_the_commands_that_the_page_shows_do_what_it_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "storage.md").read_text("utf-8")
+    block = page.partition("## When a log has lost something")[2].partition("```sh\n")[2].partition("```")[0]
+    cli = Cli(tmp_path / "home")
+    cli.run("new", "fix-dates")
+    says_one = '{"role":"user","content":"one"}\n'
+    cli.run("append", "fix-dates", input=says_one)
+    cli.run("clear", "fix-dates", "--yes")
+    for text in (says_one, says_one.replace("one", "two")):
+        cli.run("append", "fix-dates", input=text)
+    folder = cli.home / "sessions" / "fix-dates"
+    whole, left = (folder / "context.jsonl").read_bytes(), first(folder / "context.jsonl", 1)
+    (folder / "context (conflicted copy).jsonl").write_bytes(whole)
+    os.truncate(folder / "context.jsonl", len(left))
+    said = {}
+    for line in block.splitlines():
+        words = shlex.split(
+            line.replace("$FIX_DATES", str(folder)).replace(" fix-dates.zip", f" {tmp_path}/f.zip"), comments=True
+        )
+        if words[-1] == "--yes":
+            put(folder / "context.jsonl", whole)
+            assert "no damage" in cli.run("verify", "fix-dates").out, "a backup puts it right"
+            put(folder / "context.jsonl", left)
+        said[line.partition(" #")[0].strip()] = cli.run(*words[1:], code=words[1] == "verify").out
+    assert "lacks 1 message" in said["timeleap verify fix-dates"]
+    assert "conflicted copy" in said["timeleap verify fix-dates"]
+    assert "one" in said["timeleap show fix-dates --timeline context_1"]
+    assert "lacks 1 message" in said["timeleap repair fix-dates --dry-run"]
+    assert "no damage" in cli.run("verify", "fix-dates").out
+    assert "two" in cli.run("show", "copy").out
+    cli.run("restore", "fix-dates", "context_1", "--yes")
+    assert len(said) == 7
 
 
 def test_the_command_line_lists_a_loss_and_what_a_person_can_do(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from timeleap_protocol.methods import ANSWERED
 GOLDENS = [json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "protocol" / "golden").glob("*/*.json"))]
 NEXT = "raise RuntimeError('a module of the next version')\n"
 BROKEN = ("internalError", "parseError", "methodNotFound")
+LATE = {"aiofiles", "annotated_types", "kingfisher_sdk", "pydantic", "pydantic_core", "typing_inspection"}
+"""Packages of others that a server loads when it needs them: `kept_modules` says why."""
+NOTED = "import sys, pathlib; noted = open({!r}, 'a', buffering=1)\n"
+NOTED += "class Noting:\n    def find_spec(self, name, path=None, target=None): noted.write(name + chr(10))\n"
+NOTED += "sys.meta_path.insert(0, Noting())\n"
+"""A `sitecustomize` module that writes down what is looked for to be loaded."""
 
 
 @pytest.fixture
@@ -47,9 +54,12 @@ def started(start: StartServer, installed: Path) -> Server:
 
 
 def test_every_method_is_answered_by_the_version_that_runs(start: StartServer, installed: Path, tmp_path: Path) -> None:
+    noted = tmp_path / "loaded"
+    (installed / "sitecustomize.py").write_text(NOTED.format(str(noted)))
     server = started(start, installed)
     server.call("session/open", sessionId="s", title="one")
     install_next(installed)
+    noted.write_text("")
     s = {"sessionId": "s"}
     server.call("context/appendMessage", **s, message=user("one"))
     server.call("context/checkpoint", **s, label="first")
@@ -88,6 +98,38 @@ def test_every_method_is_answered_by_the_version_that_runs(start: StartServer, i
     assert done >= ANSWERED.keys() - {"shutdown", "initialize"}
     refused = server.refuse("context/appendMessage", **s, message={"role": 1})
     assert refused["data"]["errors"][0]["loc"][0] == "message"
+    assert "next version" not in server.stderr()
+    loaded = {name.partition(".")[0] for name in noted.read_text().split()} - sys.stdlib_module_names
+    assert {name for name in loaded if not name.startswith("_")} <= LATE
+
+
+def test_what_is_installed_before_initialize_is_noticed(start_at: StartServer, home: Path, installed: Path) -> None:
+    server = start_at(home, env={"PYTHONPATH": str(installed)}, fresh=True)
+    server.refuse("session/list")  # so it runs
+    install_next(installed)
+    refused = server.refuse("initialize")
+    assert "start it again" in refused["message"]
+    assert refused["data"]["retryable"] is False
+    assert server.process.wait(60) == 4
+    assert "next version" not in server.stderr()
+
+
+@pytest.mark.parametrize("method", ["session/open", "session/list", "session/search"])
+@pytest.mark.parametrize("replaced", ["all", "one file"])
+def test_what_is_installed_right_after_initialize_is_noticed_or_not_used(
+    start: StartServer, installed: Path, method: str, replaced: str
+) -> None:
+    server = started(start, installed)
+    if replaced == "all":
+        install_next(installed)
+    else:  # the installation has only begun
+        (installed / "timeleap" / "__init__.py").unlink()
+    reply = server.start_with(method, {"query": "x"} if method == "session/search" else {}).reply()
+    if "error" in reply:
+        assert "start it again" in reply["error"]["message"], reply
+        again = server.start_with("session/open", {}).reply()
+        assert "start it again" in again["error"]["message"]
+    assert server.finish() == 0
     assert "next version" not in server.stderr()
 
 

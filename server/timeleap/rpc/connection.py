@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
+from timeleap.kept_modules import KEPT
 from timeleap.rpc import client_process
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode, encode_usual
 from timeleap.rpc.errors import RefusedError, refused_value
@@ -312,14 +313,19 @@ class Connection(asyncio.Protocol):
         outcome, now or later. As `accept`."""
         if self.stage is not _READY:
             self.admit(row.name)
+        if KEPT.waiting:
+            KEPT.require()
         call = Call(self, row.name, None, params, False, bool(self._inbox))
         return self._service().begin(row.name, row.read_params(params), call, then)
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
         """What answers a request. Called in order of arrival; what it raises is the reply."""
         if row.handler is not None:
+            if KEPT.waiting:
+                KEPT.require()
             return partial(self._service().handle, row.name, row.read_params(params))
         if row.name == "initialize":
+            self._refuse_replaced()
             accepted = _accept_initialize(row, params)
             self.stage = Stage.INITIALIZING
             return partial(self._initialize, *accepted)
@@ -328,6 +334,14 @@ class Connection(asyncio.Protocol):
             self.about_to_end()
             return self._rpc.others_done
         return _discover
+
+    def _refuse_replaced(self) -> None:
+        """End, if another version was installed since this process was started: the parts would not go together."""
+        try:
+            KEPT.check()
+        except StorageFailureError:
+            self.close_input(ExitCode.STORAGE_FAILURE)
+            raise
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
         """Take a notification; unknown ones, and early ones, are ignored as LSP wants it."""

@@ -110,7 +110,13 @@ def _to_wire(error: BaseException, where: str) -> WireError:
         return _ours(StorageFailureError.of(error, "do that"))
     incident = new_uid(8)
     log.error("incident %s in %s\n%s", incident, where or "the protocol edge", describe(error))
-    return wire_error(ErrorKind.INTERNAL_ERROR, f"internal error, incident {incident}", incident=incident)
+    message = f"internal error, incident {incident}"
+    if isinstance(error, ImportError):
+        message += (
+            f": {error.name or 'a module'} could not be loaded; if the installation was changed or removed while this "
+            "server ran, start it again"
+        )
+    return wire_error(ErrorKind.INTERNAL_ERROR, message, incident=incident)
 
 
 def _ours(error: TimeleapError) -> WireError:

@@ -13,7 +13,6 @@ from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.call import staleness
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.kept_modules import KEPT
 from timeleap.service.service import guard
 from timeleap.sessions import tree_settings
 from timeleap.sessions.shapes import Source, set_members
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 async def open_session(service: Service, params: SessionOpenParams, call: Call) -> Json:
     """Open or create a session, or attach to it; a repeat on the same connection is counted."""
-    KEPT.keep()
     SPARE.take()
     path = Path(params.path) if params.path is not None else None
     if path is not None and not path.is_absolute():

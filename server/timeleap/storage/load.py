@@ -23,6 +23,7 @@ from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantin
 from timeleap.storage.index import (
     EntryStore,
     IndexDamagedError,
+    OldIndex,
     first_difference,
     fresh_store,
     header,
@@ -330,19 +331,33 @@ def _read_again(
     # The old index stays until it is known that no line of it is lost.
     store = fresh_store(path) if writable and old is None else EntryStore()
     loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
-    covered, lost = 0, None
-    if not trust_index:
-        covered = loaded.log.state.lines  # what is there counts: nothing was cut short since it was acknowledged
-    elif reference is not None:
-        covered = lines_within(store, reference.length) if reference.length <= size else 0
-        lost = _lost_of(loaded.log, reference)
-        if lost is not None and lost.kind == "notAsWritten" and old is not None:
-            lost = losses.behind(loaded.log, old) or lost
-    elif old is not None:
-        lost = losses.behind(loaded.log, old)
+    covered, lost = (
+        loaded.log.state.lines,
+        None,
+    )  # what is there counts: nothing was cut short since it was acknowledged
+    if trust_index:
+        covered, lost = _compared(loaded.log, size, reference, old)
     loaded = _settled(loaded, covered)
     undecided = lost is not None and lost.kind == "linesLost"
     return replace(loaded, rebuilt=True, accepted=not trust_index, lost=lost, undecided=undecided)
+
+
+def _compared(
+    log: StoredLog, size: int, reference: Reference | None, old: OldIndex | None
+) -> tuple[int, Damage | None]:
+    """How many lines of a log that was scanned were acknowledged, and its loss: by the index that it had (`reference`), or
+    the `old` one of another file."""
+    synced = old is not None and old.synced
+    if reference is not None:
+        lost = _lost_of(log, reference)
+        if lost is not None and lost.kind == "notAsWritten" and old is not None:
+            lost = losses.behind(log, old) or lost
+        if reference.length <= size:
+            return lines_within(log.store, reference.length), lost
+        return log.state.lines if synced else 0, lost
+    if old is None:
+        return 0, None
+    return losses.common_lines(log, old) if synced else 0, losses.behind(log, old)
 
 
 def _with_index_file(loaded: Loaded) -> Loaded:

@@ -56,7 +56,7 @@ def behind(log: StoredLog, old: OldIndex) -> Damage | None:
     store = old.store
     try:
         then = store.state(store.count)
-        common = _common_lines(log, store)
+        common = common_lines(log, old)
         if common == then.lines or _kept_in_timeline(log.path, old):
             return None
         missing = _missing_messages(log, store, common)
@@ -103,6 +103,23 @@ def of_reloaded(log: StoredLog, before: LogBefore) -> Damage | None:
     return next((lost for lost in found if lost is not None), None)
 
 
+def common_lines(log: StoredLog, old: OldIndex) -> int:
+    """The number of lines that the log and the old index both begin with; the chain of an entry covers all before. 0
+    where the index is damaged."""
+    store = old.store
+    low, high = 0, min(log.state.lines, store.count)
+    with suppress(IndexDamagedError):
+        while low < high:
+            middle = (low + high + 1) // 2
+            one, two = log.store.state(middle), store.state(middle)
+            if (one.chain, one.length) == (two.chain, two.length):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+    return 0
+
+
 def not_in(path: Path, line: int, offset: int, size: int, messages: int) -> Damage:
     """The loss of a log that is there, from a line on: messages (`linesLost`), or none, if it merely differs."""
     if messages <= 0:
@@ -114,19 +131,6 @@ def not_in(path: Path, line: int, offset: int, size: int, messages: int) -> Dama
 
 def count_of(number: int) -> str:
     return f"{number:,} message{'' if number == 1 else 's'}"
-
-
-def _common_lines(log: StoredLog, store: EntryStore) -> int:
-    """The number of lines that the log and the old index both begin with; the chain of an entry covers all before."""
-    low, high = 0, min(log.state.lines, store.count)
-    while low < high:
-        middle = (low + high + 1) // 2
-        one, two = log.store.state(middle), store.state(middle)
-        if (one.chain, one.length) == (two.chain, two.length):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _missing_messages(log: StoredLog, store: EntryStore, common: int) -> int | None:

@@ -22,6 +22,7 @@ from timeleap.errors import ClientRequestError
 from timeleap.rpc import client_process, codec, protocol
 from timeleap.rpc import connection as connection_module
 from timeleap.rpc.connection import ExitCode, Stage
+from timeleap.rpc.errors import to_wire
 
 
 @pytest.fixture
@@ -783,3 +784,10 @@ async def test_the_watch_ends_with_the_connection() -> None:
     await edge.settle()
     assert watch is not None
     assert watch.cancelled()
+
+
+def test_a_module_that_cannot_be_loaded_is_named() -> None:
+    error = to_wire(ModuleNotFoundError("No module named 'aiofiles'", name="aiofiles"), "session/export")
+    assert error["data"]["kind"] == "internalError"
+    assert "aiofiles could not be loaded" in error["message"]
+    assert "start it again" in error["message"]
