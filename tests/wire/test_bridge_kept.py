@@ -139,7 +139,7 @@ def test_a_moved_file_is_not_gone(watching: Server, file: ClaudeFile) -> None:
     file.path = file.path.rename(elsewhere / file.path.name)
     file.turn(3)
     until(lambda: generations(watching, mirror(file))[0]["sha256"] == sha256(file.path.read_bytes()))
-    assert ended(watching, mirror(file)) == [None]
+    until(lambda: ended(watching, mirror(file)) == [None])
     assert not [
         each for each in watching.received if each.get("method") == "bridge/didChange" and each["params"]["gone"]
     ]

@@ -11,12 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from threading import Event as ThreadEvent
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -24,7 +22,7 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.call import to_its_end
-from timeleap.errors import InvalidInputError, TimeleapError
+from timeleap.errors import InvalidInputError
 from timeleap.mirrors import takeover
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
@@ -35,7 +33,7 @@ from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
 from timeleap.mirrors.kimi_log import KimiLog
-from timeleap.mirrors.vault.kept_file import KeptFile
+from timeleap.mirrors.vault.keeper import Keeper
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.files import is_encodable
 from timeleap.sessions.past import first_words, preview_of
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
 
 Json = dict[str, Any]
-_logger = logging.getLogger(__name__)
 
 MARK_ROLE: Final = "_mirror"
 STEPS_AT_ONCE: Final = 500
@@ -61,7 +58,6 @@ ENTRIES_AT_ONCE: Final = 10_000
 MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
 LEFT_OUT: Final = "leftOut"
-NOT_KEPT: Final = "notKept"
 MAX_LOSSES: Final = 5
 """The most losses that a warning names."""
 MIRRORED: Final = "mirrored"
@@ -193,9 +189,7 @@ class Mirror:
         self._looked = False  # for other files of the session
         self._warned: Session | None = None  # as it was opened when it was warned of a newer version
         self._said: set[str] = set()  # warnings
-        self._kept: KeptFile | None = None
-        self._packing: asyncio.Task[None] | None = None
-        self._stop_packing = ThreadEvent()
+        self._keeper = Keeper(durable=service.config.durability == "disk")
         self._open: contextlib.AsyncExitStack | None = None
         self._turn = asyncio.Lock()
 
@@ -254,7 +248,7 @@ class Mirror:
         if not steps and workspace is None and not self.is_made and not conversation.earlier():
             return Growth()  # nothing is said yet
         session, created = await self._opened(conversation, workspace)
-        await self._keep(session, conversation)
+        await self._keeper.keep(session, conversation.file.path)
         before = session.engine.state
         self._warn_of_version(session, conversation)
         first = self._marks is None
@@ -288,34 +282,7 @@ class Mirror:
         async with self._turn:
             if self.is_made and self.is_gone:
                 session, _ = await self._opened(READERS[self.kind](self.path), None)
-                kept = self._kept = self._kept or KeptFile(session.path)
-                self._pack(await to_its_end(asyncio.to_thread(kept.end, "gone")), kept)
-
-    async def _keep(self, session: Session, conversation: Conversation) -> None:
-        """Keep the file's bytes, before the log says what they mean."""
-        path = conversation.file.path
-        if path.suffix != ".jsonl":
-            return
-        if self._kept is None:
-            self._kept = KeptFile(session.path, durable=self._service.config.durability == "disk")
-        try:
-            self._pack(await to_its_end(asyncio.to_thread(self._kept.keep, path)), self._kept)
-        except (TimeleapError, OSError) as error:
-            if NOT_KEPT not in self._said:
-                self._said.add(NOT_KEPT)
-                session.transactions.warn(NOT_KEPT, f"the bytes of {path} are not kept: {error}")
-
-    def _pack(self, waits: bool, kept: KeptFile) -> None:
-        """Compress what waits for it, in the background."""
-        if waits and (self._packing is None or self._packing.done()):
-            self._stop_packing.clear()
-            self._packing = asyncio.get_running_loop().create_task(self._pack_kept(kept))
-
-    async def _pack_kept(self, kept: KeptFile) -> None:
-        try:
-            await asyncio.to_thread(kept.pack, self._stop_packing.is_set)
-        except (TimeleapError, OSError) as error:
-            _logger.info("what is kept of %s is not compressed: %s", self.path, error)
+                await self._keeper.end(session)
 
     async def _keep_facts(self, session: Session, conversation: Conversation) -> bool:
         """Keep what the file says of the session beside what was said; says whether that is news."""
@@ -434,10 +401,7 @@ class Mirror:
     async def _let_go(self) -> None:
         stack, self._open, self.session, self._marks, self._warned = self._open, None, None, None, None
         self._said = set()
-        self._kept = None
-        if self._packing is not None:
-            self._stop_packing.set()
-            await asyncio.wait([self._packing])
+        await self._keeper.let_go()
         if stack is not None:
             await stack.aclose()
 

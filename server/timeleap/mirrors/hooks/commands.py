@@ -1,8 +1,7 @@
-"""Commands about other agents: `agents` with its `install`, `uninstall`, `list`, `watch`, `resume`."""
+"""Commands about other agents: `agents` with its `install`, `uninstall`, `list`, `watch`, `keep`, `kept`, `restore`, `resume`."""
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import os
 import re
@@ -10,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -18,11 +16,23 @@ from typing import Annotated, Any, Final, Literal
 from timeleap import user_folders
 from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import FAILED, DryRun, Session, Yes, command, subcommands
-from timeleap.cli.formatting import Exact, now, safe
+from timeleap.cli.formatting import Exact, safe
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Progress, Terminal, UsageError
 from timeleap.mirrors.hooks.agents import AGENTS, REFUSED, Agent
-from timeleap.mirrors.hooks.hook import main as tell
+from timeleap.mirrors.hooks.hook import main as tell_of_event
+from timeleap.mirrors.hooks.keep_commands import (
+    DID_CHANGE,
+    all_read,
+    going_soon,
+    keep,
+    kept,
+    line_of,
+    own_words,
+    restore,
+    store_home,
+    tell_changes,
+)
 from timeleap.mirrors.hooks.settings_file import (
     HookSettings,
     SettingsChange,
@@ -31,9 +41,7 @@ from timeleap.mirrors.hooks.settings_file import (
     read,
     with_hooks,
 )
-from timeleap.service import config
-from timeleap_client.notifications import Notification, Subscription
-from timeleap_client.raw import RawTimeleap
+from timeleap.mirrors.vault.clean_up import deleted_and_kept
 
 app = Commands("Other agents")
 agents = subcommands(
@@ -41,11 +49,6 @@ agents = subcommands(
 )
 
 _VERSION_SECONDS: Final = 10.0
-_DID_CHANGE: Final = "bridge/didChange"
-_ASK_AGAIN: Final = 2.0
-"""Seconds without a change after which it is made sure that there is a server that follows."""
-_PAUSE: Final = 0.1
-"""Seconds, at least, between two looks at how much is read."""
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
@@ -73,7 +76,7 @@ def install(
     """
     chosen = _chosen(agent)
     settings = _settings(terminal, chosen, project)
-    line = hook_command(chosen, _home(terminal))
+    line = hook_command(chosen, store_home(terminal))
     try:
         change = settings.plan_install(line)
         if _agreed(terminal, settings, change, "Change it?", yes=yes, dry_run=dry_run):
@@ -112,25 +115,30 @@ def uninstall(
 def list_(terminal: Terminal) -> None:
     """Say of each agent whether its hooks are installed, for you and for this folder, and which version is there.
 
+    "going": sessions that the agent will delete within 7 days, by its own settings; "kept": sessions that are kept here,
+    though the agent has deleted them.
+
     Example:
         timeleap agents list --json
     """
     rows = [_listed(terminal, agent) for agent in AGENTS.values()]
     rows += [{"agent": name, "supported": False, "problem": reason} for name, reason in REFUSED.items()]
-    columns = ("agent", "version", "for you", "this folder", "settings")
+    columns = ("agent", "version", "for you", "this folder", "going", "kept", "settings")
     terminal.records(rows, columns, _row)
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
     if not found["supported"]:
-        return (found["agent"], "", "not supported", "not supported", found["problem"])
+        return (found["agent"], "", "not supported", "not supported", "", "", found["problem"])
     user, project = found["user"], found["project"]
     words = [place.get("problem") or ("installed" if place["installed"] else "no") for place in (user, project)]
-    return (found["agent"], found["version"] or "not found", *words, user["path"])
+    numbers = (found["deletesSoon"], found["deletedKept"])
+    return (found["agent"], found["version"] or "not found", *words, *numbers, user["path"])
 
 
 def _listed(terminal: Terminal, agent: Agent) -> dict[str, Any]:
     told: dict[str, Any] = {"agent": agent.name, "supported": True, "version": found_version(agent.program)}
+    told |= {"deletesSoon": going_soon(agent.name), "deletedKept": deleted_and_kept(store_home(terminal), agent.name)}
     for name, project in (("user", False), ("project", True)):
         settings = _settings(terminal, agent, project)
         told[name] = {"path": os.fsdecode(settings.place.path), "installed": False}
@@ -168,12 +176,7 @@ def hook_command(agent: Agent, home: Path) -> str:
     Raises:
         UsageError: It cannot be written into a settings file.
     """
-    started = Path(sys.argv[0]).absolute()
-    if started.name == "timeleap" and os.access(started, os.X_OK):
-        words = [str(started)]
-    else:  # -P: the folder in which an agent works may hold modules of anybody's
-        words = [sys.executable, "-P", "-m", "timeleap"]
-    line = shlex.join([*words, "--home", str(home), "hook", agent.name])
+    line = shlex.join([*own_words(), "--home", str(home), "hook", agent.name])
     if not line.isprintable():
         raise UsageError(f"a command cannot be written with this path: {line!r}")
     return line
@@ -202,34 +205,17 @@ def watch(
         timeleap agents watch codex ~/backup/.codex/sessions
     """
     with Backend(terminal, process=not once) as backend:
-        changes = backend.client.notifications(_DID_CHANGE)
+        changes = backend.client.notifications(DID_CHANGE)
         params = _watched(backend, agent, folder)
         progress = Progress()
-        sources = backend.wait(_all_read(backend.client, params, progress), progress, "Reading sessions")
+        sources = backend.wait(all_read(backend.client, params, progress), progress, "Reading sessions")
         columns = ("agent", "sessions", "here", "folder", "problem")
         none = "no agent that can be read has kept sessions; name one, and its folder, to wait for them"
         terminal.records(sources, columns, _source_row, ("sessions", "here"), none)
         if once:
             return
         terminal.hint("following them; Ctrl-C ends")
-        while (news := backend.run(_next_change(backend.client, changes, params))) is not None:
-            for change in ("added", "changed", "gone"):
-                for each in news.params[change]:
-                    session = each["sessionId"] if change == "gone" else each
-                    if terminal.machine:
-                        terminal.line({"change": change, "sessionId": session})
-                    terminal.say(f"{now()}  {change:8}{session}")
-
-
-async def _next_change(client: RawTimeleap, changes: Subscription, params: list[dict[str, Any]]) -> Notification | None:
-    """The next notification; None where none can come any more. Asks for them again and again: a server that was
-    started in the place of another one follows nothing yet."""
-    while True:
-        try:
-            return await asyncio.wait_for(anext(changes, None), _ASK_AGAIN)
-        except TimeoutError:
-            for each in params:
-                await client.call("bridge/watch", each)
+        tell_changes(terminal, backend, changes, params)
 
 
 def _watched(backend: Backend, agent: str | None, folder: str | None) -> list[dict[str, Any]]:
@@ -243,24 +229,14 @@ def _watched(backend: Backend, agent: str | None, folder: str | None) -> list[di
     return [{"kind": each["kind"], "path": backend.call("bridge/watch", each)["path"]} for each in params]
 
 
-async def _all_read(client: RawTimeleap, params: list[dict[str, Any]], progress: Progress) -> list[dict[str, Any]]:
-    """The sources of these params (`BridgeSource`) when all their files have been looked at."""
-    folders = {(each["kind"], each["path"]) for each in params}
-    while True:
-        begun = time.monotonic()
-        sources = (await client.call("bridge/list"))["sources"]
-        found: list[dict[str, Any]] = [each for each in sources if (each["kind"], each["path"]) in folders]
-        if all(source.get("pending") == 0 for source in found):
-            return found
-        total = sum(source["sessions"] for source in found)
-        left = sum(source.get("pending", source["sessions"]) for source in found)
-        progress.take({"percentage": 100 * (total - left) // max(total, 1), "message": f"{left:,} sessions to read"})
-        await asyncio.sleep(max(_PAUSE, time.monotonic() - begun))
-
-
 def _source_row(source: dict[str, Any]) -> tuple[object, ...]:
     problem = source.get("problem") or ("" if source["available"] else "there is no such folder")
     return (source["kind"], source["sessions"], source["mirrored"], source["path"], problem)
+
+
+command(agents)(keep)
+command(agents)(kept)
+command(agents)(restore)
 
 
 @command(agents)
@@ -285,12 +261,9 @@ def resume(
     with reading(terminal, session) as opened:
         at = None if checkpoint is None else opened.uid(checkpoint)
         made = opened.call("bridge/adopt", at=at, saying="Writing the session")
-    wanted = made["resume"]
-    line = shlex.join([wanted["command"], *wanted["args"]])
-    folder = f"cd {shlex.quote(wanted['cwd'])} && " if "cwd" in wanted else ""
     hint = f"{made['sessionId']} is its session here, once it has gone on"
     healed = [f"put right, which the agent would refuse: {each}" for each in made.get("healed", [])]
-    terminal.answer(made, Exact(folder + line))
+    terminal.answer(made, Exact(line_of(made["resume"])))
     for each in (*healed, hint):
         terminal.hint(each)
 
@@ -303,7 +276,7 @@ def hook(terminal: Terminal | None, arguments: Sequence[str]) -> None:
     """
     # `timeleap.__main__` goes there without loading any of this; only other ways in come here.
     home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
-    raise Exit(tell([*home, "hook", *arguments]))
+    raise Exit(tell_of_event([*home, "hook", *arguments]))
 
 
 app.members.append(Registered("hook", hook, None, app.panel, raw=True))
@@ -317,14 +290,8 @@ def _chosen(name: str) -> Agent:
     return AGENTS[name]
 
 
-def _home(terminal: Terminal) -> Path:
-    home = user_folders.absolute(terminal.home or os.environ.get("TIMELEAP_HOME") or config.default_home())
-    config.require_home(home)
-    return home
-
-
 def _settings(terminal: Terminal, agent: Agent, project: bool) -> HookSettings:
-    return HookSettings(agent, agent.place(Path.cwd() if project else None, os.environ), _home(terminal))
+    return HookSettings(agent, agent.place(Path.cwd() if project else None, os.environ), store_home(terminal))
 
 
 def _agreed(

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.storage.durable import OpenFile
+from timeleap.mirrors.folders import is_subagent, look
+from timeleap.mirrors.vault.notes import read_notes
+from timeleap.sessions.meta import Meta
+from timeleap.storage.durable import OpenFile, list_directory
 
 DAYS: Final = 30
 """Claude Code's own default of `cleanupPeriodDays`; at its start it deletes what was not written to for longer."""
@@ -45,6 +48,28 @@ def goes_at(kind: str, path: Path) -> float | None:
 
 
 def goes_at_text(kind: str, path: Path) -> str | None:
-    """The same as ISO-8601 UTC."""
+    """Return when a file goes (`goes_at`) as ISO-8601 UTC."""
     when = goes_at(kind, path)
     return None if when is None else clock.iso(when)
+
+
+def going_within(kind: str, folder: Path, days: int) -> int:
+    """How many sessions below a program's folder it deletes within some days, those of sub-agents not counted. Blocking."""
+    counted = period(kind, folder)
+    if counted is None:
+        return 0
+    before = clock.now() + (days - counted) * SECONDS
+    files = look(kind, folder).files
+    return sum(facts.changed / 1e9 < before for path, facts in files.items() if not is_subagent(kind, path))
+
+
+def deleted_and_kept(home: Path, kind: str) -> int:
+    """How many sessions of a program the store keeps whose files are gone. Blocking."""
+    number = 0
+    sessions = home / "sessions"
+    for name in list_directory(sessions):
+        if name.startswith(f"{kind}-"):
+            source = Meta(sessions / name, "readOnly").source
+            if source is not None and source.path is not None and not Path(source.path).exists():
+                number += bool(read_notes(sessions / name))
+    return number

@@ -95,7 +95,7 @@ async def restore_file(service: Service, params: BridgeRestoreFileParams, call: 
         }
 
 
-def _resume(session: Session, source: Source, wanted: restoring.RestorePlan) -> Json | None:
+def _resume(session: Session, source: Source, wanted: restoring.FileToRestore) -> Json | None:
     """The command that goes on in the file at its old place; None where the program would not find it, or the session is
     a sub-agent's."""
     old_places = {source.path, wanted.generation.path}

@@ -44,7 +44,7 @@ def lock_of(directory: Path) -> _Lock:
 
 
 class KeptFile:
-    """What is kept in one mirror's directory. All methods block; hold the session's lock for those that change it.
+    """The bytes that are kept in one mirror's directory. All methods block; hold the session's lock for those that change it.
 
     Args:
         directory: Of the mirror.

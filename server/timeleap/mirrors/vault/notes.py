@@ -1,4 +1,4 @@
-"""What is noted of the bytes that are kept of one file, in `kept.json` of the mirror's directory.
+"""Notes about the bytes that are kept of one file, in `kept.json` of the mirror's directory.
 
 The bytes themselves stand beside it: `kept_<n>.bytes` for a generation that may grow, `kept_<n>.xz` for one that has
 ended and was compressed. Where the notes are lost, these files say what there is.
@@ -53,7 +53,7 @@ class Generation(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of its file."""
         return packed_name(self.number) if self.packed else raw_name(self.number)
 
 

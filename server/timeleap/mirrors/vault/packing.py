@@ -19,7 +19,7 @@ from timeleap.storage.durable import OpenFile, open_temporary, remove_file, repl
 
 BLOCK: Final = 1 << 18
 PRESET: Final = 2
-"""Of xz: 20 MB of memory; higher ones take twice the time for a twentieth less."""
+"""A level of xz: 20 MB of memory; higher ones take twice the time for a twentieth less."""
 MEMORY: Final = 64 << 20
 """The most that a compressed file may ask for, which somebody else may have written."""
 

@@ -29,11 +29,11 @@ from timeleap.storage.durable import (
 )
 
 LEVELS: Final = 5
-"""Of a file's place that its reader looks at: its name and the folders that it is in."""
+"""So many parts of a file's place a reader looks at: its name, and folders that it is in."""
 
 
-class RestorePlan(Struct, frozen=True):
-    """What is given back, and where.
+class FileToRestore(Struct, frozen=True):
+    """A file to give back, and its place.
 
     Attributes:
         directory: Where it is kept.
@@ -67,7 +67,7 @@ def chosen(directory: Path, number: int | None) -> Generation:
     raise InvalidInputError.of("generation", f"is not kept: there are {numbers}")
 
 
-def plan(directory: Path, number: int | None, path: Path | None, old_place: Path) -> RestorePlan:
+def plan(directory: Path, number: int | None, path: Path | None, old_place: Path) -> FileToRestore:
     """Look at what would be given back, without doing it. Blocking.
 
     Raises:
@@ -87,10 +87,10 @@ def plan(directory: Path, number: int | None, path: Path | None, old_place: Path
         raise CorruptedError(
             f"generation {generation.number} is damaged: its bytes are not those that were kept", path=str(directory)
         )
-    return RestorePlan(directory, generation, target, size, sha256, _is_there(target, sha256))
+    return FileToRestore(directory, generation, target, size, sha256, _is_there(target, sha256))
 
 
-def carry_out(wanted: RestorePlan) -> None:
+def carry_out(wanted: FileToRestore) -> None:
     """Write the file, durably and in one step, with the time of its last change. Nothing that is there is written over.
     Blocking. Raises StorageFailureError."""
     if wanted.is_there:
@@ -134,7 +134,7 @@ def _give_name(temporary: Path, target: Path) -> None:
     replace_file(temporary, target)
 
 
-def _changed_at(wanted: RestorePlan) -> int:
+def _changed_at(wanted: FileToRestore) -> int:
     """Nanoseconds since 1970 at which the program's file was changed last."""
     if wanted.generation.modified_ns:
         return wanted.generation.modified_ns
