@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from timeleap import user_folders
 from timeleap.errors import StorageFailureError
-from timeleap.mirrors import codex_files
+from timeleap.mirrors import codex_files, gemini_files
 from timeleap.storage.durable import OpenFile, atomic_write, make_directory
 
 ID_DIGITS: Final = 24
@@ -32,6 +32,7 @@ class SessionFolder(NamedTuple):
     never: tuple[str, ...]
     depth: int
     is_home: bool = False
+    suffixes: tuple[str, ...] = (".jsonl",)
 
 
 SUBAGENTS: Final = "subagents"
@@ -46,8 +47,10 @@ MAIN_AGENT: Final = "main"
 FOLDERS: Final = {
     "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", (), 1),
     "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3),
-    # Those of sub-agents are further down.
-    "gemini": SessionFolder("GEMINI_CLI_HOME", ".gemini", "tmp", "session-", (), 2, is_home=True),
+    # Earlier versions wrote a document each.
+    "gemini": SessionFolder(
+        "GEMINI_CLI_HOME", ".gemini", "tmp", "session-", (), 2, is_home=True, suffixes=(".jsonl", ".json")
+    ),
     # `context_<n>.jsonl` were set aside; sub-agents' logs are further down.
     "kimi": SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions", "context.jsonl", (), 2),
     # Each agent of a session has a folder of its own.
@@ -80,6 +83,11 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
         return codex_files.thread_key(path)
     if kind == "kimi-code":
         return _key_of_agent(path)
+    if kind == "gemini":
+        return gemini_files.session_key(path)
+    if kind == "kimi":
+        agent = path.parent
+        return f"{agent.parents[1].name}/{agent.name}" if is_subagent(kind, str(path)) else agent.name
     if kind != "claude-code":
         return None
     parent = _parent_key(path)
@@ -93,6 +101,8 @@ def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
         parent = codex_files.parent_key(path)
     elif kind == "claude-code":
         parent = _parent_key(path)
+    elif kind == "gemini":
+        parent = gemini_files.parent_key(path)
     elif is_subagent(kind, str(path)):
         parent = path.parents[2].name
     return _id_of(kind, parent) if parent else None
@@ -102,8 +112,12 @@ def is_subagent(kind: str, path: str) -> bool:
     """True of the file of a sub-agent. Blocking."""
     if kind == "codex":
         return codex_files.parent_key(Path(path)) is not None
+    folder = Path(path).parent
+    if kind == "gemini":
+        return gemini_files.parent_key(Path(path)) is not None
+    if kind == "kimi":
+        return folder.parent.name == SUBAGENTS
     if kind == "kimi-code":
-        folder = Path(path).parent
         return folder.parent.name == AGENTS and folder.name != MAIN_AGENT
     return kind == "claude-code" and Path(path).name.startswith(AGENT)
 
@@ -224,20 +238,19 @@ class _Look:
                 for entry in sorted(entries, key=os.DirEntry.is_symlink):
                     path = self._followed(Path(entry.path)) if entry.is_symlink() else Path(entry.path)
                     if path is not None:
-                        yield from self._entry(path, entry.name, depth)
+                        yield from self._entry(path, depth)
         except OSError as error:
             self._found.problems.append(f"{folder} cannot be read: {error.strerror}")
 
-    def _entry(self, path: Path, name: str, depth: int) -> Iterator[tuple[str, FileFacts]]:
+    def _entry(self, path: Path, depth: int) -> Iterator[tuple[str, FileFacts]]:
         is_folder = path.is_dir()
-        if is_folder and self._kind == "claude-code" and depth == self._place.depth:
-            below = path / SUBAGENTS  # nothing else of a session's own directory is looked into
+        if is_folder and (below := _of_subagents(self._kind, path, depth - self._place.depth)) is not None:
             if below.is_dir() and not below.is_symlink() and self._first_time(below.stat()):
                 yield from self.files(below, depth + 1)
         elif is_folder:
             if depth < self._place.depth and self._first_time(path.stat()):
                 yield from self.files(path, depth + 1)
-        elif _is_session(self._place, name) and (facts := facts_of(str(path))) is not None:
+        elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
             yield str(path), facts
 
     def _followed(self, link: Path) -> Path | None:
@@ -261,11 +274,26 @@ class _Look:
 
 def may_be_session(kind: str, path: str) -> bool:
     """True of what has the name of a session's file, or is a folder that may have some. Blocking."""
-    return _is_session(FOLDERS[kind], Path(path).name) or Path(path).is_dir()
+    return _is_session(kind, Path(path)) or Path(path).is_dir()
 
 
-def _is_session(place: SessionFolder, name: str) -> bool:
-    return name.endswith(".jsonl") and name.startswith(place.prefix) and not name.startswith(place.never)
+def _is_session(kind: str, path: Path) -> bool:
+    place, name = FOLDERS[kind], path.name
+    if kind == "gemini" and gemini_files.parent_key(path) is not None:
+        return name.endswith(".jsonl")
+    return name.endswith(place.suffixes) and name.startswith(place.prefix) and not name.startswith(place.never)
+
+
+def _of_subagents(kind: str, folder: Path, deeper: int) -> Path | None:
+    """Where a folder holds those of sub-agents, `deeper` than the sessions' own files; None where it holds none.
+    Nothing else of a session's own directory is looked into."""
+    if kind == "claude-code" and deeper == 0:
+        return folder / SUBAGENTS
+    if kind == "gemini" and deeper == 0 and folder.parent.name == gemini_files.CHATS:
+        return folder
+    if kind == "kimi" and SUBAGENTS in (folder.name, folder.parent.name) and deeper >= 0:
+        return folder
+    return None
 
 
 class FolderNotes:

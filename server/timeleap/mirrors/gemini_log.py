@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 import uuid
-from collections.abc import Iterator
-from itertools import islice
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from msgspec import Struct
+
 from timeleap import clock
 from timeleap.errors import InvalidInputError
+from timeleap.mirrors import gemini_files
 from timeleap.mirrors.formats.conversion import (
     Json,
     JsonLine,
@@ -28,18 +32,17 @@ from timeleap.mirrors.formats.conversion import (
     think_part,
     time_of,
     tool_call,
-    workspace_of,
 )
+from timeleap.mirrors.formats.said_by import words_of_person
 from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step
-from timeleap.storage.durable import OpenFile
+from timeleap.sessions.past import first_words
 
 TESTED: Final = (0, 61, 0)
 """The newest version of Gemini CLI whose files these tests have read. The files name none."""
-CONTEXTS: Final = ("<session_context>", "<hook_context>")
-"""How texts begin that the program says in the person's name."""
+COMMAND: Final = re.compile(r"\s*(?:/[a-z][\w:-]*(?:\s|$)|\?\s*$)")
+"""Commands to the program, which it does not send."""
 CONTEXT: Final = "context"
 MAX_ID: Final = 200  # characters
-MAX_PATH: Final = 1 << 16
 
 Said = Literal["text", "call", "result"]
 
@@ -58,6 +61,82 @@ class PartStep(Step, frozen=True):
     call: str
 
 
+class _NotedMessage(Struct):
+    """A message, or a change of one, with the place of the message that it follows."""
+
+    before: int
+    key: tuple[str, str]
+    parts: list[PartStep]
+    text: str
+
+
+class _MessageTree:
+    """The messages that were noted so far, as a tree: what is taken back stays, and can be shown."""
+
+    def __init__(self) -> None:
+        self._nodes: list[_NotedMessage] = []
+        self._head = -1
+        self._at: dict[tuple[str, str], int] = {}  # places of the messages up to the head
+        self._left: deque[int] = deque(maxlen=MAX_BRANCHES)
+
+    def put(self, key: tuple[str, str], parts: list[PartStep], text: str) -> None:
+        """Note a message, or note it once more; other words than before are another conversation."""
+        place = self._at.get(key)
+        if place is None:
+            self._at[key] = len(self._nodes)
+            self._nodes.append(_NotedMessage(self._head, key, parts, text))
+            self._head = self._at[key]
+            return
+        node = self._nodes[place]
+        if text and node.text and not text.startswith(node.text):
+            self.leave()
+            behind = [self._nodes[each] for each in self._way(self._head) if each > place]
+            self.go_to(node.before)
+            for each in (_NotedMessage(-1, key, parts, text), *reversed(behind)):
+                self.put(each.key, each.parts, each.text)
+        else:
+            node.parts, node.text = parts, text or node.text
+
+    def leave(self) -> None:
+        """Note that something is about to be taken back."""
+        if self._head >= 0 and (not self._left or self._left[-1] != self._head):
+            self._left.append(self._head)
+
+    def rewind(self, message_id: str) -> None:
+        """Take back a message and what follows it, all where there is none of that id."""
+        self.leave()
+        places = [self._at[message_id, kind] for kind in ("user", "gemini") if (message_id, kind) in self._at]
+        self.go_to(self._nodes[min(places)].before if places else -1)
+
+    def go_to(self, head: int) -> None:
+        """Go on from an earlier place."""
+        while self._head > head:
+            node = self._nodes[self._head]
+            self._at.pop(node.key, None)
+            self._head = node.before
+
+    def steps(self) -> list[PartStep]:
+        """The parts of the conversation; what is said twice counts where it is said first."""
+        return self._parts(self._head)
+
+    def earlier(self) -> Iterator[list[PartStep]]:
+        """The parts of conversations that were left, oldest first."""
+        return map(self._parts, self._left)
+
+    def _parts(self, head: int) -> list[PartStep]:
+        found: dict[str, PartStep] = {}
+        for place in reversed(list(self._way(head))):
+            for step in self._nodes[place].parts:
+                found.setdefault(step.key, step)
+        calls = {step.call for step in found.values() if step.part == "call"}
+        return [step for step in found.values() if step.part != "result" or step.call in calls]
+
+    def _way(self, place: int) -> Iterator[int]:
+        while place >= 0:
+            yield place
+            place = self._nodes[place].before
+
+
 class GeminiLog(Conversation):
     """The conversation in one file."""
 
@@ -67,27 +146,39 @@ class GeminiLog(Conversation):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._facts: Json = {}
-        self._said: dict[tuple[str, str], list[PartStep]] = {}  # by the id of a message and its type
-        self._earlier: list[list[Step]] = []
+        self._messages = _MessageTree()
+        self._results = set[str]()
+        self._calls = set[str]()
+
+    @classmethod
+    def present_of(cls, paths: Sequence[Path]) -> Path:
+        # A session of the earlier form goes on in lines, which begin with all of it.
+        return max(paths, key=lambda path: (path.suffix == ".jsonl", path.stat().st_size))
 
     def read(self) -> None:
         super().read()
         self._find_workspace()
+        self.file.left_out.put("results", "results go with no call of the session", len(self._results - self._calls))
 
     def read_start(self) -> None:
         self._find_workspace()
 
     def steps(self) -> list[Step]:
-        steps = self._steps()
-        return steps if any(step.call != CONTEXT for step in _parts(steps)) else []
+        steps = self._messages.steps()
+        return [*steps] if any(step.call != CONTEXT for step in steps) else []
 
     def earlier(self, since: int = 0) -> list[Earlier]:
-        now = [step.key for step in self._steps()]
-        left = [steps for steps in self._earlier if [step.key for step in steps] != now[: len(steps)]]
-        return [Earlier(steps) for steps in left if any(step.offset >= since for step in steps)]
+        now = [step.key for step in self._messages.steps()]
+        known, found = [now], []
+        for steps in self._messages.earlier():
+            keys = [step.key for step in steps]
+            if any(step.offset >= since for step in steps) and not any(keys == each[: len(keys)] for each in known):
+                known.append(keys)
+                found.append(Earlier([*steps]))
+        return found
 
     def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
-        for step, message in self._messages(steps):
+        for step, message in self._found(steps):
             self._write(step, message, log)
             yield step
 
@@ -101,7 +192,9 @@ class GeminiLog(Conversation):
         session_id = str(uuid.uuid4())
         name = f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{session_id[:8]}.jsonl"
         records = self._lines_of(steps, session_id)
-        return ResumableSession(self.file.path.with_name(name), records, ("gemini", "--resume", session_id))
+        folder = self.file.path.parent
+        folder = folder.parent if folder.parent.name == gemini_files.CHATS else folder
+        return ResumableSession(folder / name, records, ("gemini", "--resume", session_id))
 
     def _lines_of(self, steps: list[Step], session_id: str) -> Iterator[Json]:
         """Those of the new session: its facts, then each message once. Blocking."""
@@ -115,7 +208,7 @@ class GeminiLog(Conversation):
         }
         calls = {step.call for step in _parts(steps) if step.part == "call"}
         places, ids = set[tuple[int, int]](), set[str]()
-        for step, message in self._messages(steps):
+        for step, message in self._found(steps):
             if (step.offset, step.index) not in places and message:
                 places.add((step.offset, step.index))
                 again = {} if message["id"] not in ids else {"id": str(uuid.uuid4())}  # a result may have its call's id
@@ -126,11 +219,9 @@ class GeminiLog(Conversation):
 
     def _take(self, line: JsonLine, record: Json) -> None:
         changed = record.get("$set")
+        self._note_time(record.get("timestamp"))
         if isinstance(record.get("$rewindTo"), str):
-            self._leave()
-            ids = [message_id for message_id, _ in self._said]
-            kept = ids.index(record["$rewindTo"]) if record["$rewindTo"] in ids else 0
-            self._said = dict(islice(self._said.items(), kept))
+            self._messages.rewind(record["$rewindTo"])
         elif isinstance(record.get("id"), str):
             self._take_message(line, -1, record)
         elif isinstance(changed, dict):
@@ -140,18 +231,27 @@ class GeminiLog(Conversation):
         else:
             self.file.left_out.add("records", "records are of no known kind")
 
+    def _note_time(self, value: object) -> None:
+        when = time_of(value)
+        if when is not None:
+            self.created_at = min(self.created_at or when, when)
+            self.updated_at = max(self.updated_at or when, when)
+
     def _take_facts(self, line: JsonLine, facts: Json) -> None:
         messages = facts.get("messages")
         self._facts |= {name: facts[name] for name in ("sessionId", "projectHash") if name in facts}
+        self._note_time(facts.get("startTime"))
+        self._note_time(facts.get("lastUpdated"))
         found = self._facts.get("sessionId")
         self._id = sound(found) if isinstance(found, str) else None
         if isinstance(title := facts.get("summary"), str) and title.strip():
             self.title = sound(title)
         if isinstance(messages, list):
-            self._leave()
-            self._said = {}
+            self._messages.leave()
+            self._messages.go_to(-1)
             for index, message in enumerate(messages):
                 if isinstance(message, dict) and isinstance(message.get("id"), str):
+                    self._note_time(message.get("timestamp"))
                     self._take_message(line, index, message)
 
     def _take_message(self, line: JsonLine, index: int, message: Json) -> None:
@@ -164,41 +264,30 @@ class GeminiLog(Conversation):
             made.append(PartStep(key, line.offset, line.length, time_of(message.get("timestamp")), index, part, call))
 
         contents = _contents(message)
-        if (text := _text_of(contents)) or any(map(_image_of, contents)):
+        text = _text_of(contents)
+        if text or any(map(_image_of, contents)):
             digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-            is_context = kind == "user" and text.lstrip().startswith(CONTEXTS)
-            add(f"{sound(message['id'][:MAX_ID])}.{digest}", "text", CONTEXT if is_context else "")
-        for call in _calls(message):
+            words = words_in(message) if kind == "user" else ""
+            add(f"{sound(message['id'][:MAX_ID])}.{digest}", "text", CONTEXT if words is None else "")
+            if words:
+                self.first_prompt = self.first_prompt or first_words({"content": sound(words)})
+        calls = _calls(message)
+        for call in calls:
             add(f"call.{call['id']}", "call", call["id"])
-        for response in _responses(contents):
+        responses = _responses(message)
+        for response in responses:
             add(f"result.{response['id']}", "result", response["id"])
-        self._said[message["id"], kind] = made
-
-    def _leave(self) -> None:
-        if steps := self._steps():
-            self._earlier = [*self._earlier, steps][-MAX_BRANCHES:]
-
-    def _steps(self) -> list[Step]:
-        """All there are; what is said twice counts where it is said first."""
-        found: dict[str, Step] = {}
-        for step in (step for steps in self._said.values() for step in steps):
-            found.setdefault(step.key, step)
-        return list(found.values())
+        self._calls |= {call["id"] for call in calls}
+        self._results |= {response["id"] for response in responses}
+        self._messages.put((message["id"], str(kind)), made, text)
 
     def _find_workspace(self) -> None:
         if self.workspace is None:
-            try:
-                file = OpenFile(self.file.path.parents[1] / ".project_root")
-            except OSError:
-                return
-            try:
-                self.workspace = workspace_of(file.pread(0, MAX_PATH).decode("utf-8", "replace").strip())
-            finally:
-                file.close()
+            self.workspace = self.began_in = gemini_files.workspace_at(self.file.path, self._facts)
 
     # Writing
 
-    def _messages(self, steps: list[Step]) -> Iterator[tuple[PartStep, Json]]:
+    def _found(self, steps: list[Step]) -> Iterator[tuple[PartStep, Json]]:
         """Steps with their messages; empty where the line is another one by now. Blocking."""
         for step, record in self.file.records(steps):
             assert isinstance(step, PartStep)
@@ -217,8 +306,8 @@ class GeminiLog(Conversation):
                 log.answer([*_thoughts(message), *parts], [])
             else:
                 said = {"role": "user", "content": content_of(parts)}
-                if not _text_of(contents).lstrip().startswith(CONTEXTS):
-                    log.checkpoint(said, step.time)
+                if (words := words_in(message)) is not None:
+                    log.checkpoint(said, step.time, sound(words))
                 log.message(said)
         elif step.part == "call":
             calls = _calls(message)
@@ -229,7 +318,7 @@ class GeminiLog(Conversation):
                         thoughts, [tool_call(call["id"], call["name"], json.dumps(call["args"], ensure_ascii=False))]
                     )
         else:
-            for response in (each for each in _responses(contents) if each["id"] == step.call):
+            for response in [each for each in _responses(message) if each["id"] == step.call][:1]:
                 log.message({"role": "tool", "content": response["text"], "tool_call_id": step.call})
         tokens = message.get("tokens")
         if step.part != "result" and isinstance(tokens, dict):
@@ -278,14 +367,44 @@ def _calls(message: Json) -> list[Json]:
     )
 
 
-def _responses(contents: list[Json]) -> list[Json]:
-    """The results of calls, as `{id, text}`."""
-    found = [part.get("functionResponse") for part in contents]
+def _responses(message: Json) -> list[Json]:
+    """The results of calls, as `{id, text}`, in the content or beside the calls that they are of."""
+    found: list[Any] = [part.get("functionResponse") for part in _contents(message)]
+    noted = message.get("toolCalls")
+    for call in noted if isinstance(noted, list) else []:
+        result = call.get("result") if isinstance(call, dict) else None
+        parts = result if isinstance(result, list) else [result]
+        given = [part.get("functionResponse") for part in parts if isinstance(part, dict)]
+        if any(isinstance(each, dict) for each in given):
+            found += [{"id": call.get("id"), **each} for each in given if isinstance(each, dict)]
+        elif result:
+            found.append(
+                {"id": call.get("id"), "response": {"output": result if isinstance(result, str) else _texts(parts)}}
+            )
     return [
         {"id": sound(each["id"]), "text": _result(each.get("response"))}
         for each in found
         if isinstance(each, dict) and _is_id(each.get("id"))
     ]
+
+
+def _texts(parts: list[Any]) -> str:
+    texts = [part if isinstance(part, str) else part.get("text") for part in parts if isinstance(part, (str, dict))]
+    return "".join(text for text in texts if isinstance(text, str)) or json.dumps(parts, ensure_ascii=False)
+
+
+def words_in(message: Json) -> str | None:
+    """The words that a person typed in a message of the role `user`, empty where it is a picture; None where the
+    program said all of it, or where it is a command to the program."""
+    contents = _contents(message)
+    shown = _text_of(_contents({"content": message.get("displayContent")}))
+    if shown.strip() and words_of_person([_text_of(contents)]) is not None:
+        words: str | None = shown
+    else:
+        words = words_of_person([part["text"] for part in contents if isinstance(part.get("text"), str)])
+    if words is None:
+        return "" if any(map(_image_of, contents)) and not _text_of(contents).strip() else None
+    return None if COMMAND.match(words) else words
 
 
 def _result(response: Any) -> str:

@@ -352,7 +352,9 @@ class Mirror:
                 if path not in conversation.parts and not is_beginning(path, self.path):
                     other = READERS[self.kind](path)
                     other.read()
-                    aside.append(other)
+                    names = [step.name for step in other.steps()]
+                    if names != [step.name for step in conversation.steps()[: len(names)]]:
+                        aside.append(other)
         return aside
 
     @property

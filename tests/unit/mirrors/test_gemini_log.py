@@ -218,10 +218,12 @@ def test_parts_of_any_form_are_written(file: GeminiFile, log: GeminiLog) -> None
     file.write(
         {"id": half, "type": "gemini", "content": half, "toolCalls": [{"id": half, "name": half, "args": {half: 1}}]}
     )
+    calls: list[dict[str, Any]] = [{"id": call, "name": "ls", "args": {}} for call in ("call-2", "call-3")]
+    file.write({"id": "more", "type": "gemini", "content": "", "toolCalls": calls})
     file.gets(half, half)
     file.says("user", [{"functionResponse": {"id": "call-2", "response": {"error": "no"}}}])
     file.says("user", [{"functionResponse": {"id": "call-3", "response": [1]}}])
-    look, said, called, got, refused, listed = records(log)[-6:]
+    look, said, called, _, _, got, refused, listed = records(log)[-8:]
     assert [part["type"] for part in look["content"]] == ["text", "image_url"]
     assert (said["content"], called["tool_calls"][0]["id"]) == ("half ? of a pair",) * 2
     assert (got["content"], got["tool_call_id"]) == ("half ? of a pair",) * 2
@@ -250,11 +252,11 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path, file: GeminiFile) 
 
 def test_only_the_sessions_of_projects_are_found(file: GeminiFile, monkeypatch: pytest.MonkeyPatch) -> None:
     chats = file.path.parent
-    for other in (chats / "session-x.json", chats / "notes.jsonl"):
-        other.write_bytes(b"")
+    former, of_subagent = chats / "session-x.json", chats / "parent" / "0la501.jsonl"
     (chats / "parent").mkdir()
-    (chats / "parent" / "session-x.jsonl").write_bytes(b"")
-    assert list(look("gemini", file.folder).files) == [str(file.path)]
+    for other in (former, of_subagent, chats / "notes.jsonl", chats / "parent" / "notes.txt"):
+        other.write_bytes(b"")
+    assert set(look("gemini", file.folder).files) == set(map(str, (file.path, former, of_subagent)))
     monkeypatch.setenv("GEMINI_CLI_HOME", "/elsewhere")
     assert usual_folder("gemini") == Path("/elsewhere/.gemini/tmp")
 

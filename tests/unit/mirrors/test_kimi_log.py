@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.kimi_file import KimiFile
 
+from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.mirrors.folders import look
+from timeleap.features.transfer.importing import take_in
+from timeleap.mirrors.folders import is_subagent, look, mirror_id, parent_of, session_key
 from timeleap.mirrors.growing_file import FileReplacedError
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.mirrors.mirror import RecordList
+from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import LogState
 
 TURN = ["question 1", "answer 1"]
@@ -220,7 +224,7 @@ def test_records_of_any_form_fail_nothing(file: KimiFile, log: KimiLog, record: 
 def test_messages_of_any_form_fail_nothing(file: KimiFile, log: KimiLog, record: Any) -> None:
     file.write(record)
     file.turn(2)
-    assert len(records(log)) == 5 + (record["role"] == "user") + 1 + 4
+    assert len(records(log)) == 5 + (record["role"] != "tool") + 4  # that result goes with no call
     log.open_calls(log.steps())
 
 
@@ -268,8 +272,11 @@ def test_only_the_live_logs_of_sessions_are_found(file: KimiFile) -> None:
         other.write_bytes(b"")
     (file.path.parent / "subagents" / "a").mkdir(parents=True)
     (file.path.parent / "subagents" / "a" / "context.jsonl").write_bytes(b"")
+    of_subagent = file.path.parent / "subagents" / "a" / "context.jsonl"
     found = look("kimi", file.folder)
-    assert (list(found.files), found.problems) == ([str(file.path)], [])
+    assert (set(found.files), found.problems) == ({str(file.path), str(of_subagent)}, [])
+    assert (session_key("kimi", of_subagent), is_subagent("kimi", str(of_subagent))) == (f"{file.session_id}/a", True)
+    assert parent_of("kimi", of_subagent) == mirror_id("kimi", file.path)
 
 
 def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path, file: KimiFile) -> None:
@@ -287,3 +294,45 @@ def test_a_session_whose_folder_the_program_does_not_know_is_not_gone_on_with(fi
     log.read()
     with pytest.raises(InvalidInputError, match=r"kimi\.json"):
         log.continuation(log.steps())
+
+
+def test_times_are_those_of_the_journal_of_events(file: KimiFile, log: KimiLog) -> None:
+    events = [
+        {"timestamp": 1_790_000_000.5, "message": {"type": "TurnBegin", "payload": {"user_input": "question 1"}}},
+        {"timestamp": 1_790_000_060, "message": {"type": "TurnBegin", "payload": {"user_input": [{"type": "text", "text": "again"}]}}},
+        {"timestamp": 1_790_000_120, "message": {"type": "SteerInput", "payload": {"user_input": "again"}}},
+        {"timestamp": True, "message": {"type": "TurnBegin", "payload": {"user_input": "again"}}},
+        {"timestamp": 1e300, "message": {"type": "TurnEnd", "payload": {}}},
+        {"timestamp": 1_790_000_180, "message": {"type": "TurnEnd", "payload": {}}},
+    ]  # fmt: skip
+    with (file.path.parent / "wire.jsonl").open("a") as wire:
+        wire.write("".join(json.dumps(event) + "\n" for event in events))
+    file.asks("again")
+    file.asks("again")
+    times = [record["_tl"]["t"][14:19] for record in records(log) if record["role"] == "_checkpoint"]
+    start = time.strftime("%M:%S", time.gmtime(1_790_000_000))
+    assert times == [start, *(time.strftime("%M:%S", time.gmtime(1_790_000_000 + 60 * n)) for n in (1, 2))]
+    assert [log.created_at, log.updated_at] == [clock.iso(1_790_000_000.5), clock.iso(1_790_000_180)]
+    assert log.first_prompt == "question 1"
+
+
+def test_without_a_journal_the_times_are_those_of_the_file(file: KimiFile) -> None:
+    (file.path.parent / "wire.jsonl").unlink()
+    os.utime(file.path, (1_790_000_000, 1_790_000_000))
+    log = KimiLog(file.path)
+    log.read()
+    assert log.created_at == log.updated_at == clock.iso(1_790_000_000)
+
+
+def test_a_session_of_the_program_is_imported_as_it_is_mirrored(file: KimiFile, tmp_path: Path) -> None:
+    file.asks("<system-reminder>x</system-reminder>")
+    file.goes_back(0)
+    file.turn(2)
+    shown = records(KimiLog(file.path))
+    for number, path in enumerate((file.path, file.path.parent)):
+        (tmp_path / str(number)).mkdir()
+        for _ in take_in(path, None, tmp_path / str(number), NOBODY):
+            pass
+        lines = (tmp_path / str(number) / "context.jsonl").read_text().splitlines()
+        assert [json.loads(line)["role"] for line in lines] == [record["role"] for record in shown]
+        assert len(list((tmp_path / str(number)).glob("context_*.jsonl"))) == 1

@@ -58,6 +58,7 @@ FORMATS: Final = (
     ExportFormat("kimi"),
     ExportFormat("claude-code"),
     ExportFormat("codex"),
+    ExportFormat("gemini"),
     ExportFormat("kimi-code"),
 )
 

@@ -14,7 +14,7 @@ from timeleap.features.transfer.agent_sessions import nothing_of, read_log
 from timeleap.features.transfer.archive import unpack
 from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupported
 from timeleap.features.transfer.export_file import refused
-from timeleap.features.transfer.recognition import journal_in, may_be_a_log, recognised
+from timeleap.features.transfer.recognition import journal_in, log_of_kimi, may_be_a_log, recognised
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.mirrors.formats.conversion import ExportLoss, opened
 from timeleap.sessions import files
@@ -78,7 +78,11 @@ def _from_archive(path: Path, directory: Path) -> Work:
 
 
 def _original(path: Path, directory: Path) -> Work:
-    """Copy the logs at `path` byte for byte, as long as they are now."""
+    """Copy the logs at `path` byte for byte, as long as they are now; what kimi-cli wrote itself is read as its mirror
+    is."""
+    log = log_of_kimi(path)
+    if log is not None:
+        return (yield from read_log("kimi", log, directory))
     if not path.is_dir():
         if not may_be_a_log(path):
             raise nothing_of("kimi")
@@ -136,5 +140,6 @@ _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "kimi": _original,
     "claude-code": partial(read_log, "claude-code"),
     "codex": partial(read_log, "codex"),
+    "gemini": partial(read_log, "gemini"),
     "kimi-code": _kimi_code,
 }

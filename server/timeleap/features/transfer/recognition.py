@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.exhibit import IMPORTED
 from timeleap.features.transfer.export_file import refused
 from timeleap.mirrors.formats.claude_code import IN_TREE, STATE, TITLES
-from timeleap.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, begins_document, opened
+from timeleap.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, begins_document, document, opened
+from timeleap.sessions.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import storage_errors
 
 LINES_LOOKED_AT: Final = 100_000
@@ -21,6 +23,7 @@ LARGEST_DOCUMENT: Final = 64 << 20  # bytes
 _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 _OF_SESSIONS: Final = frozenset({"uuid", "leafUuid", "sessionId"})
+_OLDEST_CODEX: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 _MARKDOWN: Final = re.compile(rb"\s*# aider chat started at ")
 _LLM_HISTORY: Final = re.compile(rb"(?:TO LLM|LLM RESPONSE) \d{4}-")
 
@@ -37,8 +40,10 @@ def recognised(path: Path) -> str:
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
-    if begins_document(start):
+    if _OLDEST_CODEX.match(start):
         return "codex"
+    if begins_document(start):
+        return _form_of_document(path, start)
     if (writer := _foreign_file(start)) is not None:
         raise _foreign(writer)
     maybe: str | None = None
@@ -53,13 +58,40 @@ def recognised(path: Path) -> str:
         return maybe
     if (writer := _foreign_document(path, start)) is not None:
         raise _foreign(writer)
-    raise refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")
+    raise _of_none()
+
+
+def _form_of_document(path: Path, start: bytes) -> str:
+    """The form of a file that is one JSON document."""
+    file = opened(path)
+    try:
+        with storage_errors(f"read {path.name}", path):
+            found = document(file)
+    finally:
+        file.close()
+    if found is not None and "sessionId" in found and isinstance(found.get("messages"), list):
+        return "gemini"
+    raise _of_none() if (writer := _foreign_document(path, start)) is None else _foreign(writer)
+
+
+def _of_none() -> InvalidInputError:
+    return refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")
 
 
 def journal_in(path: Path) -> Path | None:
     """The journal of the session of kimi-code whose directory is at `path`; None where it is no such directory."""
     journal = path / "agents" / "main" / "wire.jsonl"
     return journal if path.is_dir() and journal.is_file() else None
+
+
+def log_of_kimi(path: Path) -> Path | None:
+    """The log of the session of kimi-cli whose directory, or log, is at `path`; None where it is none, or one of ours.
+    That program keeps a journal of events beside it, which begins with the version of its protocol."""
+    log = path / LOG_NAME if path.is_dir() else path
+    journal = log.with_name("wire.jsonl")
+    if log.name != LOG_NAME or not log.is_file() or not journal.is_file() or log.with_name(META_NAME).exists():
+        return None
+    return log if any("protocol_version" in record for record in islice(_objects(journal), 1)) else None
 
 
 def may_be_a_log(path: Path) -> bool:
@@ -98,6 +130,10 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
     """The form that a record is of, and whether other programs write no such record."""
     kind, role = record.get("type"), record.get("role")
     kind = kind if isinstance(kind, str) else ""
+    if "$set" in record or "$rewindTo" in record or {"sessionId", "projectHash"} <= record.keys():
+        return "gemini", True
+    if _is_of_gemini(record):
+        return "gemini", False
     if (kind == "metadata" and "protocol_version" in record) or (
         kind.startswith("context.") and not {"agentId", "message", "event"}.isdisjoint(record)
     ):
@@ -115,6 +151,12 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
     ):
         return "codex", True
     return ("kimi" if isinstance(role, str) and not kind else None), True
+
+
+def _is_of_gemini(record: dict[str, Any]) -> bool:
+    """True of a message of Gemini CLI."""
+    said = record.get("type") in ("user", "gemini", "info", "error", "warning") and "content" in record
+    return said and isinstance(record.get("id"), str) and "timestamp" in record and "parentId" not in record
 
 
 def _foreign_file(start: bytes) -> str | None:
@@ -155,6 +197,7 @@ def _foreign_record(record: dict[str, Any]) -> str | None:
         and "content" in names
         and "message" not in names
         and "uuid" not in names
+        and not _is_of_gemini(record)
     ):
         return "grok"
     if isinstance(record.get("role"), str) and isinstance(message, dict) and "content" in message:
@@ -165,8 +208,6 @@ def _foreign_record(record: dict[str, Any]) -> str | None:
 def _foreign_object(found: dict[str, Any]) -> str | None:
     """The program whose whole session is one such object."""
     names = found.keys()
-    if {"projectHash", "sessionId"} <= names:
-        return "Gemini CLI"
     if {"title", "mapping"} <= names:
         return "ChatGPT (an export)"
     if "chat_messages" in names:
