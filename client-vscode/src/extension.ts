@@ -40,6 +40,7 @@ import { Approvals } from "./sessions/approvals.js";
 import { Prompts } from "./sessions/prompts.js";
 import { Sessions } from "./sessions/sessions.js";
 import { onDidChangeServerSettings, readSettings, type Settings } from "./settings.js";
+import { registerBadges } from "./views/badges.js";
 import { News } from "./views/notifications.js";
 import { UndoItem } from "./views/undoItem.js";
 import { StatusBar } from "./views/statusBar.js";
@@ -85,6 +86,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new UndoItem(sessions),
     new SetAside(sessions),
     new Lenses(sessions),
+    registerBadges(),
     new ApprovalQuestions(bench),
     new News(server, sessions, log),
     pages,

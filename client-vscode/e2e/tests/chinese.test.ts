@@ -9,7 +9,6 @@ test("in a Chinese window everything of Timeleap is Chinese", async ({ workbench
     await workbench.open();
     await window.show();
     const row = window.checkpoints.row(IMPORTS, 1);
-    await expect(row).toContainText("刚刚");
     await expect(row).toHaveAccessibleName(/条消息/);
     await window.checkpoints.expand(row);
     await expect(window.checkpoints.row("sed -i", 2)).toBeVisible();

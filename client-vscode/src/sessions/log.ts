@@ -184,7 +184,10 @@ export class Log {
     }
     if (told.of !== checkpoint || !told.now) {
       told.of = checkpoint;
-      told.now = { ...checkpoint, ...told.news };
+      const { name, ...rest } = checkpoint;
+      const { name: happened, ...news } = told.news;
+      const called = checkpoint.label === undefined ? happened : name; // a label is the name, whatever happens
+      told.now = { ...rest, ...news, ...(called === undefined ? {} : { name: called }) };
     }
     return told.now;
   }

@@ -135,7 +135,8 @@ export class Session extends Disposables {
     this.patch({ head: change.head });
     const span = spanIn(change);
     if (span) {
-      this.log.learn(span.checkpointUid, { summary: span.summary });
+      const { checkpointUid, ...news } = span;
+      this.log.learn(checkpointUid, news);
     }
     switch (change.kind) {
       case "messagesAppended":

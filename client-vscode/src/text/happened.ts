@@ -1,12 +1,14 @@
-/** What happened in a span, in the words of a row: the side bar has room for about 20 characters and a few facts behind them. */
+/** What happened in a span, in words. */
 
 import * as vscode from "vscode";
 import type { Checkpoint, Message } from "timeleap-client";
 import { summaryOf, type SpanCall, type SpanSummary } from "../sessions/spanSummary.js";
-import { age, files, listed, messages, oneLine, short, tokens as tokensInWords } from "./format.js";
+import { listed, messages, oneLine, tokens as tokensInWords } from "./format.js";
 import { argumentsOf, callsOf, gistOf } from "./message.js";
 
-/** Characters of a row's name, and from where on a cut between two words is better than one within a word. */
+/** Characters of a name as a server gives it, more than any. */
+const NAMED = 240;
+/** Characters of a few words, and from where on a cut between two words is better than one within a word. */
 const ROW = 22;
 const ENOUGH = 12;
 /** Characters of a name in a question or a list. */
@@ -30,11 +32,6 @@ export function firstWords(text: string, length = ROW): string {
   return `${words.replace(/[\s,.;:–—-]+$/u, "")}…`;
 }
 
-/** The call that a row is named after: the first that failed, else the first. */
-function namingCall({ calls = [] }: SpanSummary): SpanCall | undefined {
-  return calls.find(({ failed }) => failed) ?? calls[0];
-}
-
 /** "pytest tests" for a shell's command, "edit bill.py" for a file, else the name with what it was given. */
 export function callInWords({ name, argument = "" }: SpanCall, length = ROW): string {
   const given = oneLine(argument, 200);
@@ -48,25 +45,15 @@ export function callInWords({ name, argument = "" }: SpanCall, length = ROW): st
   return firstWords(`${name} ${path?.[1] ?? given}`, length);
 }
 
-/** What a person calls it: its label, else what happened after it. */
-export function checkpointName(checkpoint: Checkpoint, length = NAME): string {
-  const { id, label, preview } = checkpoint;
-  const summary = summaryOf(checkpoint);
-  const said = summary ? happened(summary, length) : firstWords(preview ?? "", length);
-  return [firstWords(label ?? "", length), said].find((words) => words !== "") ?? vscode.l10n.t("Checkpoint {0}", `#${id}`);
+/** What a person calls it, as a whole line: the server names it. One of an earlier version does not. */
+export function wholeName({ id, name, label, preview }: Checkpoint): string {
+  const words = [name, label, preview].map((text) => oneLine(text ?? "", NAMED)).find((line) => line !== "");
+  return words ?? vscode.l10n.t("Checkpoint {0}", `#${id}`);
 }
 
-/** The same in the room of a row. */
-export function rowName(checkpoint: Checkpoint): string {
-  return checkpointName(checkpoint, ROW);
-}
-
-function happened(summary: SpanSummary, length: number): string {
-  const call = summary.kind === "calls" ? namingCall(summary) : undefined;
-  if (call) {
-    return callInWords(call, length);
-  }
-  return summary.kind === "compacted" ? vscode.l10n.t("Compacted") : firstWords(summary.text, length);
+/** The same in the room of a question or a list. */
+export function checkpointName(checkpoint: Checkpoint): string {
+  return firstWords(wholeName(checkpoint), NAME);
 }
 
 /** What a timeline has that the present has not: "50 messages: first … last". */
@@ -89,23 +76,13 @@ export interface Growth {
   readonly tokens: number | undefined;
 }
 
-/** "1 failed 2m +1.4K": what went wrong, how long ago, and what it took; the end is what a narrow side bar cuts off. */
-export function rowFacts({ createdAt }: Checkpoint, { messages: count, tokens }: Growth, errors: number, changed = 0, now = Date.now()): string {
-  const grown = tokens === undefined || tokens === 0 ? (count === 0 ? "" : `+${messages(count)}`) : signed(tokens);
-  return [failures(errors), createdAt === undefined ? "" : age(createdAt, now), grown, changed === 0 ? "" : files(changed)].filter(Boolean).join(" ");
-}
-
-/** The same for ears and tooltips, in full words. */
+/** For ears and tooltips, in full words. */
 export function grownInWords({ messages: count, tokens }: Growth): string {
   return listed([count === 0 ? "" : `+${messages(count)}`, tokens === undefined || tokens === 0 ? "" : `${signOf(tokens)}${tokensInWords(Math.abs(tokens))}`]);
 }
 
 export function failures(errors: number): string {
   return errors === 0 ? "" : vscode.l10n.t("{0} failed", errors);
-}
-
-function signed(tokens: number): string {
-  return `${signOf(tokens)}${short(Math.abs(tokens))}`;
 }
 
 function signOf(count: number): string {

@@ -5,9 +5,11 @@ import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { summaryOf } from "../sessions/spanSummary.js";
 import { withDetail } from "../text/detail.js";
-import { checkpoints, exact, files, fullTime, listed, messages, oneLine, tokensReported } from "../text/format.js";
-import { callInWords, checkpointName, failures, grownInWords, happenedIcon, rowFacts, rowName, type Growth } from "../text/happened.js";
+import { checkpoints, exact, files, fullTime, listed, messages, oneLine, relativeTime, tokensReported } from "../text/format.js";
+import { callInWords, checkpointName, failures, grownInWords, happenedIcon, wholeName, type Growth } from "../text/happened.js";
 import { gistOf } from "../text/message.js";
+import { labelsOf } from "../text/telling.js";
+import { badgeUri } from "./badges.js";
 import { ChangedFilesNode } from "./fileNodes.js";
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
@@ -41,11 +43,13 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
   const loaded = await log.spans();
   const beginning = log.beginning(loaded);
   const spans = from === 0 ? loaded : loaded.filter(({ end }) => end > from).map((span) => (span.start < from ? { ...span, start: from } : span));
-  const nodes: TreeNode[] = drawn(spans, setting).map((span) => {
+  const shown = drawn(spans, setting);
+  const labels = labelsOf(shown.flatMap((span) => (typeof span === "number" ? [] : [{ name: wholeName(span.checkpoint), id: span.checkpoint.id }])));
+  const nodes: TreeNode[] = shown.map((span) => {
     if (typeof span === "number") {
       return gap(parent, span, setting);
     }
-    const fresh = new CheckpointNode(parent, prefix, place, span, setting);
+    const fresh = new CheckpointNode(parent, prefix, place, span, setting, labels.shift() ?? "");
     const before = setting.known.get(span.checkpoint);
     const node = before?.isAs(fresh) ? before : fresh;
     setting.known.set(span.checkpoint, node);
@@ -97,8 +101,10 @@ function gap(parent: TreeNode | undefined, count: number, setting: Setting): Tre
 
 export class CheckpointNode extends TreeNode {
   readonly id: string;
-  /** How old it is, what the messages in it came to, and whether a note is on its way to it. */
+  /** What is under way, or went wrong, with it. */
   private readonly facts: string;
+  /** All of what the row shows that is not in its span. */
+  private readonly looks: string;
   private readonly errors: number;
 
   constructor(
@@ -107,20 +113,23 @@ export class CheckpointNode extends TreeNode {
     readonly place: Place,
     readonly span: Span,
     private readonly setting: Setting,
+    /** What tells it from the rows around it. */
+    private readonly label: string,
   ) {
     super(parent);
     const { checkpoint } = span;
     this.id = `${prefix}/${checkpoint.uid}`;
     this.errors = summaryOf(checkpoint)?.errors ?? 0;
-    this.facts = [rowFacts(checkpoint, this.growth(), this.errors, this.changedCount() ?? 0), this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
+    this.facts = [this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
+    this.looks = JSON.stringify([label, this.facts, this.growth(), this.changedCount()]);
   }
 
   /** Whether it can stand for another one. */
-  isAs({ id, parent, place, span, facts }: CheckpointNode): boolean {
+  isAs({ id, parent, place, span, looks }: CheckpointNode): boolean {
     const { session, log } = this.place;
     const { checkpoint, start, end } = this.span;
     const sameSpan = span.checkpoint === checkpoint && span.start === start && span.end === end && sameFiles(span, this.span);
-    return this.id === id && this.parent === parent && session === place.session && log === place.log && sameSpan && this.facts === facts;
+    return this.id === id && this.parent === parent && session === place.session && log === place.log && sameSpan && this.looks === looks;
   }
 
   /** What a person calls it. */
@@ -131,9 +140,11 @@ export class CheckpointNode extends TreeNode {
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
     const facts = [listed([grownInWords(this.growth()), failures(this.errors)]), this.changedFiles(), this.waiting(), this.unsaved()].filter(Boolean);
+    const badge = badgeUri(this.id, { failed: this.errors, changed: this.changedCount() ?? 0 });
     return treeItem(this.id, {
-      label: rowName(checkpoint),
-      description: this.facts,
+      label: this.label,
+      ...(this.facts === "" ? {} : { description: this.facts }),
+      ...(badge ? { badge } : {}),
       ...happenedIcon(checkpoint),
       ...(this.isCut() ? {} : { tooltip: this.tooltip() }),
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, facts.join(" · ")),
@@ -212,7 +223,7 @@ export class CheckpointNode extends TreeNode {
   private tooltip(): vscode.MarkdownString {
     const { checkpoint, start, end } = this.span;
     const text = new vscode.MarkdownString();
-    text.appendText(checkpoint.label ?? this.name).appendMarkdown("\n\n");
+    text.appendText(wholeName(checkpoint)).appendMarkdown("\n\n");
     const said = this.said();
     if (said !== "") {
       text.appendCodeblock(said, "text");
@@ -221,7 +232,7 @@ export class CheckpointNode extends TreeNode {
     const counted = tokensReported(checkpoint);
     const rows: [string, string][] = [
       [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
-      [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : fullTime(checkpoint.createdAt)],
+      [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : `${fullTime(checkpoint.createdAt)} (${relativeTime(checkpoint.createdAt)})`],
       [vscode.l10n.t("Messages before it"), exact(start)],
       [vscode.l10n.t("Messages in it"), exact(end - start)],
       ...(counted === undefined ? [] : [[vscode.l10n.t("Tokens at it"), exact(counted)] satisfies [string, string]]),

@@ -17,8 +17,8 @@ export interface Place {
 /** How many messages of a range have been asked to be shown; survives refreshes, which rebuild nodes. */
 export type Shown = Map<string, number>;
 
-/** How much of a call's arguments a row shows: little enough that the result behind them can be seen, too. */
-const GIVEN = 48;
+/** How much of a call's arguments a row shows: more than a side bar has room for, which the editor cuts. */
+const GIVEN = 120;
 
 const ICONS: Readonly<Record<string, string>> = { user: "account", assistant: "sparkle", tool: "tools", system: "gear" };
 

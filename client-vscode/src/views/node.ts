@@ -34,6 +34,8 @@ export interface Look {
   readonly spoken?: string;
   readonly context?: string;
   readonly command?: vscode.Command;
+  /** Where its badge is learnt (see `badges.ts`). */
+  readonly badge?: vscode.Uri;
   readonly expands?: "collapsed" | "expanded";
 }
 
@@ -55,6 +57,9 @@ export function treeItem(id: string, look: Look): vscode.TreeItem {
   }
   if (look.tooltip !== undefined) {
     item.tooltip = look.tooltip;
+  }
+  if (look.badge !== undefined) {
+    item.resourceUri = look.badge;
   }
   if (look.context !== undefined) {
     item.contextValue = look.context;

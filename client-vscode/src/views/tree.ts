@@ -198,8 +198,8 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     if (known !== undefined) {
       return known;
     }
-    const { label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation } = this.getTreeItem(node);
-    const looks = JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation]);
+    const { label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation, resourceUri } = this.getTreeItem(node);
+    const looks = JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation, resourceUri?.toString()]);
     this.appearances.set(node, looks);
     return looks;
   }

@@ -308,6 +308,7 @@ export const window = {
     user.serializers.set(viewType, serializer);
     return new Disposable(() => user.serializers.delete(viewType));
   },
+  registerFileDecorationProvider: () => new Disposable(() => undefined),
   setStatusBarMessage: () => new Disposable(() => undefined),
   withProgress(options: { title: string }, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>): Promise<unknown> {
     const source = new CancellationTokenSource();

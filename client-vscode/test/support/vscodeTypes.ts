@@ -47,6 +47,14 @@ export class CancellationTokenSource {
   }
 }
 
+export class FileDecoration {
+  constructor(
+    readonly badge?: string,
+    readonly tooltip?: string,
+    readonly color?: ThemeColor,
+  ) {}
+}
+
 export class ThemeColor {
   constructor(readonly id: string) {}
 }

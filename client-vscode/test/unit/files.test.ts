@@ -1,3 +1,4 @@
+import { badgeOf } from "../../src/views/badges.js";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
 import { TimeleapError, type Checkpoint, type FileChange, type FilesState, type SessionState } from "timeleap-client";
@@ -65,8 +66,8 @@ test("under a checkpoint stand the files that changed until the next one, and ar
   const { asked, session } = sessionOf({ ...LISTED, "files/diff": () => ({ changes: CHANGES }) });
   const { rows } = treeOf(session);
   const top = await rows();
-  expect(top[1]!.item.description).toContain("4 files");
-  expect(top[0]!.item.description).not.toContain("files"); // nothing is known of the newest until somebody looks
+  expect(badgeOf(top[1]!.item.resourceUri!)).toMatchObject({ badge: "4", tooltip: "4 files changed" });
+  expect(top[0]!.item.resourceUri).toBeUndefined(); // nothing is known of the newest until somebody looks
   const [changed] = await rows(top[1]!.node);
   expect(changed!.item).toMatchObject({ label: "Changed Files", description: "4", contextValue: "changedFiles" });
   expect(asked.some(({ method }) => method === "files/diff")).toBe(false);
@@ -123,7 +124,7 @@ test("checkpoints without snapshots have no such row, and one whose snapshot fai
   expect(top[1]!.item.description).toContain("files not saved");
   expect((top[1]!.item.tooltip as { value: string }).value).toContain("not saved: too many files");
   const said = treeOf(sessionOf(listed, { ...FILES, problem: error }).session);
-  expect((await said.rows())[1]!.item.description).not.toContain("files not saved");
+  expect((await said.rows())[1]!.item.description).toBeUndefined();
 });
 
 test("many files come page by page", async () => {

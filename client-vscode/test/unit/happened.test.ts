@@ -2,8 +2,9 @@ import { beforeEach, expect, test } from "vitest";
 import type { Checkpoint } from "timeleap-client";
 import type { SpanSummary } from "../../src/sessions/spanSummary.js";
 import { age } from "../../src/text/format.js";
-import { callInWords, checkpointName, firstWords, happenedIcon, rowFacts, rowName } from "../../src/text/happened.js";
-import { env, user } from "../support/vscode.js";
+import { callInWords, checkpointName, firstWords, happenedIcon, wholeName } from "../../src/text/happened.js";
+import { badgeOf, badgeUri } from "../../src/views/badges.js";
+import { env, Uri, user } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
@@ -45,26 +46,27 @@ test.each([
   expect(callInWords(call)).toBe(words);
 });
 
-test("a row is named by its label, else by what happened: the prompt, the call that failed, the text", () => {
-  expect(rowName(of({ kind: "prompt", text: "Split the bill among us, with the tip" }))).toBe("Split the bill among…");
-  const calls = [{ name: "read", argument: "src/a.py" }, { name: "bash", argument: "pytest -q", failed: true }];
-  expect(rowName(of({ kind: "calls", text: "", calls, errors: 1 }))).toBe("pytest -q");
-  expect(rowName(of({ kind: "calls", text: "", calls: calls.slice(0, 1) }))).toBe("read a.py");
-  expect(rowName(of({ kind: "compacted", text: "Previous context" }))).toBe("Compacted");
-  expect(rowName(of({ kind: "empty" }))).toBe("Checkpoint #7");
-  expect(rowName(of({ kind: "text", text: "Done." }, { label: "before the refactoring of shares" }))).toBe("before the refactoring…");
-  expect(checkpointName(of({ kind: "text", text: "Done." }, { label: "before the refactoring of shares" }))).toBe("before the refactoring of shares");
-  // The preview is what servers without summaries have.
-  expect(rowName({ id: 7, uid: "c7", messageCount: 0, tokenCount: 0, preview: "what follows" })).toBe("what follows");
+test("the server names a checkpoint; of one that does not, the label or the preview is the name", () => {
+  const long = "split the bill among us, with the tip, and tell everybody what they have to pay";
+  expect(wholeName(of({}, { name: long, label: "no", preview: "no" }))).toBe(long);
+  expect(checkpointName(of({}, { name: long }))).toBe("split the bill among us, with the tip, and tell…");
+  expect(wholeName({ id: 7, uid: "c7", messageCount: 0, tokenCount: 0, preview: "what\nfollows" })).toBe("what follows");
+  expect(wholeName({ id: 7, uid: "c7", messageCount: 0, tokenCount: 0, label: "mine", preview: "what follows" })).toBe("mine");
+  expect(wholeName(of({ kind: "empty" }))).toBe("Checkpoint #7");
 });
 
-test("behind the name stand how long ago, what it took and what failed; each in few characters", () => {
-  const at = (minutes: number): Checkpoint => of({}, { createdAt: before(minutes) });
-  expect(rowFacts(at(2), { messages: 4, tokens: 1_400 }, 1, 0, NOW)).toBe("1 failed 2m +1.4K");
-  expect(rowFacts(at(0), { messages: 1, tokens: undefined }, 0, 3, NOW)).toBe("now +1 message 3 files");
-  expect(rowFacts(at(60 * 24 * 60), { messages: 4, tokens: -52_000 }, 0, 0, NOW)).toBe("60d −52K");
-  expect(rowFacts(of({}), { messages: 0, tokens: 0 }, 0, 0, NOW)).toBe("");
-  expect([age(before(61), NOW), age("no time", NOW)]).toEqual(["1h", ""]);
+test("a badge says what failed and how many files changed; a row without either has none", () => {
+  const badge = (failed: number, changed: number): unknown => badgeOf(badgeUri("s/c7", { failed, changed })!);
+  expect(badgeUri("s/c7", { failed: 0, changed: 0 })).toBeUndefined();
+  expect(badge(2, 0)).toMatchObject({ badge: "✗", tooltip: "2 failed" });
+  expect(badge(0, 3)).toMatchObject({ badge: "3", tooltip: "3 files changed" });
+  expect(badge(1, 1)).toMatchObject({ badge: "✗1", tooltip: "1 failed, 1 file changed" });
+  expect(badge(0, 12)).toMatchObject({ badge: "+", tooltip: "12 files changed" });
+  expect(badgeOf(Uri.file("/w/a.py") as never)).toBeUndefined();
+});
+
+test("an age takes few characters", () => {
+  expect([age(before(2), NOW), age(before(61), NOW), age("no time", NOW)]).toEqual(["2m", "1h", ""]);
 });
 
 test("what failed is seen by its form and its colour, a label by its own icon", () => {

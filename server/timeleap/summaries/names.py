@@ -78,7 +78,7 @@ def _edits(calls: Sequence[Mapping[str, Any]]) -> str:
 
 def _verb(name: str, given: str) -> str:
     """What a tool does to the file that it is given; empty for a tool that changes none."""
-    if not given or " " in given:
+    if " " in given or not re.search("[^\\W\\d_]", given):  # lines of an open file have no name
         return ""
     words = {word.lower() for word in re.findall(_WORD, name)}
     if not words.isdisjoint(_EDITS):

@@ -43,6 +43,8 @@ def calls(*many: tuple[str, str | None, bool]) -> dict[str, Any]:
         ),
         (calls(("write_file", "src/a.py", False)), "Write src/a.py"),
         (calls(("Write", "C:\\src\\a.py", False)), "Write C:\\src\\a.py"),
+        (calls(("edit", "6:12", False)), "edit 6:12"),
+        (calls(("edit", "Makefile", False)), "Edit Makefile"),
         (calls(("create_branch", "feature/x", False)), "create_branch feature/x"),
         (calls(("create_issue", "Fix the bug", False)), "create_issue Fix the bug"),
         (calls(("str_replace_editor", "view a/b.py", False)), "str_replace_editor view a/b.py"),
