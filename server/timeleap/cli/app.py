@@ -23,9 +23,10 @@ _MODULES = {
     "demo": ("demo",),
     "inspect": ("state", "sessions", "log", "show", "tail", "search", "at", "diff"),
     "create": ("new", "append", "checkpoint", "fork"),
-    "describing": (*("yolo", "title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),),
+    "describing": (*("yolo", "title", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),),
     "deciding": ("approvals", "approve", "reject", "afk"),
     "revert": ("revert", "undo", "redo", "restore", "compact", "clear", "pins", "dmail"),
+    "workspace": ("workspace",),
     "workspace_files": ("files",),
     "carrying": ("export", "import"),
     "maintain": (

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 LOSSES = ("linesLost", "logMissing", "otherLog")
 """Kinds of problems that are no damage of what is there."""
-_LOG_NAME = "context.jsonl"
+LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
 """Seconds without a sign of work after which even a long command gives up."""
 _LONGEST_BURST = 1.0
@@ -46,17 +46,17 @@ def session_identity(name: str) -> Json:
 
     Empty for the newest session of this folder.
     """
-    if name == LATEST and not Path(_LOG_NAME).is_file():
+    if name == LATEST and not Path(LOG_NAME).is_file():
         return {}
-    if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == _LOG_NAME and Path(name).exists()):
+    if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == LOG_NAME and Path(name).exists()):
         return {"sessionId": name}
     path = user_folders.absolute(name)
     if path.is_dir():
         return {"path": str(path.absolute())}
-    if path.name == _LOG_NAME and path.is_file():
+    if path.name == LOG_NAME and path.is_file():
         return {"path": str(path.absolute().parent)}
     if path.is_file():
-        raise UsageError(f"{name} is no session: give its directory, or the {_LOG_NAME} in it")
+        raise UsageError(f"{name} is no session: give its directory, or the {LOG_NAME} in it")
     if "/" in name or "\\" in name:
         raise UsageError(f"there is no session at {name}")
     # Not a valid id: the server says what an id looks like, in the same words everywhere.

@@ -369,7 +369,7 @@ def _files_incomplete(data: Data, name: str) -> Iterator[str]:
 _BY_REASON = {
     "noGit": "Files are saved with the help of git 2.36 or newer, which is not on the PATH: install it, then repeat.",
     "notConfigured": "timeleap files mode SESSION checkpoint --root . saves this folder's with each checkpoint from now on.",
-    "rootMissing": "The folder is gone: timeleap workspace SESSION FOLDER, or timeleap files mode SESSION --root FOLDER.",
+    "rootMissing": "If the folder was moved: timeleap workspace OLD NEW. If it is another one now: timeleap workspace SESSION FOLDER, or timeleap files mode SESSION --root FOLDER.",
     "rootUnsafe": "Name a folder of a project: timeleap files mode SESSION --root FOLDER.",
 }
 _MOST_PATHS = 12

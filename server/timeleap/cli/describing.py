@@ -1,12 +1,10 @@
-"""Commands that show and set what a session is and what runs unasked in it: `yolo`, `title`, `workspace` ..."""
+"""Commands that show and set what a session is and what runs unasked in it: `yolo`, `title`, `usage` ..."""
 
 from __future__ import annotations
 
 import operator
-from pathlib import Path
 from typing import Annotated
 
-from timeleap import user_folders
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
 from timeleap.cli.formatting import Exact, ExactLines, Json, ago, one_line
@@ -51,43 +49,20 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
         timeleap title fix-dates "Dates before 1970"
     """
     if text is None:
-        _show(terminal, read_state(terminal, session, "title"))
+        show(terminal, read_state(terminal, session, "title"))
     else:
         words = " ".join(text)
         terminal.answer(change_session(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
 
 
-def _show(terminal: Terminal, result: Json) -> None:
+def show(terminal: Terminal, result: Json) -> None:
+    """Print one member of a session's state exactly."""
     *_, value = result.values()
     terminal.answer(
         result,
         *([] if value is None else [value if isinstance(value, ExactLines) else Exact(value)]),
         hint="none" if value is None else "",
     )
-
-
-@command(app)
-def workspace(
-    terminal: Terminal,
-    session: Session,
-    folder: Annotated[Path | None, Argument(help="Without it: print the present one.", file_okay=False)] = None,
-    none: Annotated[bool, Option("--none", help="The session belongs to no folder.")] = False,
-) -> None:
-    """Print or set the folder that a session is about: where SESSION is left out, its newest session is meant.
-
-    Examples:
-        timeleap workspace fix-dates .
-        timeleap workspace fix-dates --none
-    """
-    if folder is not None and none:
-        raise UsageError("give a FOLDER or --none, not both")
-    if folder is None and not none:
-        _show(terminal, read_state(terminal, session, "workspace"))
-        return
-    uri = None if folder is None else user_folders.absolute(folder).as_uri()
-    # Sent as null: it means no folder here, not "left out".
-    result = change_session(terminal, session, "session/setWorkspace", workspace=uri)
-    terminal.answer(result, f"workspace: {uri or 'none'}")
 
 
 @command(app, "system-prompt")
@@ -102,7 +77,7 @@ def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> No
         state = read_state(terminal, session, "context")
         prompt = state["context"]["systemPrompt"]
         shown = {"head": state["head"], "systemPrompt": None if prompt is None else ExactLines(prompt)}
-        _show(terminal, shown)
+        show(terminal, shown)
         return
     prompt = text_or_file(" ".join(text))
     result = change_session(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)

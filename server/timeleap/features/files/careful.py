@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from timeleap.errors import CancelledError
 from timeleap.features.files.bounded import UnfitFileError, read_bounded
 from timeleap.features.files.disk import Disk
 from timeleap.features.files.git import Git, GitError, joined, split
+from timeleap.features.files.nested import nested_patterns
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
 from timeleap.features.files.root_folder import RootFolder
@@ -37,9 +38,21 @@ class CarefulScanner:
         config: What is kept.
         control: For progress and cancelling.
         shadow: A folder of our own, which is not there yet.
+        exclude: Adds patterns to what is left out.
     """
 
-    def __init__(self, git: Git, folder: RootFolder, config: FilesConfig, control: Control, shadow: Path) -> None:
+    def __init__(
+        self,
+        git: Git,
+        folder: RootFolder,
+        config: FilesConfig,
+        control: Control,
+        shadow: Path,
+        *,
+        exclude: Callable[[list[bytes]], None],
+    ) -> None:
+        self._exclude = exclude
+        self._nested: list[bytes] = []
         self._git = git
         self._folder = folder
         self._disk = Disk(folder)
@@ -62,6 +75,7 @@ class CarefulScanner:
         while waiting:
             level, waiting = waiting, {}
             found: dict[str, os.stat_result] = {}
+            self._leave_out(folder for folder, is_ignored in level.items() if not is_ignored)
             for folder, is_ignored in level.items():
                 entries = self._listed(folder, scan)
                 if is_ignored:
@@ -85,6 +99,13 @@ class CarefulScanner:
         for path in self._included(left_out):
             self._sort(path, left_out[path], scan)
         return scan
+
+    def _leave_out(self, folders: Iterable[str]) -> None:
+        """Take over what repositories in these folders leave out."""
+        found = nested_patterns(self._folder.place, folders, self._control)
+        if found:
+            self._nested += [pattern for patterns in found.values() for pattern in patterns]
+            self._exclude(self._nested)
 
     def _listed(self, folder: str, scan: Scan) -> dict[str, os.stat_result]:
         """Look through a folder and return its entries by path; its ignore file is copied."""

@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, StorageFailureError
 from timeleap.features.files.records import Control
-from timeleap.features.files.root_folder import RootFolder
+from timeleap.features.files.root_folder import RootFolder, unreadable
 
 OLDEST: Final = (2, 36)
 """The first version that can be told to sync what it writes (core.fsync)."""
@@ -208,6 +208,8 @@ class Git:
                 message = f"the folder {self.root} is gone: no snapshot of its files can be taken"
                 raise FilesUnavailableError(message, reason="rootMissing") from error
             raise FilesUnavailableError("there is no git program any more", reason="noGit") from error
+        except PermissionError as error:
+            raise unreadable(self.root, error) from error
 
     def run(
         self,
@@ -223,8 +225,7 @@ class Git:
         deadline: float | None = None,
     ) -> bytes:
         """The output of a command; `looking`: it works in the workspace and reads what that holds, as does one that
-        writes an index (it looks again at files of which the times tell nothing); `deadline`: seconds that it may take,
-        if not the usual ones.
+        writes an index (it looks again at files of which the times tell nothing); `deadline`: in seconds.
 
         Raises:
             GitError: It ended with a code that is not `accepted`.
@@ -400,8 +401,7 @@ def _feed(pipe: IO[bytes], data: bytes) -> None:
 class BlobReader:
     """Reads contents of blobs, and of trees, by one process, one after the other.
 
-    A thread watches while an answer is waited for, and ends the process when nobody wants it any more, or when nothing
-    came for `DEADLINE` seconds.
+    A thread ends the process when nobody wants it any more, or when an answer takes longer than `DEADLINE`.
     """
 
     def __init__(self, git: Git, control: Control) -> None:

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from timeleap.features.files.root_folder import identity_of
 from timeleap.features.files.roots import FOLDER, Root, root_key
 from timeleap.storage.durable import OpenFile, atomic_write, list_directory, replace_file
 
@@ -15,8 +16,8 @@ MAX_ORIGIN = 1 << 16  # bytes
 
 
 def follow_rename(root: Root) -> None:
-    """Give a root without a repository that of the same folder under its former name, where that name is gone or leads here
-    now. Blocking. Raises OSError."""
+    """Give a root without a repository that of the same folder under its former name, where that name is gone, leads here
+    now, or is another folder's. Blocking. Raises OSError."""
     if root.identity is None or root.repository.exists():
         return
     folder = root.home / FOLDER
@@ -25,12 +26,19 @@ def follow_rename(root: Root) -> None:
             former = _recorded(folder / name)
             if former is None or root_key(root.identity, former) != name:
                 continue
-            if former.exists() and Path(os.path.realpath(former)) != root.path:
-                continue  # another folder has its name, and its snapshots
+            if _is_same(former, root) and Path(os.path.realpath(former)) != root.path:
+                continue  # the folder has both names, as a bind mount does, and snapshots under that one
             replace_file(folder / name, root.repository)
             members = _members(root.repository)
             atomic_write(root.repository / ORIGIN, json.dumps({**members, "root": str(root.path)}).encode())
             return
+
+
+def _is_same(former: Path, root: Root) -> bool:
+    try:
+        return identity_of(former.stat()) == root.identity
+    except OSError:
+        return False
 
 
 def _recorded(repository: Path) -> Path | None:

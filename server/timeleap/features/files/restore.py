@@ -11,8 +11,8 @@ import itertools
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from msgspec import Struct
 from timeleap.errors import CancelledError, FilesIncompleteError, StorageFailureError
 from timeleap.features.files.compare import Difference, FileEntry, TreeState, differences
 from timeleap.features.files.disk import Disk, Found, is_mode_changed
-from timeleap.features.files.git import GitError
+from timeleap.features.files.git import BlobReader, GitError
 from timeleap.features.files.records import (
     ChangeKind,
     Control,
@@ -165,14 +165,18 @@ class Writer:
                 name = f"{self._prefix}{next(self._names)}"
                 place = f"{folder}/{name}" if folder else name
                 self._staged[step.path] = place
-                if entry.is_link:
-                    content: list[bytes] = []
-                    blobs.copy(entry.oid, content.append)
-                    self._disk.write_link(place, b"".join(content))
-                else:
-                    self._disk.write_file(place, entry.mode, _copier(blobs.copy, entry.oid), sync=alone)
+                with _named(step.path):
+                    self._write(place, entry, blobs, sync=alone)
         if not alone:
             _sync_all()
+
+    def _write(self, place: str, entry: FileEntry, blobs: BlobReader, *, sync: bool) -> None:
+        if entry.is_link:
+            content: list[bytes] = []
+            blobs.copy(entry.oid, content.append)
+            self._disk.write_link(place, b"".join(content))
+        else:
+            self._disk.write_file(place, entry.mode, _copier(blobs.copy, entry.oid), sync=sync)
 
     def _exchange(self, steps: list[Difference], empty: list[str], done: list[Difference]) -> None:
         paths = {step.path for step in steps if step.new is not None}
@@ -189,7 +193,8 @@ class Writer:
             self._check([step])
             done.append(step)
             self._go_on(len(done), len(steps))
-            self._set(step.path, step.new, step.kind, empty)
+            with _named(step.path):
+                self._set(step.path, step.new, step.kind, empty)
             failpoint("files.moved")
         removed = {step.path for step in blocking}
         for step in steps:
@@ -208,12 +213,14 @@ class Writer:
         if stat.S_ISDIR((self._disk.look(path) or _NOTHING).mode):
             for below in (*(each for each in empty if is_below(each, path)), path):
                 self._disk.remove_folder(below)
-        self._disk.move(self._staged.pop(path), path)
+        self._disk.move(self._staged[path], path)
+        del self._staged[path]
 
     def _remove(self, step: Difference, done: list[Difference]) -> None:
         self._check([step])
         done.append(step)
-        self._disk.remove(step.path)
+        with _named(step.path):
+            self._disk.remove(step.path)
         failpoint("files.removed")
 
     def _settle_folders(self, work: Work) -> None:
@@ -285,6 +292,18 @@ class Writer:
 
 
 _NOTHING: Final = Found(0, 0, 0)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Raises StorageFailureError, which says what file it is about, for an OSError."""
+    try:
+        yield
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        shown = encode_path(path)[0]
+        raise StorageFailureError.of(error, f"put {shown[:200]} back, and so no other file", shown) from error
 
 
 def _copier(copy: Callable[[str, Callable[[bytes], object]], object], oid: str) -> Callable[..., object]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from timeleap.errors import FilesUnavailableError
+from timeleap.errors import FilesUnavailableError, StorageFailureError
 
 HELD: Final = os.name == "posix"
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -58,12 +58,15 @@ class RootFolder:
 
         Raises:
             FilesUnavailableError: It is gone, or another one is in its place.
+            StorageFailureError: It may not be read.
         """
         if not HELD:
             self.verify()
             return
         try:
             descriptor = os.open(self.path, _OPEN)
+        except PermissionError as error:
+            raise unreadable(self.path, error) from error
         except OSError as error:
             raise self._replaced() from error
         if self._identity is not None and identity_of(os.fstat(descriptor)) != self._identity:
@@ -115,6 +118,11 @@ class RootFolder:
             "put it back, or open the session with the folder's new place"
         )
         return FilesUnavailableError(message, reason="rootMissing")
+
+
+def unreadable(path: Path, error: OSError) -> StorageFailureError:
+    """The error for a folder of which the system lets nothing be seen."""
+    return StorageFailureError.of(error, f"look at the files of {path}, whose permissions are in the way", path)
 
 
 def _has_descriptor_paths() -> bool:

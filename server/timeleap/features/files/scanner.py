@@ -18,6 +18,7 @@ from timeleap.errors import CancelledError, FilesTooLargeError, FilesUnavailable
 from timeleap.features.files import folder_list
 from timeleap.features.files.folder_list import Folder, list_folder, stamp_of
 from timeleap.features.files.git import DEADLINE, Git, GitError, Parallel, joined, split
+from timeleap.features.files.nested import nested_patterns
 from timeleap.features.files.obstacles import ObstacleWatch
 from timeleap.features.files.records import Control, FilesConfig, SkipReason, to_bytes, to_text
 from timeleap.features.files.repository import is_plain_path
@@ -61,7 +62,16 @@ class Scan(Struct):
 class Scanner:
     """Compares one root with an index, by git and by a walk through its folders at the same time."""
 
-    def __init__(self, git: Git, config: FilesConfig, watch: ObstacleWatch, listings: dict[str, Listing]) -> None:
+    def __init__(
+        self,
+        git: Git,
+        config: FilesConfig,
+        watch: ObstacleWatch,
+        listings: dict[str, Listing],
+        exclude: Callable[[list[bytes]], None],
+    ) -> None:
+        """`exclude` adds patterns to what is left out."""
+        self._exclude = exclude
         self._git = git
         self._root = git.root
         self._place = git.place
@@ -116,7 +126,7 @@ class Scanner:
         except BaseException:
             running.wait()  # nobody may use the index, or the folder, any more
             raise
-        untracked = self._with_nested(untracked) + self._included()
+        untracked = self._without_left_out(self._with_nested(untracked)) + self._included()
         scan = Scan(folders=walk.folders, listings=walk.listings)
         self._sort_changed(scan, zip(fields[::2], fields[1::2], strict=True))
         self._sort_new(scan, untracked)
@@ -161,7 +171,7 @@ class Scanner:
     # Repositories within the root, which git passes over
 
     def _with_nested(self, untracked: list[bytes]) -> list[bytes]:
-        """The same with the contents of repositories in the place of their folders."""
+        """Put the contents of repositories in the place of their folders."""
         nested = [path for path in untracked if path.endswith(b"/")]
         if not nested:
             return untracked
@@ -181,8 +191,18 @@ class Scanner:
             elif not path.endswith(b"/"):
                 found.append(folder + path)
 
+    def _without_left_out(self, untracked: list[bytes]) -> list[bytes]:
+        """Return the paths that no repository within the root leaves out by ignore files of its own."""
+        found = nested_patterns(self._place, folders_of(map(to_text, untracked)), self.control)
+        if not found:
+            return untracked
+        self._exclude([pattern for patterns in found.values() for pattern in patterns])
+        below = tuple(to_bytes(f"{folder}/") for folder in found)
+        ignored = self.ignored(path for path in untracked if path.startswith(below))
+        return [path for path in untracked if path not in ignored]
+
     def ignored(self, paths: Iterable[bytes]) -> set[bytes]:
-        """Those of the paths that the ignore files leave out."""
+        """Return the paths that the ignore files leave out."""
         return ignored_paths(self._git, paths, control=self.control)
 
     def _included(self) -> list[bytes]:

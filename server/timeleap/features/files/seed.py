@@ -24,11 +24,18 @@ from typing import Final
 from msgspec import Struct, field
 
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.features.files.bounded import is_fit
 from timeleap.features.files.git import ASKING, PACKING, Git, GitError, Parallel, joined, split
 from timeleap.features.files.records import Control, FilesConfig, to_text
 from timeleap.features.files.repository import REFS, Repository, is_plain_path
 from timeleap.features.files.roots import Root
-from timeleap.features.files.user_repository import UserRepository, are_files, default_folder
+from timeleap.features.files.user_repository import (
+    UserRepository,
+    are_files,
+    default_folder,
+    is_answering,
+    note_silence,
+)
 
 LOOSE: Final = 2000
 """From so many loose objects on, owning them takes longer than a caller should wait."""
@@ -256,7 +263,7 @@ def _names(oids: list[bytes]) -> bytes:
 
 
 def _names_of_folders(git: Git, tree: str) -> bytes:
-    """The same of a tree and all folders in it."""
+    """Names of a tree and of all folders in it, one a line."""
     listed = git.run("ls-tree", "-d", "-r", "-z", "--format=%(objectname)", tree)
     return tree.encode("ascii") + b"\n" + listed.replace(b"\0", b"\n")
 
@@ -271,8 +278,7 @@ def _attributes(git: Git, user: UserRepository, paths: list[bytes], control: Con
 
 def _may_convert(git: Git, user: UserRepository, paths: list[bytes], control: Control) -> bool:
     """True unless each file that can set attributes was read, and none names one that converts contents."""
-    settings = ("config", "--get-regexp", r"^(core\.attributesfile|attr\..*)$")
-    if git.run(*settings, repository=user.folder, accepted=(0, 1), control=control, deadline=ASKING):
+    if _names_attributes(git, user, control):
         return True  # attributes may come from elsewhere
     folders = {path.rpartition(b"/")[0] for path in paths}
     for folder in list(folders):
@@ -284,6 +290,22 @@ def _may_convert(git: Git, user: UserRepository, paths: list[bytes], control: Co
         return True  # of a file that is not there git takes what the index has
     own = default_folder() / "attributes"
     return any(_names_converting(path) for path in (own, user.attributes, *_SYSTEM_ATTRIBUTES))
+
+
+def _names_attributes(git: Git, user: UserRepository, control: Control) -> bool:
+    """True if settings name a file of attributes. Raises UnseededError for one that git is not to read."""
+    if not is_answering(user):
+        raise UnseededError
+    settings = ("config", "--type=path", "--null", "--get-regexp", r"^(core\.attributesfile|attr\..*)$")
+    try:
+        found = git.run(*settings, repository=user.folder, accepted=(0, 1), control=control, deadline=ASKING)
+    except StorageFailureError:
+        note_silence(user)
+        raise
+    named = [Path(git.place, to_text(each.partition(b"\n")[2])) for each in split(found)]
+    if not all(map(is_fit, named)):
+        raise UnseededError
+    return bool(named)
 
 
 def _names_converting(path: str | Path) -> bool | None:

@@ -13,7 +13,7 @@ import shutil
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -25,10 +25,12 @@ from timeleap.errors import CancelledError, CorruptedError, InvalidInputError, S
 from timeleap.features.files.careful import CarefulScanner
 from timeleap.features.files.compare import TreeState, differences
 from timeleap.features.files.disk import Disk
+from timeleap.features.files.file_modes import modes_of, recent_modes_of, unusual_modes, usual_modes
 from timeleap.features.files.git import GitError, joined, split
+from timeleap.features.files.nested import anchored
 from timeleap.features.files.obstacles import ObstacleWatch
 from timeleap.features.files.records import Control, FilesConfig, to_bytes, to_text
-from timeleap.features.files.repository import Commit, Details, Repository, most_usual
+from timeleap.features.files.repository import Commit, Details, Repository
 from timeleap.features.files.scanner import (
     RACY_NS,
     TEMPORARY,
@@ -104,6 +106,7 @@ class Snapshots:
         self._config = config
         self._disk = Disk(repository.folder)
         self._careful: CarefulScanner | None = None  # where the last look found obstacles
+        self._exclude: Callable[[list[bytes]], None] = repository.write_exclude
         self._failed: Counter[str] = Counter()
         self._user: tuple[tuple[int, ...], UserRepository | None] | None = None
 
@@ -123,7 +126,9 @@ class Snapshots:
         self.sweep()
         self._careful = None
         self._git.excludes_file = find_excludes_file(self._repository.root.path, self._user_repository(), control)
-        self._repository.write_exclude(self._patterns(control))
+        patterns = self._patterns(control)
+        self._repository.write_exclude(patterns)
+        self._exclude = lambda nested: self._repository.write_exclude([*nested, *patterns])
         key = self._repository.root.key
         watch = ObstacleWatch(self._git.place, control, _obstacles_of_roots.get(key))
         try:
@@ -157,7 +162,9 @@ class Snapshots:
         """Look without letting git into the workspace: something there would never answer it."""
         started = time.time_ns()
         shadow = self._work_index()
-        careful = CarefulScanner(self._git, self._repository.folder, self._config, control, shadow)
+        careful = CarefulScanner(
+            self._git, self._repository.folder, self._config, control, shadow, exclude=self._exclude
+        )
         self._careful = careful
         scan = careful.scan()
         refuse_too_many(self._repository.root.path, len(scan.present), self._config)
@@ -166,7 +173,7 @@ class Snapshots:
         careful.add(index, scan)
         os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
         tree = self._written_tree(index)
-        details = Details(usual=_usual(_modes(scan.present), scan.folders))
+        details = Details(usual=usual_modes(modes_of(scan.present), scan.folders))
         details = self._details(details, scan, self._folders_in(tree), scan.present)
         failpoint("files.objects_written")
         return Present(TreeState(tree, details), self._repository.store_details(details), index, None)
@@ -175,7 +182,7 @@ class Snapshots:
         started, control = time.time_ns(), watch.control
         details = self._repository.read_details(base)
         key = self._repository.root.key
-        scanner = Scanner(self._git, self._config, watch, _listings_of_roots.get(key, {}))
+        scanner = Scanner(self._git, self._config, watch, _listings_of_roots.get(key, {}), self._exclude)
         scan = scanner.scan(index, self._folders_in(base.tree))
         _remember(_listings_of_roots, key, scan.listings)
         recent = self._recent_again(self._repository.recent_modes(index), scan)
@@ -185,7 +192,7 @@ class Snapshots:
                 return Present(TreeState(base.tree, details), base.details, None, base)
             return Present(TreeState(base.tree, details_now), self._repository.store_details(details_now), None, base)
         present = self._updated(self._copied(index), base, details, scan, started=started, control=control)
-        return replace(present, recent=_recent({**recent, **scan.present}, started))
+        return replace(present, recent=recent_modes_of({**recent, **scan.present}, started))
 
     def _recent_again(self, recent: dict[str, int], scan: Scan) -> dict[str, os.stat_result]:
         """Look at files that git may not see a change of; returns those that did not change."""
@@ -200,7 +207,7 @@ class Snapshots:
         started, control = time.time_ns(), watch.control
         index = self._work_index()
         user = self._user_repository() if seeding else None
-        scanner = Scanner(self._git, self._config, watch, {})
+        scanner = Scanner(self._git, self._config, watch, {}, self._exclude)
         seed = walk = None
         kept: dict[str, int] = {}
         if user is not None:
@@ -218,15 +225,15 @@ class Snapshots:
             if tree is not None and walk is not None:
                 _remember(_folders_of_trees, tree, walk.known)
             _remember(_listings_of_roots, self._repository.root.key, scan.listings)
-            details = Details(usual=_usual({**kept, **_modes(scan.present)}, scan.folders))
-            details = replace(details, modes=_unusual(details, kept))
+            details = Details(usual=usual_modes({**kept, **modes_of(scan.present)}, scan.folders))
+            details = replace(details, modes=unusual_modes(details, kept))
             present = self._updated(index, None, details, scan, started=started, control=control, tree=tree)
         except BaseException:
             if seed is not None and seed.packing is not None:
                 seed.packing.wait()  # the lock is held until nobody writes any more
             raise
         recent = {path: stat.S_IMODE(kept[path]) for path in (walk.recent if walk else ()) if path in kept}
-        return replace(present, seed=seed, recent={**recent, **_recent(scan.present, started)})
+        return replace(present, seed=seed, recent={**recent, **recent_modes_of(scan.present, started)})
 
     def _seeded(self, user: UserRepository, index: Path, scanner: Scanner, since: int) -> tuple[Seed, Walk]:
         """The user's index, judged while the folders of its files are walked."""
@@ -374,7 +381,7 @@ class Snapshots:
         modes = {path: mode for path, mode in was.modes.items() if path not in present}
         for path in scan.gone:
             modes.pop(path, None)
-        modes |= _unusual(was, _modes(present))
+        modes |= unusual_modes(was, modes_of(present))
         usual = was.usual[2]
         return Details(
             usual=was.usual,
@@ -406,14 +413,14 @@ class Snapshots:
         root = self._repository.root
         patterns = [TEMPORARY.encode() + b"*"]
         if root.home_within is not None:
-            patterns.append(_anchored(to_bytes(root.home_within + "/")))
+            patterns.append(anchored(to_bytes(root.home_within + "/")))
         user = self._user_repository()
         if user is not None:
             patterns = own_patterns(user) + patterns
             if not user.at_root:
                 excludes = self._git.excludes_file or os.devnull
                 ignored = ignored_by_parents(root.path, user, excludes, control)
-                patterns += [_anchored(path) for path in ignored if b"\n" not in path]
+                patterns += [anchored(path) for path in ignored if b"\n" not in path]
         for pattern in self._config.exclude:
             if "\n" in pattern or "\0" in pattern:
                 raise InvalidInputError.of("files.exclude", "a pattern is one line")
@@ -444,7 +451,7 @@ class Snapshots:
         tree = self._written_tree(index)
         self._repository.folder.verify()
         was = present.state.details
-        details = replace(was, modes={**was.modes, **_unusual(was, _modes(scan.present))}, skipped=scan.skipped)
+        details = replace(was, modes={**was.modes, **unusual_modes(was, modes_of(scan.present))}, skipped=scan.skipped)
         return replace(
             present, state=TreeState(tree, details), details_oid=self._repository.store_details(details), index=index
         )
@@ -608,43 +615,3 @@ def _lstat(path: str | Path) -> os.stat_result | None:
 
 def _stamp(facts: os.stat_result) -> tuple[int, ...]:
     return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode
-
-
-def _modes(files: dict[str, os.stat_result]) -> dict[str, int]:
-    return {path: facts.st_mode for path, facts in files.items()}
-
-
-def _usual(files: dict[str, int], folders: dict[str, int]) -> tuple[int, int, int]:
-    """The permissions that most have: only others are written down. `files` as `st_mode` has it."""
-    plain: Counter[int] = Counter()
-    executable: Counter[int] = Counter()
-    for mode, count in Counter(files.values()).items():
-        if stat.S_ISREG(mode):
-            (executable if mode & 0o100 else plain)[stat.S_IMODE(mode)] = count
-    return most_usual(plain, 0o644), most_usual(executable, 0o755), most_usual(Counter(folders.values()), 0o755)
-
-
-def _unusual(details: Details, files: dict[str, int]) -> dict[str, int]:
-    if os.name != "posix":
-        return {}
-    odd = {
-        mode
-        for mode in set(files.values())
-        if stat.S_ISREG(mode) and stat.S_IMODE(mode) != details.usual[bool(mode & 0o100)]
-    }
-    return {path: stat.S_IMODE(mode) for path, mode in files.items() if mode in odd} if odd else {}
-
-
-def _recent(files: dict[str, os.stat_result], started: int) -> dict[str, int]:
-    """Permissions of those that changed shortly before a look that began at `started` (nanoseconds)."""
-    return {
-        path: stat.S_IMODE(facts.st_mode)
-        for path, facts in files.items()
-        if stat.S_ISREG(facts.st_mode) and facts.st_ctime_ns >= started - RACY_NS
-    }
-
-
-def _anchored(path: bytes) -> bytes:
-    """A pattern for exactly this path."""
-    escaped = re.sub(rb"([\\*?\[\]!# ])", rb"\\\1", path)
-    return b"/" + escaped

@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,8 @@ _LARGEST_REFS: Final = 64 << 20
 _SHA256: Final = re.compile(rb"^\s*objectformat\s*=\s*\"?sha256", re.IGNORECASE | re.MULTILINE)
 _BARE: Final = re.compile(rb"^\s*bare\s*=\s*\"?(true|yes|on|1)\b", re.IGNORECASE | re.MULTILINE)
 _WORKTREE: Final = re.compile(rb"^\s*worktree\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
+_SILENCE: Final = 60.0  # seconds
+_silent_until: Final[dict[Path | None, float]] = {}
 _NAMES_IGNORE_FILE: Final = re.compile(rb"excludesfile|include", re.IGNORECASE)
 
 
@@ -57,10 +60,15 @@ class UserRepository(Struct, frozen=True):
 def find_user_repository(root: Path) -> UserRepository | None:
     """None where there is none."""
     for top in (root, *root.parents):
-        folder = _git_folder(top)
-        if folder is not None and (folder / "HEAD").exists():
-            return _described(root, top, folder)
+        if (found := repository_at(top, root)) is not None:
+            return found
     return None
+
+
+def repository_at(top: Path, root: Path | None = None) -> UserRepository | None:
+    """Find the repository whose `.git` lies in `top`, for a root there or below; None where there is none."""
+    folder = _git_folder(top)
+    return _described(root or top, top, folder) if folder is not None and (folder / "HEAD").exists() else None
 
 
 def _git_folder(top: Path) -> Path | None:
@@ -177,14 +185,36 @@ def find_excludes_file(root: Path, user: UserRepository | None, control: Control
     """The user's own ignore file for all repositories: the one that is set (`core.excludesFile`), or that of the
     default place. The null device where there is none, or none that is a file of a usual length."""
     path = default_folder() / "ignore"
-    if _may_be_set(user):
-        with suppress(GitError, StorageFailureError, OSError):
-            asked = root if user is None or user.usable else Path(root.anchor)
-            found = quiet_query(
-                asked, "config", "--type=path", "--get", "core.excludesFile", settings_of_user=True, control=control
-            )
+    if _may_be_set(user) and is_answering(user):
+        command = ("config", "--type=path", "--get", "core.excludesFile")
+        asked = root if user is None or user.usable else Path(root.anchor)
+        try:
+            found = quiet_query(asked, *command, settings_of_user=True, control=control)
             path = root / to_text(found.removesuffix(b"\n"))
+        except StorageFailureError:
+            note_silence(user)
+        except (GitError, OSError):
+            pass
     return str(path) if path.exists() and is_fit(path) else os.devnull
+
+
+def is_answering(user: UserRepository | None) -> bool:
+    """False for a minute after settings did not answer: they may name a pipe, and each question would wait for it."""
+    return time.monotonic() >= _silent_until.get(None if user is None else user.folder, 0.0)
+
+
+def note_silence(user: UserRepository | None) -> None:
+    """Settings did not answer."""
+    _silent_until[None if user is None else user.folder] = time.monotonic() + _SILENCE
+
+
+def names_ignore_file(user: UserRepository) -> bool:
+    """True if the repository's own settings may name an ignore file."""
+    for path in user.config:
+        with suppress(UnfitFileError):
+            if _NAMES_IGNORE_FILE.search(read_bounded(path) or b""):
+                return True
+    return False
 
 
 def default_folder() -> Path:

@@ -13,6 +13,8 @@ from tests.support.mostly_long import mostly_long
 from tests.unit.features.files.conftest import Opener, git, go_back, put
 from tests.unit.features.files.whole_tree import whole_tree
 
+from timeleap.features.files import git as runner
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 
 NAMES_PROGRAM = re.compile(
@@ -195,3 +197,68 @@ def test_variables_that_lead_git_elsewhere_are_not_followed(
     go_back(open_tree(), taken.snapshot_id)
     assert ((root / "a").read_text(), (root / "b").exists()) == ("1", False)
     assert whole_tree(victim, times=True) == theirs
+
+
+@pytest.mark.parametrize("setting", ["include.path", "core.attributesFile", "core.excludesFile"])
+def test_settings_that_lead_to_a_pipe_are_asked_once_and_not_again_soon(
+    open_tree: Opener, root: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setattr(runner, "ASKING", 0.5)
+    monkeypatch.setattr("timeleap.features.files.seed.ASKING", 0.5)
+    put(root, a="1")
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    os.mkfifo(root / "pipe")
+    with (root / ".git/config").open("a") as file:
+        section, _, name = setting.partition(".")
+        file.write(f"[{section}]\n\t{name} = {root}/pipe\n")
+    late: list[str] = []
+    real = runner._late
+
+    def told(command: str, deadline: float) -> Exception:
+        late.append(command)
+        return real(command, deadline)
+
+    monkeypatch.setattr(runner, "_late", told)
+    for number in range(4):
+        put(root, a=str(number))
+        taken = open_tree().snapshot()
+        assert [each.path for each in taken.skipped] == ["pipe"]
+    assert len(late) <= 1
+
+
+NESTED = ("*.secret", "/anchored", "private/", "deep/only", "!kept.secret")
+
+
+@pytest.mark.parametrize("kind", mostly_long(["folder", "file", "setting"], every=3))
+@pytest.mark.parametrize("carefully", [False, True])
+def test_what_a_repository_within_the_root_leaves_out_is_neither_saved_nor_changed(
+    open_tree: Opener, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, carefully: bool
+) -> None:
+    inner = root / "odd [name]!"
+    put(inner, kept="k")
+    put(root, a_secret="k")
+    at_root(inner)
+    lines = "".join(f"{line}\n" for line in NESTED)
+    if kind == "setting":
+        (tmp_path / "ignore").write_text(lines)
+        git(inner, "config", "core.excludesFile", str(tmp_path / "ignore"))
+    else:
+        (inner / ".git/info/exclude").write_text(lines)
+    if kind == "file":
+        (inner / ".git").rename(tmp_path / "elsewhere")
+        (inner / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
+    if carefully:
+        monkeypatch.setattr("timeleap.features.files.obstacles.is_obstacle", lambda *_, **__: True)
+    secrets = [inner / name for name in ("x.secret", "sub/y.secret", "anchored", "private/p", "deep/only")]
+    others = [*(inner / name for name in ("kept.secret", "sub/anchored", "sub/deep/only", "kept")), root / "a.secret"]
+    for _ in range(2):
+        for path in (*secrets, *others):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("1")
+        taken = open_tree().snapshot()
+        for path in (*secrets, *others):
+            path.write_text("2")
+        go_back(open_tree(), taken.snapshot_id)
+        assert [path.read_text() for path in secrets] == ["2"] * len(secrets)
+        assert [path.read_text() for path in others] == ["1"] * len(others)
