@@ -94,6 +94,7 @@ class Method:
         waits: It is answered when a person has decided, which may take hours: nothing waits for it, and it ends with its
             connection. It takes a `requestId`.
         decides: It switches approvals, or answers somebody who asks for one: refused on a connection that only asks.
+        on_mirrors: It may be done to the mirror of another program's session, too, though it changes something.
         errors: What can go wrong beyond what `all_errors` derives from the other members.
         since: The protocol version that introduced it.
         stale: While the store cannot be asked, it may be answered with less than was committed, if the store's URL says
@@ -120,6 +121,7 @@ class Method:
     brief: bool = False
     waits: bool = False
     decides: bool = False
+    on_mirrors: bool = False
     errors: tuple[ErrorKind, ...] = ()
     since: int = 1
     stale: bool = False

@@ -98,4 +98,7 @@ class SessionRedactResult(Head):
     """Why the snapshots could not be looked through: they may hold it."""
     also_in: Opt[list[str]] = None
     """With `store`: the ids of other sessions that hold it, those in the trash included."""
+    untouched: Opt[list[str]] = None
+    """Of the mirror of another program's session: the program's own files that still hold it. They are never changed here; as
+    long as they hold it, a rewriting of them by their program brings it back."""
     context: ContextSummary

@@ -128,6 +128,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.HeadResult",
         "Says which folder the session is about.",
         handler="Session.set_workspace",
+        on_mirrors=True,
     ),
     change(
         "session/fork",
@@ -289,6 +290,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "redaction.SessionRedactResult",
         "Takes a secret out of the log, every timeline and all else a session keeps, for good.",
         handler="features.redaction.handlers.redact_session",
+        on_mirrors=True,
         scope="any",
         forward="attach",
         progress=True,

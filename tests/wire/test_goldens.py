@@ -58,6 +58,7 @@ ELSEWHERE = {
     "files.snapshot/several-roots": "test_files_roots",
     "files.snapshot/too-many-files": "test_files",
     "session.purge/files-remain": "what says whose they are is damaged: unit/features/files/test_gone_for_good",
+    "session.redact/mirror": "test_kept_redacted",
     "session.redact/snapshots": "test_restore_with_files",
     "session.redact/secrets": "the rules take seconds to load: test_redact",
     "session.storage/with-files": "only where the store has snapshots: test_cli_files",

@@ -61,7 +61,8 @@ LEFT_OUT: Final = "leftOut"
 MAX_LOSSES: Final = 5
 """The most losses that a warning names."""
 MIRRORED: Final = "mirrored"
-"""Member of `timeleap.json`: which folders the program's file named last and first."""
+"""Member of `timeleap.json`: which folders the program's file named last and first, and whether it was `redacted`."""
+REDACTED: Final = "redacted"
 
 
 READERS: Final[Mapping[str, type[Conversation]]] = {
@@ -183,6 +184,7 @@ class Mirror:
         self._conversation: Conversation | None = None
         self._marks: list[StepMark] | None = None
         self._digests = StepDigests()
+        self._own_title: str | None = None  # as the program said it last
         self._told = 0  # offset in the file; of what is before it all timelines are there
         self._reason: TimelineReason = "external"  # of the timeline that the next cut makes
         self._elsewhere: dict[Path, FileFacts | None] = {}  # files of the same session, as they were when read last
@@ -269,7 +271,10 @@ class Mirror:
         self._told, self._reason = conversation.file.end, "external"
         conversation.file.forget_fresh()
         own = conversation.title or session.facts.title or conversation.first_prompt or _first_prompt(session)
-        if own and (title := _title(own)) != session.facts.title:
+        before_that, self._own_title = self._own_title, own
+        # What was taken out of a title is still in the program's file: it is not to come back from there.
+        taken_out = REDACTED in (session.meta.get(MIRRORED) or {}) and before_that in (None, own)
+        if own and (title := _title(own)) != session.facts.title and not taken_out:
             await session.set_title(title, Mutation(cause=self._cause))
             changed = True
         if conversation.updated_at is not None:
@@ -286,8 +291,8 @@ class Mirror:
 
     async def _keep_facts(self, session: Session, conversation: Conversation) -> bool:
         """Keep what the file says of the session beside what was said; says whether that is news."""
-        where = {"workspace": conversation.workspace, "beganIn": conversation.began_in}
         known = session.meta.get(MIRRORED) or {}
+        where = {"workspace": conversation.workspace, "beganIn": conversation.began_in, REDACTED: known.get(REDACTED)}
         changes: Json = {"source": Source(self.kind, self._key(conversation), str(self.path)).wire()}
         if conversation.created_at is not None:
             changes["createdAt"] = conversation.created_at

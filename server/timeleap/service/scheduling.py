@@ -60,9 +60,9 @@ def step_by_step(steps: Iterator[Callable[[], object]], wanted: Callable[[], boo
 
 
 def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
-    """Refuse a change of what is open read-only, or of what another program writes: of that only files go back, and the
-    folder may be named that it is about."""
-    allowed = REQUESTS[call.method].handler == "Session.set_workspace" or getattr(params, "restore", None) == "files"
+    """Refuse a change of what is open read-only, or of what another program writes: of that only files go back, and what the
+    method table allows on mirrors."""
+    allowed = REQUESTS[call.method].on_mirrors or getattr(params, "restore", None) == "files"
     mirrored = session.meta.mirrored and not allowed
     if (mirrored or access == "readOnly") and REQUESTS[call.method].writes(params):
         how = 'open read-only: close it and open it with access "write" to change it'

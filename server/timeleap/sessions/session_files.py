@@ -70,7 +70,7 @@ RULES: Final = (
     FileRule("state", r"metadata\.json", "text"),
     FileRule("snapshots", r"snapshots(\.json|_[0-9]{1,2}\.pack)", "remove", exported=True),  # of an import, for a while
     FileRule("requests", r"requests\.jsonl", "lines"),
-    FileRule("kept", r"kept_[0-9]{1,9}\.(?:bytes|xz)", "none"),
+    FileRule("kept", r"kept_[0-9]{1,9}\.(?:bytes|xz)", "kept"),
     FileRule("audit", r"audit\.jsonl", "lines"),
     # A damaged file of ours that a save has kept under another name.
     FileRule("damaged", r"(?:state|timeleap|requests|audit)\.damaged-[0-9a-f-]+\.jsonl?", "text"),

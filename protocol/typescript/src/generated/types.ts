@@ -2728,6 +2728,8 @@ export interface SessionRedactResult {
   snapshotsUnread?: string;
   /** With `store`: the ids of other sessions that hold it, those in the trash included. */
   alsoIn?: string[];
+  /** Of the mirror of another program's session: the program's own files that still hold it. They are never changed here; as long as they hold it, a rewriting of them by their program brings it back. */
+  untouched?: string[];
   context: ContextSummary;
 }
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, SessionNotFoundError, StorageFailureError
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
-from timeleap.features.redaction.redact_files import FileMatches, is_in
+from timeleap.features.redaction.redact_files import FileMatches, is_in, still_held
 from timeleap.features.redaction.redaction import (
     RedactionRequest,
     RedactOutcome,
@@ -25,6 +25,7 @@ from timeleap.features.redaction.redaction import (
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
+from timeleap.sessions.meta import Meta
 from timeleap.store.home import in_trash
 from timeleap.store.trash import PurgeRequest
 from timeleap.summaries.log_spans import without_spans
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
+    from timeleap.sessions.shapes import Json, Source
     from timeleap_protocol.structs.redaction import SessionRedactParams
 
 REPLACEMENTS = ("[redacted]", "***", "")
@@ -68,6 +69,13 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
         places = [(each.session_id, each.path) for each in await service.store.glances({})]
         return {"alsoIn": await asyncio.to_thread(_holders, service, used[0], places, skipped)}
 
+    async def untouched(source: Source | None) -> Json:
+        """The files of another program that still hold it: these are not changed here."""
+        if not used or source is None or source.path is None:
+            return {}
+        held = await asyncio.to_thread(still_held, Path(source.path), used[0])
+        return {"untouched": [source.path]} if held else {}
+
     if params.deleted_at is not None:
         order = replace(order, progress=call.byte_progress("looking through it"))
         async with service.store.turn(params.session_id):
@@ -79,7 +87,8 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
                 else:
                     result = await redact_in_trash(directory, order, render, guard(params, call), forget)
                     await asyncio.to_thread(keep)
-        return {**result, **await elsewhere(home.trash / name)}
+                source = Meta(directory, "readOnly").source
+        return {**result, **await elsewhere(home.trash / name), **await untouched(source)}
     async with service.borrowed(call, params) as session, AsyncExitStack() as held:
         # What takes time comes at the session's turn: nothing that was sent later is to get there first.
         looking = call.byte_progress("looking through the session")
@@ -93,6 +102,7 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
                 await asyncio.to_thread(home.sweep)
                 await asyncio.to_thread(forget, used[0])
         await held.aclose()
+        result |= await untouched(session.meta.source)
         return {**result, **await elsewhere(session.path, *(_trashed(service, session) if params.store else ()))}
 
 

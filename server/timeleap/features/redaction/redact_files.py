@@ -22,6 +22,7 @@ from msgspec import Struct, field
 
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
+from timeleap.mirrors.vault import scrubbing
 from timeleap.sessions import files, past, session_files
 from timeleap.sessions.meta import REQUESTS_REDACTED, decode
 from timeleap.sessions.past import read_checkpoint
@@ -152,6 +153,9 @@ def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told:
             if file.rule.redaction == "records":
                 _look_at_log(find, redactor, told)
                 scan.logs.append(find)
+            elif file.rule.redaction == "kept":
+                _look_at_kept(find, redactor, told)
+                scan.others.append(find)
             else:
                 _look_at_file(find, redactor)
                 told(file.bytes)
@@ -188,6 +192,13 @@ def _look_at_log(find: FileMatches, redactor: Redactor, told: Told) -> None:
         elif find.lines and entry is not None and entry.kind == RecordKind.CHECKPOINT and not flags & RecordFlag.HAS_TL:
             find.uids[number] = read_checkpoint(log, number).uid
     told(seen)
+
+
+def _look_at_kept(find: FileMatches, redactor: Redactor, told: Told) -> None:
+    for number, line in enumerate(scrubbing.lines_of(find.path)):
+        if redactor.needle.may_be_in(line):
+            find.add(number, None, redacted_bytes(redactor, line)[1])
+        told(len(line))
 
 
 def _look_at_file(find: FileMatches, redactor: Redactor) -> None:
@@ -232,6 +243,8 @@ def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
         with storage_errors(f"look into {path.name}", path), suppress(FileNotFoundError):  # it may go meanwhile
             if file.rule.redaction == "records":
                 yield from ((line, True) for _, line in raw_lines(load(path, writable=False).log))
+            elif file.rule.redaction == "kept":
+                yield from ((line, True) for line in scrubbing.lines_of(path))
             elif file.rule.redaction != "none":
                 yield read_whole(path), False
 
@@ -271,7 +284,10 @@ def redact_sidecar_files(scan: ScanResult, redactor: Redactor) -> None:
     """
     session_files.remove_leftovers(scan.directory)
     for find in scan.others:
-        if find.occurrences and not _meta_members(find.path) and find.path.name != REQUESTS_NAME:
+        if session_files.classify(find.path.name)[0].redaction == "kept":
+            if find.occurrences:
+                scrubbing.rewrite(find.path, partial(_clean_line, redactor))
+        elif find.occurrences and not _meta_members(find.path) and find.path.name != REQUESTS_NAME:
             _rewrite(find.path, redactor)
     # Those too that were kept aside since: a damaged file was when what counts of it was written.
     for file in session_files.list_files(scan.directory):
@@ -279,6 +295,10 @@ def redact_sidecar_files(scan: ScanResult, redactor: Redactor) -> None:
             _rewrite(scan.directory / file.name, redactor)
         elif file.kind == "snapshots":
             remove_file(scan.directory / file.name)
+
+
+def _clean_line(redactor: Redactor, line: bytes) -> bytes:
+    return redacted_bytes(redactor, line)[0] if redactor.needle.may_be_in(line) else line
 
 
 def _rewrite(path: Path, redactor: Redactor) -> None:
@@ -313,6 +333,16 @@ def _redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, RedactedText,
     return done.text.encode("utf-8", "surrogateescape"), done, before
 
 
+def still_held(path: Path, redactor: Redactor) -> bool:
+    """True if another program's file holds it, or cannot be looked at and may; False if it is not there. Blocking."""
+    try:
+        return any(holds(redactor, line) for line in scrubbing.lines_of_file(path))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
 def holds(redactor: Redactor, data: bytes) -> bool:
     """True if what is no file of ours holds it."""
     return redactor.needle.may_be_in(data) and redacted_bytes(redactor, data)[1].occurrences > 0
@@ -344,6 +374,8 @@ def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json,
     done = redactor.json(files.encode_document(dict(members)).decode(), _meta_form)
     after: Json = json.loads(done.text)
     after[REQUESTS_REDACTED] = HIGHEST  # all there are: who next looks at them notes the number of the newest
+    if "path" in (after.get("source") or {}):
+        after["mirrored"] = {**(after.get("mirrored") or {}), "redacted": True}
     if isinstance(after.get("createdBy"), dict):
         after["createdBy"]["h"] = ""
     if isinstance(after.get("journal"), dict):

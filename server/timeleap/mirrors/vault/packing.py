@@ -55,6 +55,18 @@ def _opened(directory: Path, generation: Generation) -> OpenFile:
     raise CorruptedError(f"generation {generation.number} is not there any more: {path.name} is gone", path=str(path))
 
 
+def file_of_blocks(path: Path) -> Iterator[bytes]:
+    """The bytes that a file of the vault stands for, in blocks. Blocking. Raises CorruptedError, OSError."""
+    with closing(OpenFile(path)) as file:
+        yield from _unpacked(file) if path.suffix == ".xz" else file_blocks(file)
+
+
+def plain_blocks(path: Path) -> Iterator[bytes]:
+    """The bytes of an ordinary file, in blocks. Blocking. Raises OSError."""
+    with closing(OpenFile(path)) as file:
+        yield from file_blocks(file)
+
+
 def file_blocks(file: OpenFile) -> Iterator[bytes]:
     """The bytes of a file, in blocks. Blocking."""
     at, size = 0, file.status().size
