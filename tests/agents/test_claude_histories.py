@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.agents.model import Model
 from tests.agents.test_claude_mirror import ClaudeCode
-from tests.support.claude_histories import History
+from tests.support.claude_histories import History, Said, said
+from tests.unit.mirrors.reading import messages
+
+from timeleap.mirrors.claude_log import ClaudeLog
 
 pytestmark = pytest.mark.long  # a run of the program for each history
+OURS = re.compile(r"(?:question|answer|steer|summary) \w+")
+
+
+def heard(request: list[dict[str, Any]]) -> list[Said]:
+    """What a request of the program says: texts, calls and results."""
+    found: list[Said] = []
+    for each in request:
+        content = each["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if block["type"] == "tool_use":
+                found.append(("call", block["id"]))
+            elif block["type"] == "tool_result":
+                found.append(("result", block["tool_use_id"]))
+            elif block["type"] == "text":
+                # What was typed in between stands in a sentence of the program's.
+                steered = re.search(r"steer \d+", block["text"])
+                text = steered[0] if steered else block["text"].strip()
+                who = "assistant" if each["role"] == "assistant" else "user"
+                found += [(who, text)] if OURS.fullmatch(text) else []
+    return found
+
+
+def in_any_order(log: list[Said]) -> list[Said]:
+    """Calls of one answer in the order of their ids: where they hang side by side the program mixes them."""
+    found: list[Said] = []
+    for is_call, group in groupby(log, key=lambda each: each[0] == "call"):
+        row = list(group)
+        found += sorted(row) if is_call else row
+    return found
 
 
 @pytest.mark.parametrize("first", range(0, 25, 5))
@@ -23,6 +57,12 @@ async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Pa
         history.file.path = folder / history.file.path.name
         folder.mkdir(parents=True, exist_ok=True)
         history.grow(10)
+        log = ClaudeLog(history.file.path)
+        log.read()
+        read = said(messages(log))
+        assert read == history.log, seed
         await program.ask("resumed", resume=history.file.session_id)
-        spoken = [text for _, text in history.log if re.fullmatch(r"(question|answer) \w+", text)]
-        assert model.texts() == [*spoken, "question resumed"], seed
+        sent = [each for each in read if each[1] not in history.unsent]
+        assert in_any_order(heard(model.requests[-1]["messages"])) == in_any_order(
+            [*sent, ("user", "question resumed")]
+        ), seed

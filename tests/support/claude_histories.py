@@ -18,6 +18,7 @@ class History:
     Attributes:
         file: The file.
         log: What is sent on resume: who, and the text, or the id of a call or of a result.
+        unsent: Prompts that stand in the queue alone, which the program does not send again.
         ends: At each turn's end: the last record, and how long the log was.
     """
 
@@ -25,6 +26,7 @@ class History:
         self.random = random.Random(seed)
         self.file = ClaudeFile(folder, name=f"00000000-0000-4000-8000-{seed:012d}")
         self.log: list[Said] = []
+        self.unsent: set[str] = set()
         self.ends: list[tuple[str | None, int]] = [(None, 0)]
         self.first: str | None = None
         self._number = 0
@@ -104,6 +106,8 @@ class History:
         if self.random.random() < 0.7:
             attachment = {"type": "queued_command", "commandMode": "prompt", "prompt": text}
             self.file.write(self.file.record("attachment", attachment=attachment))
+        else:
+            self.unsent.add(text)
         self.log += [("call", call), ("result", call), ("user", text)]
         self.answers()
 

@@ -63,6 +63,27 @@ class CodexFile(AgentFile):
         self.event("task_complete", turn_id=f"turn-{number}")
 
 
+class Segment(CodexFile):
+    """A file in which a thread goes on from a part of another one."""
+
+    def __init__(self, base: CodexFile, lines: int | None, name: str, segment: str | None, **facts: Any) -> None:
+        self._segment = segment
+        kept = base.path.read_bytes().splitlines(keepends=True)
+        part = kept if lines is None else kept[:lines]
+        base_id = getattr(base, "_segment", None) or base.session_id
+        self.base = {"thread_id": base_id, "end_ordinal_exclusive": len(part), "end_byte_offset": len(b"".join(part))}
+        self.facts = facts
+        super().__init__(base.folder, base.workspace, name)
+
+    def place(self) -> Path:
+        plain = super().place()
+        end = self.session_id if self._segment is None else f"{self.session_id}_{self._segment}"
+        return plain.with_name(f"rollout-2026-11-21T10-00-00-{end}.jsonl")
+
+    def begin(self, **members: Any) -> None:
+        super().begin(history_base=self.base, **self.facts, **members)
+
+
 def message(role: str, text: str) -> dict[str, Any]:
     """An item of the conversation."""
     part = {"type": "output_text" if role == "assistant" else "input_text", "text": text}

@@ -424,14 +424,17 @@ class Mirror:
                 if type(end) is int and isinstance(fingerprint, str):
                     read = end, fingerprint
         if read is not None and not conversation.begins_with(*read):
-            # A session that goes on in a further file left something in the one before.
-            told = 0 if len(conversation.parts) > 1 else conversation.file.end
-            return self._agreeing(session, conversation, found), told
+            if len(conversation.parts) == 1:
+                return self._agreeing(session, conversation, conversation.steps(), found), conversation.file.end
+            # A session that goes on in a further file left something in the one before, which the log may show still.
+            states = [*(branch.steps for branch in conversation.earlier()), conversation.steps()]
+            return max((self._agreeing(session, conversation, steps, found) for steps in states), key=len), 0
         return found, read[0] if read is not None else 0
 
-    def _agreeing(self, session: Session, conversation: Conversation, marks: list[StepMark]) -> list[StepMark]:
-        """The marks up to which a file that its program rewrote says what the log says. Blocking."""
-        steps = conversation.steps()
+    def _agreeing(
+        self, session: Session, conversation: Conversation, steps: list[Step], marks: list[StepMark]
+    ) -> list[StepMark]:
+        """The marks up to which these steps of a file that its program rewrote say what the log says. Blocking."""
         digests = self._digests.of(steps)
         line = done = 0
         for number, mark in enumerate(marks):
