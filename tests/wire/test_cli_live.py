@@ -167,6 +167,9 @@ def test_on_a_terminal_people_read_what_happens(cli, live):
         screen.until(
             "reverted to before #0: 0 messages and 1 checkpoint went, 2 messages stay; the log before it is context_1"
         )
+        log = cli.home / "sessions" / "s" / "context.jsonl"
+        os.truncate(log, log.read_bytes().index(b"\n") + 1)
+        screen.until("context.jsonl lacks 1 message that was saved")
 
 
 @on_posix

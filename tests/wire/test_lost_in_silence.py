@@ -249,7 +249,10 @@ def test_two_windows_hear_of_a_log_that_was_cut_under_them(servers: list[Server]
     owner = made(servers[0])
     attached = owner.reopen(servers[1])
     put(owner.log, first(owner.log, 3))
+    mark = len(owner.server.received)
+    assert "externallyModified" in kinds(owner.get_state())
     for window in (attached, owner):
+        window.server.heard("context/didChange", since=mark if window is owner else 0, sessionId=owner.id)
         assert window.refuse("context/appendMessage", message=user("x"))["data"]["kind"] == "externallyModified"
         assert "externallyModified" in kinds(window.get_state())
     mark = len(owner.server.received)
@@ -389,6 +392,25 @@ def test_an_older_timeleap_json_hides_nothing_of_the_log(store: Server) -> None:
     assert [one["timelineId"] for one in again.timelines()] == ["context_2", "context_1"], "no name is used twice"
     again.call("context/restoreTimeline", timelineId="context_1")
     assert again.texts() == ["one", "two"]
+
+
+@pytest.mark.parametrize("audited", [True, False])
+def test_a_timeleap_json_that_is_gone_is_told_and_made_anew(store: Server, audited: bool) -> None:
+    session = Session.open(store)
+    session.call("context/appendMessage", message=user("one"), requestId="r")
+    if audited:
+        session.call("session/setYolo", yolo=True)
+    session.call("session/close")
+    (session.path / "timeleap.json").unlink()
+    assert session.call("session/verify")["ok"] is not audited
+    again = session.reopen(store)
+    assert kinds(again.state).count("metaDamaged") == 1
+    assert again.state["approval"]["yolo"] is False
+    assert again.call("context/appendMessage", message=user("one"), requestId="r")["duplicate"] is True
+    again.say("two")
+    assert again.texts() == ["one", "two"]
+    again.call("session/close")
+    assert "metaDamaged" not in kinds(session.reopen(store).state), "told once"
 
 
 def test_a_whole_session_of_before_is_what_it_was_then(store: Server, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from timeleap.cli.backend import LOSSES
 from timeleap.cli.formatting import Json, count, now, one_line, render
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from timeleap.cli.backend import OpenSession
     from timeleap_client.notifications import Notification
 
+TOLD = (*LOSSES, "externallyModified")
+"""Kinds of warnings that are told as soon as they come about."""
 _MOST_MESSAGES = 20
 """Messages of one change that are shown before the rest is only counted."""
 
@@ -26,14 +29,20 @@ class TerminalFollower:
         self._session = session
         self._most_lines = most_lines
         self._known = _size(session.state)
+        self._told = {warning["message"] for warning in session.state.get("warnings", ())}
 
     def tell(self, notification: Notification) -> Iterator[Text]:
         params = notification.params
         if notification.kind == "external" or notification.method == RECONNECTED:
             # Nobody said what changed: show what has come where nothing has gone, else say how things are.
-            before, self._known = self._known, _size(self._session.call("session/getState"))
+            state = self._session.call("session/getState")
+            before, self._known = self._known, _size(state)
             messages, timelines = self._known
             yield _line(f"{describe(notification)}: {count(messages, 'message')}", params)
+            for warning in state.get("warnings", ()):
+                if warning["kind"] in TOLD and warning["message"] not in self._told:
+                    self._told.add(warning["message"])
+                    yield _line(one_line(warning["message"], 2000), {})
             if timelines == before[1] and messages > before[0]:
                 yield from self._messages(before[0], messages)
             return

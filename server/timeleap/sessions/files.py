@@ -197,8 +197,15 @@ def placeholder_in_words(file: str, name: str) -> str:
 
 
 def move_aside(path: Path) -> Path:
-    """Give a damaged file, which is about to be replaced, a name under which it is kept, and return that. Raises
-    StorageFailureError."""
+    """Give a damaged file, which is about to be replaced, a name under which it is kept, and return that.
+
+    Raises:
+        StorageFailureError: It could not be moved; or it is a file that cannot be read now, such as one that a sync program
+            has elsewhere, and may not be damaged at all.
+    """
+    if is_regular(path):
+        with storage_errors(f"read {path.name}, so it is not replaced", path), closing(OpenFile(path)) as file:
+            file.pread(0, 1)
     aside = path.with_name(f"{path.stem}.damaged-{int(clock.now())}-{clock.new_uid(4)}{path.suffix}")
     with storage_errors(f"move the damaged {path.name} aside", path):
         # A second name, where there can be one: a crash before the new file is written leaves the old one in place.

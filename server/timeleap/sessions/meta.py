@@ -42,7 +42,7 @@ from timeleap.sessions.files import (
     wire_value,
 )
 from timeleap.sessions.requests import HIGHEST
-from timeleap.sessions.session_files import META_NAME
+from timeleap.sessions.session_files import AUDIT_NAME, META_NAME, REQUESTS_NAME
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.sessions.tree_settings import TreeSettings
@@ -63,6 +63,8 @@ was done."""
 MAX_SOURCE_KIND: Final = 64
 MAX_SOURCE_KEY: Final = 4096
 """Characters."""
+MISSING: Final = f"{META_NAME} is missing, though there was one"
+LOST: Final = "what it said is lost to this session"
 ORIGIN_DIGITS = 8
 """Of a session's uid, in the records of its requests."""
 
@@ -261,6 +263,11 @@ class Meta:
         """Problem of the file as it is on disk, in words."""
         return self._read().problem
 
+    def note_missing(self) -> None:
+        """Tell that the file was gone: other files say that there was one."""
+        if not self._warnings:
+            self._warnings = Document({}, MISSING, file=META_NAME).warnings("metaDamaged", LOST)
+
     def get(self, name: str) -> Any:
         """A member as it stands in the file, or None."""
         return (self._document or self._read()).members.get(name)
@@ -280,7 +287,9 @@ class Meta:
             found = self._read()
             members = set_members(**{"version": VERSION, **found.members, **changes})
             not_known = {name: value for name, value in found.not_known.items() if name not in changes}
-            aside = files.move_aside(self.path) if found.problem is not None else None
+            aside = None
+            if found.problem is not None and found.present:
+                aside = files.move_aside(self.path)
             files.write_document(self.path, {**not_known, **members})
             self._document = replace(found, members=members, not_known=not_known, problem=None)
             if aside is not None:
@@ -297,8 +306,11 @@ class Meta:
             return self._document
 
     def _load(self) -> None:
-        self._document = found = files.read_checked(self.path, decode)
-        lost = "what it said is lost to this session, the damaged file is kept"
+        found = files.read_checked(self.path, decode)
+        if not found.present and any(is_regular(self.path.with_name(name)) for name in (REQUESTS_NAME, AUDIT_NAME)):
+            found = replace(found, problem=MISSING)
+        self._document = found
+        lost = LOST if not found.present else f"{LOST}, the damaged file is kept"
         self._warnings = found.warnings("metaDamaged", *([] if found.members else [lost]))
         if self._access == "owner" and not (self.uid and self.epoch):
             self.uid_is_new = not self.uid

@@ -281,6 +281,7 @@ class RequestTable:
         leaving: list[Json] = []
         if self._meta.uid_is_new and (origin := self._last_origin()) is not None:
             members = {"requestsOf": origin}
+            self._meta.note_missing()
         elif self._meta.inherited_lines and self._meta.get("requestsMarked") is not True:
             # An earlier release made this fork: it went by the number of lines, which other steps move.
             members, leaving = {"requestsMarked": True}, self.leaving(0)

@@ -425,6 +425,7 @@ class JsonlEngine(LogEngine):
         self._locked = LockedLog(self._shown, durability, lock)
         self._watch = Watch(self._look)
         self._closing: asyncio.Task[None] | None = None
+        self._change_told = False  # watchers know that a program that takes no lock has changed the log
 
     @classmethod
     async def open(
@@ -544,8 +545,8 @@ class JsonlEngine(LogEngine):
     async def _look(self) -> bool:
         """Check for changes on behalf of a watcher; True if something has changed."""
         if self.access == "write" and self._locked.lock_mode == "hold":
-            before = self._locked.modified
-            return self.externally_modified and not before
+            before, self._change_told = self._change_told, self.externally_modified
+            return self._change_told and not before
         return not self._locked.busy and await self._shown.refresh_if_changed()
 
     # Timelines

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import audit as audit_file
 from timeleap.sessions import files
 from timeleap.sessions.audit import Audit
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.shapes import Cause
+from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import OpenFile
 
 
@@ -47,6 +50,31 @@ def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="Input/output"):
         files.append_lines(path, [{"b": 1}])
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["timeleap.json", "state.json", "requests.jsonl"])
+def test_a_file_that_cannot_be_read_now_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_text('{"uid":"u"}\n')
+    read = OpenFile.pread
+
+    def fail(file: OpenFile, offset: int, size: int) -> bytes:
+        if file.path == path:
+            raise OSError(5, "Input/output error")
+        return read(file, offset, size)
+
+    monkeypatch.setattr(OpenFile, "pread", fail)
+    replacing: dict[str, Callable[[], object]] = {
+        "timeleap.json": lambda: Meta(tmp_path, "owner").write({"title": "t"}),
+        "state.json": lambda: StateFile(tmp_path).write({"custom_title": "t"}),
+        "requests.jsonl": lambda: files.move_aside(path),
+    }
+    with pytest.raises(StorageFailureError, match="is not replaced"):
+        replacing[name]()
+    assert path.read_text() == '{"uid":"u"}\n'
+    assert [one.name for one in tmp_path.iterdir()] == [name]
 
 
 def test_what_cannot_be_read_has_no_lines(tmp_path: Path) -> None:
