@@ -116,7 +116,7 @@ test-agents: agents setup  ## The adapters on their SDKs; the agents themselves,
 	$(PYTEST) $(or $(filter tests/agents%,$(TESTS)),tests/agents)
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(AGENTS)/kimi-code/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(AGENTS)/kimi-code/.installed $(AGENTS)/node_modules/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
 
 .PHONY: test-vscode
 test-vscode: test-vscode-alone  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -330,7 +330,7 @@ $(AGENTS)/kimi-code/.installed: $(NODE24)/.installed
 	  --omit=optional --ignore-scripts --loglevel=error @moonshot-ai/kimi-code@2.1.0 >/dev/null
 	@touch $@
 
-# opencode, whose undo `make torture` tries beside ours and Claude Code's.
+# opencode, whose sessions the tests read, and whose undo `make torture` tries beside ours and Claude Code's.
 $(AGENTS)/node_modules/.installed: .ci/require
 	@.ci/require node 20 >/dev/null
 	@echo "Installing opencode ..."

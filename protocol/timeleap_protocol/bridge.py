@@ -21,7 +21,7 @@ from timeleap_protocol.base import (
     Timestamp,
 )
 
-BridgeKind = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"]
+BridgeKind = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
 BridgeEvent = Literal["start", "prompt", "tool", "stop", "end"]
 
 

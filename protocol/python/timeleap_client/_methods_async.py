@@ -1810,7 +1810,7 @@ class AsyncMethods(ABC):
     async def bridge_watch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"],
         path: str | None = None,
         workspace: str | None = None,
     ) -> models.bridge.BridgeWatchResult:
@@ -1832,7 +1832,7 @@ class AsyncMethods(ABC):
     async def bridge_unwatch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"],
         path: str | None = None,
     ) -> models.bridge.BridgeUnwatchResult:
         """`bridge/unwatch`: follows them no more.
@@ -1845,7 +1845,7 @@ class AsyncMethods(ABC):
     async def bridge_catch_up(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"],
         path: str,
         event: Literal["start", "prompt", "tool", "stop", "end"],
         cwd: str | None = None,

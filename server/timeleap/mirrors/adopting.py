@@ -48,11 +48,12 @@ class AdoptPlan(Struct, frozen=True):
 
 
 class Adopted(Struct, frozen=True):
-    """A new file of the program, and the command that goes on in it."""
+    """A new file of the program, and the command that goes on in it; `shown`: what is mirrored, if not the file."""
 
     path: Path
     resume: Json
     healed: tuple[str, ...] = ()
+    shown: Path | None = None
 
 
 def plan(session: Session, at: str | int | None) -> AdoptPlan:
@@ -111,7 +112,10 @@ def _write(wanted: AdoptPlan, source: Path, place: Callable[[Path], Path]) -> Ad
     failpoint("bridge.adopted")
     command, *arguments = made.command
     return Adopted(
-        path, {"command": command, "args": arguments, **set_members(cwd=folder_of(log.workspace))}, made.healed
+        path,
+        {"command": command, "args": arguments, **set_members(cwd=folder_of(log.workspace))},
+        made.healed,
+        made.shown,
     )
 
 

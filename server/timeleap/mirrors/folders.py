@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from timeleap import user_folders
-from timeleap.errors import StorageFailureError
-from timeleap.mirrors import codex_files, gemini_files
+from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.mirrors import codex_files, gemini_files, opencode_database
 from timeleap.storage.durable import OpenFile, atomic_write, make_directory
 
 ID_DIGITS: Final = 24
@@ -55,6 +55,8 @@ FOLDERS: Final = {
     "kimi": SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions", "context.jsonl", (), 2),
     # Each agent of a session has a folder of its own.
     "kimi-code": SessionFolder("KIMI_CODE_HOME", ".kimi-code", "sessions", "wire.jsonl", (), 4),
+    # All its sessions are in a database.
+    "opencode": SessionFolder("XDG_DATA_HOME", ".local/share", "opencode", "opencode", (), 0),
 }
 
 
@@ -88,6 +90,9 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
     if kind == "kimi":
         agent = path.parent
         return f"{agent.parents[1].name}/{agent.name}" if is_subagent(kind, str(path)) else agent.name
+    if kind == "opencode":
+        place = opencode_database.split(path)
+        return None if place is None else place[1]
     if kind != "claude-code":
         return None
     parent = _parent_key(path)
@@ -104,7 +109,7 @@ def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
     elif kind == "gemini":
         parent = gemini_files.parent_key(path)
     elif is_subagent(kind, str(path)):
-        parent = path.parents[2].name
+        parent = path.parent.name if kind == "opencode" else path.parents[2].name
     return _id_of(kind, parent) if parent else None
 
 
@@ -119,6 +124,8 @@ def is_subagent(kind: str, path: str) -> bool:
         return folder.parent.name == SUBAGENTS
     if kind == "kimi-code":
         return folder.parent.name == AGENTS and folder.name != MAIN_AGENT
+    if kind == "opencode":
+        return opencode_database.SESSION.fullmatch(Path(path).parent.name) is not None
     return kind == "claude-code" and Path(path).name.startswith(AGENT)
 
 
@@ -183,17 +190,18 @@ class FileFacts(NamedTuple):
 
 class FoundFiles(NamedTuple):
     """What a look at a folder has found; `problems`: what could not be read, in words; `folders`: it and those in it
-    that were looked into, with their inodes."""
+    that were looked into, with their inodes; `unread`: databases whose sessions are not known this time."""
 
     files: dict[str, FileFacts]
     problems: list[str]
     folders: dict[str, int]
+    unread: list[str]
 
 
 def look(kind: str, folder: Path) -> FoundFiles:
     """The files of sessions in a folder. Links are followed, to each file and folder once, where those who made them
     own what they lead to; what is not followed is a problem. Blocking."""
-    found = FoundFiles({}, [], {})
+    found = FoundFiles({}, [], {}, [])
     for path, facts in _Look(kind, found).all_files(folder):
         if len(found.files) >= MAX_FILES:
             found.problems.append(f"there are more than {MAX_FILES} files: the others are left out")
@@ -208,11 +216,16 @@ def printable(text: str) -> str:
 
 
 def facts_of(path: str) -> FileFacts | None:
-    """Of an ordinary file, which is no link; None for what is none. Blocking."""
-    with suppress(OSError):
+    """Of an ordinary file, which is no link, or of a session in a database; None for what is none. Blocking."""
+    try:
         status = os.lstat(path)
         if stat.S_ISREG(status.st_mode):
             return FileFacts(status.st_size, status.st_mtime_ns, status.st_ino)
+    except NotADirectoryError:
+        row = opencode_database.session(Path(path))
+        return None if row is None else FileFacts(row.size, row.changed, 0)
+    except OSError:
+        pass
     return None
 
 
@@ -250,8 +263,21 @@ class _Look:
         elif is_folder:
             if depth < self._place.depth and self._first_time(path.stat()):
                 yield from self.files(path, depth + 1)
+        elif self._kind == "opencode":
+            if opencode_database.is_database(name):
+                yield from self._sessions(path)
         elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
             yield str(path), facts
+
+    def _sessions(self, database: Path) -> Iterator[tuple[str, FileFacts]]:
+        try:
+            rows = opencode_database.sessions(database)
+        except TimeleapError as error:
+            self._found.problems.append(f"{database} cannot be read: {error.message}")
+            self._found.unread.append(str(database))
+            return
+        for row in rows:
+            yield str(opencode_database.path_of(database, row)), FileFacts(row.size, row.changed, 0)
 
     def _followed(self, link: Path) -> Path | None:
         """Return the target of a link; None where it is not followed."""
@@ -274,7 +300,16 @@ class _Look:
 
 def may_be_session(kind: str, path: str) -> bool:
     """True of what has the name of a session's file, or is a folder that may have some. Blocking."""
+    if kind == "opencode":  # what is written first stands beside the database
+        return opencode_database.is_database(Path(path).name.removesuffix("-wal"))
     return _is_session(kind, Path(path)) or Path(path).is_dir()
+
+
+def names_session(kind: str, path: Path) -> bool:
+    """True of a path that may name a session of a program."""
+    if kind == "opencode":
+        return opencode_database.split(path) is not None
+    return path.name.endswith(FOLDERS[kind].suffixes)
 
 
 def _is_session(kind: str, path: Path) -> bool:

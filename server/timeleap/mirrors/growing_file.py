@@ -88,6 +88,7 @@ class ResumableSession(Struct, frozen=True):
         command: What goes on in it, with its arguments.
         healed: What the program would refuse, and is put right in the new session, in words.
         beside: Other files that the program needs with it.
+        shown: What is mirrored, if not the file.
     """
 
     path: Path
@@ -95,6 +96,7 @@ class ResumableSession(Struct, frozen=True):
     command: tuple[str, ...]
     healed: tuple[str, ...] = ()
     beside: Mapping[Path, bytes] = {}
+    shown: Path | None = None
 
 
 class GrowingFile:

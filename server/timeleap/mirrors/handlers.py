@@ -14,7 +14,7 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
 from timeleap.mirrors import adopting
 from timeleap.mirrors.bridge import bridge_of
-from timeleap.mirrors.folders import usual_folder
+from timeleap.mirrors.folders import names_session, usual_folder
 from timeleap.mirrors.mirror import PendingSnapshot
 from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
@@ -76,8 +76,9 @@ async def catch_up(service: Service, params: BridgeCatchUpParams, call: Call) ->
     path = _outside(service, _absolute(params.path, "path"))
     if params.cwd is not None:
         _absolute(params.cwd, "cwd")
-    if not path.name.endswith(".jsonl"):
-        raise InvalidInputError.of("path", "must be the .jsonl file of a session")
+    if not names_session(params.kind, path):
+        wanted = "the database, and `/ses_...`" if params.kind == "opencode" else "the .jsonl file of a session"
+        raise InvalidInputError.of("path", f"must be {wanted}")
     bridge = bridge_of(service)
     return await _caught_up(service, bridge.mirror(params.kind, path), params, call)
 
@@ -89,8 +90,9 @@ async def adopt(service: Service, params: BridgeAdoptParams, call: Call) -> Json
         await session.catch_its_turn()
         plan = adopting.plan(session, params.at)
         made = await asyncio.to_thread(adopting.write, plan)
-    mirror = bridge.mirror(plan.kind, made.path)
-    asked: Json = {"kind": plan.kind, "path": str(made.path), "event": "start", "sessionId": mirror.session_id}
+    shown = made.shown or made.path
+    mirror = bridge.mirror(plan.kind, shown)
+    asked: Json = {"kind": plan.kind, "path": str(shown), "event": "start", "sessionId": mirror.session_id}
     try:  # a process that follows the folder may have opened the mirror before this one
         catching_up = replace(call, method=CATCH_UP.name, params=asked, progress=None)
         await _caught_up(service, mirror, cast("BridgeCatchUpParams", CATCH_UP.read_params(asked)), catching_up)

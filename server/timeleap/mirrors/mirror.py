@@ -33,6 +33,7 @@ from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
 from timeleap.mirrors.kimi_log import KimiLog
+from timeleap.mirrors.opencode_log import OpencodeLog
 from timeleap.mirrors.vault.keeper import Keeper
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.files import is_encodable
@@ -71,6 +72,7 @@ READERS: Final[Mapping[str, type[Conversation]]] = {
     "gemini": GeminiLog,
     "kimi": KimiLog,
     "kimi-code": KimiCodeLog,
+    "opencode": OpencodeLog,
 }
 
 
@@ -203,7 +205,7 @@ class Mirror:
     @property
     def is_gone(self) -> bool:
         """None of its files is there any more. Blocking."""
-        return not any(path.exists() for path in (self.path, *self._elsewhere))
+        return not any(map(_is_there, (self.path, *self._elsewhere)))
 
     async def catch_up(self, workspace: str | None = None) -> Growth:
         """Show what the file says by now. With a `workspace` (URI) the mirror is made even if there is no file yet.
@@ -315,7 +317,7 @@ class Mirror:
         """The conversation up to now, None where there is no file, not yet or not any more; before it those in other
         files of the session that say something else. Blocking."""
         self._choose_file()
-        if not self.path.exists():
+        if not _is_there(self.path):
             return [], None
         try:
             conversation = self._conversation or READERS[self.kind](self.path)
@@ -354,7 +356,8 @@ class Mirror:
                 del self._elsewhere[path]
             elif facts != known and (present is None or facts.inode != present.inode):
                 self._elsewhere[path] = facts
-                if path not in conversation.parts and not is_beginning(path, self.path):
+                is_kept = path in conversation.parts or (path.exists() and is_beginning(path, self.path))
+                if not is_kept:
                     other = READERS[self.kind](path)
                     other.read()
                     names = [step.name for step in other.steps()]
@@ -510,6 +513,11 @@ class Mirror:
 
         done = await engine.replace(on_turn)
         session.emit(Event("external", done.head, method=CONTEXT, cause=self._cause))
+
+
+def _is_there(path: Path) -> bool:
+    """True of a file, and of a session in a database. Blocking."""
+    return path.exists() or facts_of(str(path)) is not None
 
 
 def _mark(steps: int, key: str, **more: Any) -> NewRecord:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -140,10 +141,14 @@ class FolderWatch:
             self._seen.pop(self._elsewhere.pop(), None)
         self._take(found.files)
         self.problems = found.problems
-        before, self.files = self.files.keys() | self.mirrored.keys(), found.files
-        for path in before - found.files.keys():
-            for known in (self.mirrored, self._seen, self._due, self.failures):
-                known.pop(path, None)
+        known = {**self.mirrored, **self.files}
+        for path in known.keys() - found.files.keys():
+            if path.startswith(tuple(f"{database}{os.sep}" for database in found.unread)):
+                found.files[path] = known[path]
+        self.files = found.files
+        for path in known.keys() - found.files.keys():
+            for noted in (self.mirrored, self._seen, self._due, self.failures):
+                noted.pop(path, None)
             self._gone(path)
         now = time.monotonic()
         if found.folders == self._events.folders or now < self._ask_again:

@@ -17,6 +17,7 @@ NAMED = {
     "gemini": "Gemini CLI",
     "kimi": "kimi-cli",
     "kimi-code": "kimi-code",
+    "opencode": "opencode",
 }
 PROTOCOLS = {("kimi", "1.52.0"): (1, 10), ("kimi-code", "2.1.0"): (1, 5)}
 """Their logs name the version of their protocols; tests/interop and tests/agents run these versions."""
@@ -26,10 +27,10 @@ PROTOCOLS = {("kimi", "1.52.0"): (1, 10), ("kimi-code", "2.1.0"): (1, 5)}
 def test_the_page_names_the_folder_and_the_version_that_is_tested(kind: str, tmp_path: Path) -> None:
     place = FOLDERS[kind]
     row = re.search(
-        rf"^\| {NAMED[kind]} \| `~/{place.usual}/{place.folder}`, or below `{place.variable}` \| (\S+) \|",
+        rf"^\| {NAMED[kind]} \| `~/{place.usual}/{place.folder}`(?: and `\w+`)?, or below `{place.variable}` \| (\S+) \|",
         PAGE,
         re.MULTILINE,
     )
     assert row is not None
     version = tuple(map(int, row[1].split(".")))
-    assert PROTOCOLS.get((kind, row[1]), version) == READERS[kind](tmp_path / "x.jsonl").tested
+    assert PROTOCOLS.get((kind, row[1]), version) == READERS[kind](tmp_path / "opencode.db" / "ses_1").tested

@@ -285,7 +285,7 @@ export interface BridgeCatchUpParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
   /** The file of the session; it need not be there yet. */
   path: string;
   /** The agent's folder, an absolute path: snapshots are of it. Without it none is taken. */
@@ -386,7 +386,7 @@ export interface BridgeRestoreFileResult {
 
 /** A folder in which an agent's program keeps its sessions. */
 export interface BridgeSource {
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
   /** Of the folder. */
   path: string;
   /** Files of sessions that are in it. */
@@ -411,7 +411,7 @@ export interface BridgeUnwatchParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
   /** The folder. Default: where the program keeps its sessions, by its own environment variable. */
   path?: string;
 }
@@ -429,7 +429,7 @@ export interface BridgeWatchParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
   /** The folder. Default: where the program keeps its sessions, by its own environment variable. */
   path?: string;
   /** URI: only the sessions of this folder. */
@@ -438,7 +438,7 @@ export interface BridgeWatchParams {
 
 /** What is watched. */
 export interface BridgeWatchResult {
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
   path: string;
   /** How the server hears of changes: from the system, or by looking again and again. */
   method: "notifications" | "polling";

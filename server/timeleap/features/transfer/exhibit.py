@@ -60,6 +60,7 @@ FORMATS: Final = (
     ExportFormat("codex"),
     ExportFormat("gemini"),
     ExportFormat("kimi-code"),
+    ExportFormat("opencode"),
 )
 
 EXPORTED: Final = {form.name: form for form in FORMATS if form.writer}

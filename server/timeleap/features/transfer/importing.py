@@ -16,6 +16,7 @@ from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupp
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.recognition import journal_in, log_of_kimi, may_be_a_log, recognised
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
+from timeleap.mirrors import opencode_database
 from timeleap.mirrors.formats.conversion import ExportLoss, opened
 from timeleap.sessions import files
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
@@ -38,6 +39,8 @@ Work = Generator[tuple[int, int], None, Arrival]
 and in all."""
 
 BLOCK: Final = 1 << 20
+SHOWN: Final = 3
+"""Sessions of a database that are named where one of them has to be."""
 
 
 def take_in(
@@ -135,6 +138,20 @@ def _kimi_code(path: Path, directory: Path) -> Work:
     return read_log("kimi-code", journal_in(path) or path, directory)
 
 
+def _opencode(path: Path, directory: Path) -> Work:
+    """The session that a path names, or the only one of a database."""
+    if opencode_database.split(path) is not None and not path.exists():
+        return (yield from read_log("opencode", path, directory))
+    rows = [row for row in opencode_database.sessions(path) if row.parent is None]
+    if not rows:
+        raise nothing_of("opencode")
+    if len(rows) > 1:
+        newest = [row.id for row in sorted(rows, key=lambda row: row.changed, reverse=True)[:SHOWN]]
+        names = ", ".join(f"{path}/{name}" for name in newest)
+        raise refused(f"holds {len(rows)} sessions of opencode: name one; the newest are {names}")
+    return (yield from read_log("opencode", path / rows[0].id, directory))
+
+
 _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "native": _from_archive,
     "kimi": _original,
@@ -142,4 +159,5 @@ _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "codex": partial(read_log, "codex"),
     "gemini": partial(read_log, "gemini"),
     "kimi-code": _kimi_code,
+    "opencode": _opencode,
 }

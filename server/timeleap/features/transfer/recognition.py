@@ -9,14 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.errors import InvalidInputError
+from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.features.transfer.exhibit import IMPORTED
 from timeleap.features.transfer.export_file import refused
+from timeleap.mirrors import opencode_database
 from timeleap.mirrors.formats.claude_code import IN_TREE, STATE, TITLES
 from timeleap.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, begins_document, document, opened
 from timeleap.sessions.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import storage_errors
 
+SQLITE: Final = b"SQLite format 3\0"
 LINES_LOOKED_AT: Final = 100_000
 LARGEST_DOCUMENT: Final = 64 << 20  # bytes
 
@@ -37,9 +39,13 @@ def recognised(path: Path) -> str:
     """
     if path.is_dir():
         return "kimi" if journal_in(path) is None else "kimi-code"
+    if opencode_database.split(path) is not None and not path.exists():
+        return "opencode"
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
+    if start.startswith(SQLITE) and _is_of_opencode(path):
+        return "opencode"
     if _OLDEST_CODEX.match(start):
         return "codex"
     if begins_document(start):
@@ -92,6 +98,14 @@ def log_of_kimi(path: Path) -> Path | None:
     if log.name != LOG_NAME or not log.is_file() or not journal.is_file() or log.with_name(META_NAME).exists():
         return None
     return log if any("protocol_version" in record for record in islice(_objects(journal), 1)) else None
+
+
+def _is_of_opencode(path: Path) -> bool:
+    """Whether a database has the tables of opencode's. Damage is told by whoever reads it."""
+    try:
+        return opencode_database.reading(path, opencode_database.tables) >= {"session", "message", "part"}
+    except CorruptedError:
+        return opencode_database.is_database(path.name)
 
 
 def may_be_a_log(path: Path) -> bool:
@@ -161,8 +175,8 @@ def _is_of_gemini(record: dict[str, Any]) -> bool:
 
 def _foreign_file(start: bytes) -> str | None:
     """The program that writes files that begin like this."""
-    if start.startswith(b"SQLite format 3\0"):
-        return "a program that keeps its sessions in a database, as opencode, Cursor, goose and crush do"
+    if start.startswith(SQLITE):
+        return "a program that keeps its sessions in a database, as Cursor, goose and crush do"
     if _MARKDOWN.match(start) or _LLM_HISTORY.match(start):
         return "aider"
     return None

@@ -55,7 +55,7 @@ Name = Annotated[
     Literal["claude-code", "codex", "gemini", "cursor"],
     Argument(metavar="AGENT", help="claude-code, codex or gemini; `agents list` says why others cannot be had yet."),
 ]
-Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code"]
+Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
 ]
@@ -187,7 +187,10 @@ def watch(
     terminal: Terminal,
     agent: Annotated[
         Mirrored | None,
-        Argument(metavar="[AGENT]", help="claude-code, codex, gemini, kimi or kimi-code; default: all that are there."),
+        Argument(
+            metavar="[AGENT]",
+            help="claude-code, codex, gemini, kimi, kimi-code or opencode; default: all that are there.",
+        ),
     ] = None,
     folder: Annotated[
         str | None, Argument(metavar="[FOLDER]", help="Where it keeps its sessions, if not in the usual place.")

@@ -1,0 +1,405 @@
+"""A session of opencode as it grows: one reader for mirrors, imports, and what is gone on with."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.mirrors import opencode_database
+from timeleap.mirrors.formats.conversion import (
+    Json,
+    JsonLine,
+    RecordWriter,
+    content_of,
+    sound,
+    text_part,
+    think_part,
+    tool_call,
+    workspace_of,
+)
+from timeleap.mirrors.formats.kimi_code import time_of
+from timeleap.mirrors.formats.opencode import (
+    Message,
+    RowStep,
+    before_revert,
+    compactions,
+    message_of,
+    part_of,
+    result_of,
+    shown_to_model,
+    since_compaction,
+    steps_of,
+    words_in,
+)
+from timeleap.mirrors.growing_file import (
+    MAX_BRANCHES,
+    Conversation,
+    Earlier,
+    GrowingFile,
+    ResumableSession,
+    Step,
+    version_of,
+)
+from timeleap.sessions.past import first_words
+
+TESTED: Final = (1, 18, 33)
+"""The newest version of opencode whose databases these tests have read."""
+FOLDER: Final = "timeleap"
+"""Beside the database: sessions that are to be taken in by the program."""
+_DEFAULT_TITLE: Final = re.compile(r"(?:New|Child) session - \d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
+_ID: Final = re.compile(r"(msg|prt)_([0-9a-f]{12})[A-Za-z0-9]*")
+_LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CHANGES: Final = ("message.updated.1", "message.part.updated.1", "message.removed.1", "message.part.removed.1")
+
+
+class SessionRows(GrowingFile):
+    """A session in a database, in the place of a file; `end` is behind the last event that was read."""
+
+    @property
+    def fingerprint(self) -> str:
+        return "events"
+
+
+class OpencodeLog(Conversation):
+    """The conversation of one session."""
+
+    writer = "opencode"
+    tested = TESTED
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.file: GrowingFile = SessionRows(path)
+        place = opencode_database.split(path)
+        if place is None:
+            raise InvalidInputError.of("path", "names no session of opencode: that is its database, and `/ses_...`")
+        self._database, self._id = place
+        self._rows: dict[str, Message] = {}
+        self._revert: Any = None
+        self._told: dict[str, Message] = {}  # as the events say it
+        self._complete = False  # the events begin with the session
+        self._removing = False
+        self._removed: list[list[Message]] = []  # what there was before messages were deleted
+        self._info: Json = {}
+
+    @classmethod
+    def present_of(cls, paths: Sequence[Path]) -> Path:
+        return max(paths, key=_changes_of)
+
+    # Reading
+
+    def read(self) -> None:
+        opencode_database.reading(self._database, self._read)
+
+    def read_start(self) -> None:
+        opencode_database.reading(self._database, self._read_facts)
+
+    def _take(self, line: JsonLine, record: Json) -> None:
+        raise NotImplementedError  # there are no lines
+
+    def _read(self, connection: sqlite3.Connection) -> None:
+        self._read_facts(connection)
+        if "event" in opencode_database.tables(connection):
+            self._read_events(connection)
+        else:
+            self.file.end = 1
+        self._read_rows(connection)
+
+    def _read_facts(self, connection: sqlite3.Connection) -> None:
+        cursor = connection.execute("SELECT * FROM session WHERE id = ?", (self._id,))
+        row = cursor.fetchone()
+        if row is None:
+            message = f"there is no session {self._id} in {self._database}"
+            raise StorageFailureError(message, path=str(self.file.path), errno="ENOENT")
+        self._info = dict(zip([column[0] for column in cursor.description], row, strict=True))
+        self.version = version_of(self._info["version"])
+        title = self._info["title"]
+        self.title = sound(title.strip()) if isinstance(title, str) and not _DEFAULT_TITLE.fullmatch(title) else None
+        self.workspace = workspace_of(self._info["directory"])
+        self.began_in = self.began_in or self.workspace
+        self._revert = _object(self._info["revert"])
+        self.created_at, self.updated_at = time_of(self._info["time_created"]), time_of(self._info["time_updated"])
+
+    def _read_events(self, connection: sqlite3.Connection) -> None:
+        kinds = ", ".join(f"'{kind}'" for kind in (*_CHANGES, "session.created.1"))
+        query = (
+            f"SELECT seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? AND type IN ({kinds}) ORDER BY seq"  # noqa: S608
+        )
+        last = self.file.end - 1
+        for seq, kind, text in connection.execute(query, (self._id, self.file.end)):
+            data, last = _object(text), max(last, int(seq))
+            if data is None:
+                self.file.left_out.add("events", "events cannot be read")
+            elif kind == "session.created.1":
+                self._complete = True
+            else:
+                self._take_event(kind, data, int(seq))
+        row = connection.execute("SELECT max(seq) FROM event WHERE aggregate_id = ?", (self._id,)).fetchone()
+        self.file.end = max(last, row[0] if type(row[0]) is int else 0) + 1
+
+    def _take_event(self, kind: str, data: Json, seq: int) -> None:
+        removes = kind in ("message.removed.1", "message.part.removed.1")
+        if removes and not self._removing:
+            before = [replace(message, parts=dict(message.parts)) for message in self._told.values()]
+            self._removed = [*self._removed, sorted(before, key=_order)][-MAX_BRANCHES:]
+        self._removing = removes
+        info, part = data.get("info"), data.get("part")
+        if kind == "message.updated.1" and isinstance(info, dict) and isinstance(info.get("id"), str):
+            made = message_of(info["id"], info, seq)
+            if made is not None:
+                known = self._told.get(made.id)
+                made.parts = known.parts if known is not None else {}
+                self._told[made.id] = made
+        elif kind == "message.part.updated.1" and isinstance(part, dict) and isinstance(part.get("id"), str):
+            message = self._told.get(str(part.get("messageID")))
+            if message is not None:
+                message.parts[part["id"]] = part_of(part["id"], part, seq)
+        elif kind == "message.removed.1":
+            self._told.pop(str(data.get("messageID")), None)
+        elif kind == "message.part.removed.1":
+            message = self._told.get(str(data.get("messageID")))
+            if message is not None:
+                message.parts.pop(str(data.get("partID")), None)
+
+    def _read_rows(self, connection: sqlite3.Connection) -> None:
+        """Take in the messages as they are now. A part that the events describe as it is says by which of them."""
+        rows: dict[str, Message] = {}
+        damaged, latest = 0, 0
+        query = "SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?"
+        for message_id, created, updated, text in connection.execute(query, (self._id,)):
+            data = _object(text)
+            made = None if data is None else message_of(str(message_id), data)
+            if made is None:
+                damaged += 1
+                continue
+            made.created = created if type(created) is int else made.created
+            rows[made.id] = made
+            latest = max(latest, updated if type(updated) is int else 0)
+        query = "SELECT id, message_id, time_updated, data FROM part WHERE session_id = ?"
+        for part_id, message_id, updated, text in connection.execute(query, (self._id,)):
+            data, message = _object(text), rows.get(message_id)
+            if data is None or message is None:
+                damaged += 1
+                continue
+            part = part_of(str(part_id), data)
+            told = self._told.get(message.id)
+            known = told.parts.get(part.id) if told is not None else None
+            message.parts[part.id] = known if known is not None and known.digest == part.digest else part
+            latest = max(latest, updated if type(updated) is int else 0)
+        self._rows = dict(sorted(rows.items(), key=lambda item: item[1].order))
+        self.updated_at = max(self.updated_at or "", time_of(latest) or "") or None
+        self._count(damaged)
+        if self.first_prompt is None:
+            self._find_first_prompt(connection)
+
+    def _count(self, damaged: int) -> None:
+        losses = self.file.left_out
+        losses.put("rows", "rows of the database cannot be read", damaged)
+        failed = sum(message.dropped and bool(_words(message)) for message in self._rows.values())
+        losses.put("failed", "answers ended in an error: opencode does not send them again", failed)
+
+    def _find_first_prompt(self, connection: sqlite3.Connection) -> None:
+        every = {message.id: message for known in self._removed for message in known} | self._rows
+        for message in sorted(every.values(), key=_order):
+            if message.role == "user" and message.parts:
+                parts = [self._data(connection, part.id, part.seq) for part in message.sorted()]
+                words = words_in(parts)
+                if words:
+                    self.first_prompt = first_words({"content": sound(words)})
+                    return
+
+    # The conversation
+
+    def begins_with(self, end: int, fingerprint: str) -> bool:
+        # Events are only ever added, and by the key of a step it is known what it says.
+        return 0 <= end <= self.file.end and fingerprint == self.file.fingerprint
+
+    def steps(self) -> list[Step]:
+        return steps_of(since_compaction(before_revert(list(self._rows.values()), self._revert)))
+
+    def earlier(self, since: int = 0) -> list[Earlier]:
+        now = [step.key for step in self.steps()]
+        every = list(self._rows.values())
+        found = [Earlier(steps_of(since_compaction(self._whole(known)))) for known in self._removed]
+        found += [Earlier(steps_of(since_compaction(every[:at])), "compact") for at in compactions(every)]
+        if self._revert is not None:
+            found.append(Earlier(steps_of(since_compaction(every))))
+        for messages in (*map(self._whole, self._removed), every):
+            for number, message in enumerate(messages):
+                if message.dropped and _words(message):
+                    before = steps_of(since_compaction(messages[:number]))
+                    found.append(Earlier([*before, *steps_of([message], dropped=True)]))
+        kept: list[Earlier] = []
+        for each in found:
+            keys = [step.key for step in each.steps]
+            is_new = any(step.offset >= since for step in each.steps)
+            if keys and is_new and keys != now[: len(keys)] and all(keys != _keys(other) for other in kept):
+                kept.append(each)
+        return kept[-MAX_BRANCHES:]
+
+    def _whole(self, before: list[Message]) -> list[Message]:
+        """With what was said before the events begin."""
+        if self._complete or not before:
+            return before
+        first = min(message.order for message in before)
+        return [*(message for message in self._rows.values() if message.order < first), *before]
+
+    def open_calls(self, steps: list[Step]) -> set[str]:
+        rows = [step for step in steps if isinstance(step, RowStep)]
+        made = {step.parts[0][0] for step in rows if step.said == "call"}
+        return made - {step.parts[0][0] for step in rows if step.said == "result"}
+
+    # Writing
+
+    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+        for step, parts in self._said(steps):
+            try:
+                self._write(step, parts, log)
+            except RecursionError:
+                self.file.left_out.add("messages", "messages are nested too deeply")
+            yield step
+
+    def _said(self, steps: list[Step]) -> Iterator[tuple[RowStep, list[Json]]]:
+        """Steps with the parts they are made of, as they are now where no event says it. Blocking."""
+        wanted = [step for step in steps if isinstance(step, RowStep)]
+        for start in range(0, len(wanted), 200):
+            some = wanted[start : start + 200]
+
+            def read(connection: sqlite3.Connection, some: list[RowStep] = some) -> list[list[Json]]:
+                return [[self._data(connection, *part) for part in step.parts] for step in some]
+
+            yield from zip(some, opencode_database.reading(self._database, read), strict=True)
+
+    def _data(self, connection: sqlite3.Connection, part_id: str, seq: int) -> Json:
+        """What a part says; empty where it is gone."""
+        if seq >= 0:
+            query = "SELECT data FROM event WHERE aggregate_id = ? AND seq = ?"
+            row = connection.execute(query, (self._id, seq)).fetchone()
+            found = _object(row[0]) if row is not None else None
+            if found is not None and isinstance(part := found.get("part"), dict):
+                return part
+        row = connection.execute("SELECT data FROM part WHERE id = ?", (part_id,)).fetchone()
+        return (_object(row[0]) if row is not None else None) or {}
+
+    def _write(self, step: RowStep, parts: list[Json], log: RecordWriter) -> None:
+        part = parts[0] if parts else {}
+        state = part.get("state")
+        state = state if isinstance(state, dict) else {}
+        if step.said == "user":
+            self._write_prompt(step, parts, log)
+        elif step.said == "text":
+            log.answer([text_part(str(part.get("text") or ""))], [])
+        elif step.said == "think":
+            log.answer([think_part(str(part.get("text") or ""))], [])
+        elif step.said == "call":
+            given = json.dumps(state.get("input") or {}, ensure_ascii=False)
+            log.answer([], [tool_call(step.call, part.get("tool"), given)])
+        else:
+            text, pictures = result_of(state)
+            content = content_of([text_part(text), *pictures])
+            log.message({"role": "tool", "content": content, "tool_call_id": sound(step.call)})
+        log.usage(step.tokens)
+
+    def _write_prompt(self, step: RowStep, parts: list[Json], log: RecordWriter) -> None:
+        sent = [made for part in parts if (made := shown_to_model(part)) is not None]
+        said = {"role": "user", "content": content_of(sent)}
+        words = words_in(parts)
+        if words is not None:
+            log.checkpoint(said, step.time, sound(words))
+        log.message(said)
+
+    # Going on
+
+    def continuation(self, steps: list[Step]) -> ResumableSession:
+        kept = {name for step in steps if isinstance(step, RowStep) for name, _ in step.parts}
+        session_id = f"ses_{_hex_of_now()}{_letters()}"
+        path = self._database.parent / FOLDER / f"{session_id}.json"
+        document = opencode_database.reading(
+            self._database, lambda connection: self._document(connection, session_id, kept)
+        )
+        # The program takes in a session by a command, which is to be followed by the one that goes on in it.
+        script = 'opencode import "$0" && exec opencode --session "$1"'
+        command = ("sh", "-c", script, str(path), session_id)
+        return ResumableSession(path, iter([document]), command, shown=self._database / session_id)
+
+    def _document(self, connection: sqlite3.Connection, session_id: str, kept: set[str]) -> Json:
+        """The session as the program exports one, with ids of its own. Blocking."""
+        messages = []
+        sent = since_compaction(before_revert(list(self._rows.values()), self._revert))
+        sent = [message for message in sent if any(name in kept for name in message.parts)]
+        new = {message.id: _renamed(message.id, "msg") for message in sent}
+        for message in sent:
+            row = connection.execute("SELECT data FROM message WHERE id = ?", (message.id,)).fetchone()
+            info = {**((_object(row[0]) if row else None) or {}), "id": new[message.id], "sessionID": session_id}
+            if info.get("parentID") in new:
+                info["parentID"] = new[info["parentID"]]
+            parts = []
+            for part in message.sorted():
+                if part.id in kept or part.kind.startswith("step-"):
+                    place = {"id": _renamed(part.id, "prt"), "messageID": new[message.id], "sessionID": session_id}
+                    data = self._data(connection, part.id, -1)
+                    if data.get("tail_start_id") in new:
+                        data["tail_start_id"] = new[data["tail_start_id"]]
+                    parts.append({**data, **place})
+            messages.append({"info": info, "parts": parts})
+        now = int(time.time() * 1000)
+        info = {
+            "id": session_id,
+            "slug": str(self._info.get("slug") or session_id),
+            "version": str(self._info["version"]),
+            "projectID": str(self._info["project_id"]),
+            "directory": str(self._info["directory"]),
+            "title": str(self._info["title"]),
+            "time": {"created": now, "updated": now},
+        }
+        return {"info": info, "messages": messages}
+
+
+def _changes_of(path: Path) -> tuple[int, int]:
+    """How often, and when last, a session was changed."""
+    row = opencode_database.session(path)
+    return (0, 0) if row is None else (row.size, row.changed)
+
+
+def _keys(earlier: Earlier) -> list[str]:
+    return [step.key for step in earlier.steps]
+
+
+def _order(message: Message) -> tuple[int, str]:
+    return message.order
+
+
+def _words(message: Message) -> bool:
+    return bool(steps_of([message], dropped=True))
+
+
+def _renamed(name: str, kind: str) -> str:
+    """A new id that stands in the order of the old one."""
+    known = _ID.fullmatch(name)
+    return f"{kind}_{known[2] if known is not None else _hex_of_now()}{_letters()}"
+
+
+def _hex_of_now() -> str:
+    return f"{(int(time.time() * 1000) << 12) & ((1 << 48) - 1):012x}"
+
+
+def _letters() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(14))
+
+
+def _object(text: object) -> Json | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
