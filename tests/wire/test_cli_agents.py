@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def cli(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     (tmp_path / "bin").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(config), "CODEX_HOME": str(tmp_path / "codex")}
-    own["PATH"] = str(tmp_path / "bin")
+    own |= {"PATH": str(tmp_path / "bin"), "XDG_CONFIG_HOME": str(tmp_path / ".config")}
     return Cli(tmp_path / "home", own)
 
 
@@ -111,17 +112,91 @@ def test_gemini_has_events_and_times_of_its_own(cli: Cli, tmp_path: Path) -> Non
     assert (tmp_path / "elsewhere" / ".gemini" / "settings.json").exists()
 
 
+CONFIG = """\
+# My models, do not touch.
+default_model = "k2"   # the fast one
+
+[[hooks]]  # mine
+event = "Stop"
+command = "notify-send done"
+
+[models.k2]
+provider = "kimi"
+max_context_size = 200_000
+"""
+
+
+@pytest.mark.parametrize("text", [CONFIG, CONFIG.replace("\n", "\r\n"), "a = 1", "", "hooks = []\n[x]\n", None])
+def test_kimi_code_has_tables_in_its_toml_and_comments_stay(cli: Cli, tmp_path: Path, text: str | None) -> None:
+    config = tmp_path / ".kimi-code" / "config.toml"
+    if text is not None:
+        config.parent.mkdir()
+        config.write_bytes(text.encode())
+    cli.run("agents", "install", "kimi-code", "--yes")
+    known = tomllib.loads(text or "")
+    own = tomllib.loads(config.read_text())["hooks"][len(known.get("hooks", [])) :]
+    assert [hook["event"] for hook in own] == [
+        "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd",
+    ]  # fmt: skip
+    assert all(set(hook) <= {"event", "matcher", "command", "timeout"} for hook in own)
+    assert all(shlex.split(hook["command"])[-2:] == ["hook", "kimi-code"] for hook in own)
+    assert all(line in config.read_text() for line in (text or "").splitlines() if not line.startswith("hooks"))
+    assert "already" in cli.run("agents", "install", "kimi-code", "--yes").err
+    assert "no settings for one folder" in cli.run("agents", "install", "kimi-code", "--project", code=2).err
+    cli.run("agents", "uninstall", "kimi-code", "--yes")
+    if text is None:
+        assert not config.parent.exists()
+    else:
+        assert config.read_bytes() == text.encode()
+
+
+def test_kimi_codes_own_changes_stay_when_the_hooks_go(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / ".kimi-code" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(CONFIG)
+    cli.run("agents", "install", "kimi-code", "--yes")
+    config.write_text(config.read_text().replace('"k2"   #', '"k3"   #') + '\n[theme]  # new\nname = "dark"\n')
+    cli.run("agents", "uninstall", "kimi-code", "--yes")
+    left = config.read_text()
+    assert tomllib.loads(left) == {**tomllib.loads(CONFIG), "default_model": "k3", "theme": {"name": "dark"}}
+    assert "# My models, do not touch." in left and "[theme]  # new" in left and "[[hooks]]  # mine" in left
+    for broken in ("a = \n", "hooks = 5\n", "hooks = [1]\n"):
+        config.write_text(broken)
+        assert "Nothing was written" in cli.run("agents", "install", "kimi-code", "--yes", code=1).err
+        assert config.read_text() == broken
+
+
+def test_opencode_has_a_plugin_of_ours_and_no_file_of_anybody_else_is_touched(cli: Cli, tmp_path: Path) -> None:
+    folders = (tmp_path / ".config" / "opencode" / "plugin", tmp_path / "project" / ".opencode" / "plugin")
+    for folder, place in zip(folders, ((), ("--project",)), strict=True):
+        cli.run("agents", "install", "opencode", *place, "--yes")
+        text = (folder / "timeleap.js").read_text()
+        (line,) = [line for line in text.splitlines() if line.startswith("const COMMAND = ")]
+        assert json.loads(line.partition(" = ")[2])[-2:] == ["hook", "opencode"]
+        assert "already" in cli.run("agents", "install", "opencode", *place, "--yes").err
+    *_, opencode, _ = cli.run("agents", "list", "--json").lines()
+    assert (opencode["user"]["installed"], opencode["project"]["installed"]) == (True, True)
+    for folder, place in zip(folders, ((), ("--project",)), strict=True):
+        cli.run("agents", "uninstall", "opencode", *place, "--yes")
+        assert not folder.exists()
+    folders[0].mkdir(parents=True)
+    (folders[0] / "timeleap.js").write_text("export const Mine = 1\n")
+    assert "is not a file of Timeleap's" in cli.run("agents", "install", "opencode", "--yes", code=1).err
+    assert (folders[0] / "timeleap.js").read_text() == "export const Mine = 1\n"
+
+
 def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, config: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "claude"
     program.write_text("#!/bin/sh\necho '2.1.330 (Claude Code)'\n")
     program.chmod(0o755)
     cli.run("agents", "install", "claude-code", "--yes")
-    claude, codex, gemini, cursor = cli.run("agents", "list", "--json").lines()
+    claude, codex, gemini, kimi_code, opencode, cursor = cli.run("agents", "list", "--json").lines()
     assert claude["version"] == "2.1.330"
     assert claude["user"] == {"path": str(config / "settings.json"), "installed": True}
     assert claude["project"]["installed"] is False
     assert (codex["supported"], codex["user"]["installed"]) == (True, False)
-    assert (gemini["supported"], cursor["supported"]) == (True, False)
+    assert (gemini["supported"], opencode["supported"], cursor["supported"]) == (True, True, False)
+    assert kimi_code["project"]["problem"] == "kimi-code has no settings for one folder"
     program.unlink()
     assert next(iter(cli.run("agents", "list", "--json").lines()))["version"] is None
     (config / "settings.json").write_text("{")

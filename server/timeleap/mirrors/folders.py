@@ -264,7 +264,7 @@ class _Look:
             if depth < self._place.depth and self._first_time(path.stat()):
                 yield from self.files(path, depth + 1)
         elif self._kind == "opencode":
-            if opencode_database.is_database(name):
+            if opencode_database.is_database(path.name):
                 yield from self._sessions(path)
         elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
             yield str(path), facts

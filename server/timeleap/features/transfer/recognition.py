@@ -39,13 +39,11 @@ def recognised(path: Path) -> str:
     """
     if path.is_dir():
         return "kimi" if journal_in(path) is None else "kimi-code"
-    if opencode_database.split(path) is not None and not path.exists():
+    if is_of_opencode(path):
         return "opencode"
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
-    if start.startswith(SQLITE) and _is_of_opencode(path):
-        return "opencode"
     if _OLDEST_CODEX.match(start):
         return "codex"
     if begins_document(start):
@@ -100,8 +98,12 @@ def log_of_kimi(path: Path) -> Path | None:
     return log if any("protocol_version" in record for record in islice(_objects(journal), 1)) else None
 
 
-def _is_of_opencode(path: Path) -> bool:
-    """Whether a database has the tables of opencode's. Damage is told by whoever reads it."""
+def is_of_opencode(path: Path) -> bool:
+    """True of a path that names a session of opencode, and of a database with its tables. Damage is told by who reads it."""
+    if opencode_database.split(path) is not None and not path.exists():
+        return True
+    if not _beginning(path).startswith(SQLITE):
+        return False
     try:
         return opencode_database.reading(path, opencode_database.tables) >= {"session", "message", "part"}
     except CorruptedError:

@@ -28,10 +28,12 @@ class SettingsPlace(NamedTuple):
     Attributes:
         base: The folder that the person chose; links on the way to it are theirs.
         parts: The names from there to the file, none of which may be a link.
+        form: As that of its agent.
     """
 
     base: Path
     parts: tuple[str, ...]
+    form: str = "JSON"
 
     @property
     def path(self) -> Path:
@@ -53,6 +55,8 @@ class Agent(NamedTuple):
         note: What else a person has to do, or to know.
         is_home: The variable names what takes the place of the person's home, in which the folder is.
         per_second: Units of time, in which the agent has timeouts, of a second.
+        form: Of the settings file: `JSON`, `TOML`, or a `plugin`, which is a file of our own.
+        chosen_folder: Its folder in the one that the variable names, where that is another one; and `project_folder`.
         background: The events at which the agent need not wait for us, where it can do without: what is said of them is
             done a little later anyway.
     """
@@ -69,14 +73,24 @@ class Agent(NamedTuple):
     is_home: bool = False
     per_second: int = 1
     background: frozenset[str] = frozenset()
+    form: str = "JSON"
+    chosen_folder: str = ""
+    project_folder: str = ""
 
     def place(self, project: Path | None, environ: Mapping[str, str]) -> SettingsPlace:
-        """The settings file of the person, or of a project."""
+        """The settings file of the person, or of a project.
+
+        Raises:
+            StorageFailureError: The person has no home directory.
+            LookupError: The agent has no settings for a project; the message says so.
+        """
         if project is not None:
-            return SettingsPlace(project, (self.folder, self.project_file))
+            if not self.project_file:
+                raise LookupError(f"{self.title} has no settings for one folder")
+            return self._place(project, self.project_folder or self.folder, self.project_file)
         if chosen := environ.get(self.variable):
-            inside = (self.folder,) if self.is_home else ()
-            return SettingsPlace(Path(chosen).expanduser().absolute(), (*inside, self.user_file))
+            inside = self.folder if self.is_home else self.chosen_folder
+            return self._place(Path(chosen).expanduser().absolute(), inside, self.user_file)
         home = user_folders.home()
         if home is None:
             raise StorageFailureError(
@@ -85,7 +99,11 @@ class Agent(NamedTuple):
                 path="",
                 errno="ENOENT",
             )
-        return SettingsPlace(home, (self.folder, self.user_file))
+        return self._place(home, self.folder, self.user_file)
+
+    def _place(self, base: Path, *names: str) -> SettingsPlace:
+        parts = tuple(part for name in names for part in name.split("/") if part)
+        return SettingsPlace(base, parts, self.form)
 
     def entries(self, command: str) -> dict[str, Any]:
         """What is added to the hooks of each event."""
@@ -166,6 +184,38 @@ AGENTS: Final = {
             note="Sessions that run already go on without it: Gemini CLI reads its hooks when it starts.",
             is_home=True,
             per_second=1000,
+        ),
+        Agent(
+            name="kimi-code",
+            title="kimi-code",
+            program="kimi",
+            variable="KIMI_CODE_HOME",
+            folder=".kimi-code",
+            user_file="config.toml",
+            project_file="",
+            events={
+                "UserPromptSubmit": None,
+                "PostToolUse": _WRITING_TOOLS,
+                "PostToolUseFailure": _WRITING_TOOLS,
+                "Stop": None,
+                "SessionEnd": None,
+            },
+            note="Sessions that run already go on without it: kimi-code reads its hooks when it starts.",
+            form="TOML",
+        ),
+        Agent(
+            name="opencode",
+            title="opencode",
+            program="opencode",
+            variable="XDG_CONFIG_HOME",
+            folder=".config/opencode",
+            user_file="plugin/timeleap.js",
+            project_file="plugin/timeleap.js",
+            events=dict.fromkeys(("UserPromptSubmit", "PostToolUse", "Stop")),
+            note="opencode loads plugins when it starts: what runs already goes on without it.",
+            form="plugin",
+            chosen_folder="opencode",
+            project_folder=".opencode",
         ),
     )
 }

@@ -36,11 +36,11 @@ from timeleap.mirrors.hooks.keep_commands import (
 from timeleap.mirrors.hooks.settings_file import (
     HookSettings,
     SettingsChange,
-    UnsafeSettingsError,
     installed,
     read,
     with_hooks,
 )
+from timeleap.mirrors.hooks.unsafe import UnsafeSettingsError
 from timeleap.mirrors.vault.clean_up import deleted_and_kept
 
 app = Commands("Other agents")
@@ -52,8 +52,11 @@ _VERSION_SECONDS: Final = 10.0
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
-    Literal["claude-code", "codex", "gemini", "cursor"],
-    Argument(metavar="AGENT", help="claude-code, codex or gemini; `agents list` says why others cannot be had yet."),
+    Literal["claude-code", "codex", "gemini", "kimi-code", "opencode", "cursor"],
+    Argument(
+        metavar="AGENT",
+        help="claude-code, codex, gemini, kimi-code or opencode; `agents list` says why others cannot be had yet.",
+    ),
 ]
 Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
 Project = Annotated[
@@ -140,7 +143,11 @@ def _listed(terminal: Terminal, agent: Agent) -> dict[str, Any]:
     told: dict[str, Any] = {"agent": agent.name, "supported": True, "version": found_version(agent.program)}
     told |= {"deletesSoon": going_soon(agent.name), "deletedKept": deleted_and_kept(store_home(terminal), agent.name)}
     for name, project in (("user", False), ("project", True)):
-        settings = _settings(terminal, agent, project)
+        try:
+            settings = _settings(terminal, agent, project)
+        except UsageError as error:
+            told[name] = {"path": None, "installed": False, "problem": str(error)}
+            continue
         told[name] = {"path": os.fsdecode(settings.place.path), "installed": False}
         try:
             content = read(settings.place)
@@ -294,7 +301,11 @@ def _chosen(name: str) -> Agent:
 
 
 def _settings(terminal: Terminal, agent: Agent, project: bool) -> HookSettings:
-    return HookSettings(agent, agent.place(Path.cwd() if project else None, os.environ), store_home(terminal))
+    try:
+        place = agent.place(Path.cwd() if project else None, os.environ)
+    except LookupError as error:
+        raise UsageError(str(error)) from None
+    return HookSettings(agent, place, store_home(terminal))
 
 
 def _agreed(

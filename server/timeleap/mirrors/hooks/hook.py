@@ -168,6 +168,8 @@ def read_event(agent: str, data: bytes) -> dict[str, Any]:
     event = _POSSIBLE_EVENTS.get(name) if isinstance(name, str) else None
     if event is None:
         raise _LeftAloneError("the event is not one that counts")
+    if path is None and agent == "kimi-code":
+        path = _journal(told.get("session_id"))
     if not isinstance(path, str) or not os.path.isabs(path):  # noqa: PTH117
         raise _LeftAloneError("the event names no transcript")
     members: dict[str, Any] = {"kind": agent, "event": event, "path": path}
@@ -177,6 +179,19 @@ def read_event(agent: str, data: bytes) -> dict[str, Any]:
     if event == "tool" and isinstance(tool, str):
         members["toolName"] = tool[:_LABEL]
     return members
+
+
+def _journal(session: object) -> str | None:
+    """Where kimi-code keeps a session, of which it names the id alone; None where there is none. Raises OSError."""
+    if not isinstance(session, str) or not session.startswith("session_") or "/" in session:
+        return None
+    home = os.environ.get("KIMI_CODE_HOME") or os.path.expanduser("~/.kimi-code")  # noqa: PTH111
+    folder = os.path.join(os.path.abspath(home), "sessions")  # noqa: PTH100, PTH118
+    for name in os.listdir(folder):  # noqa: PTH208
+        path = os.path.join(folder, name, session)  # noqa: PTH118
+        if os.path.isdir(path):  # noqa: PTH112
+            return os.path.join(path, "agents", "main", "wire.jsonl")  # noqa: PTH118
+    return None
 
 
 def _input() -> bytes:

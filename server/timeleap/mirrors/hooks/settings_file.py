@@ -10,25 +10,53 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from timeleap.errors import StorageFailureError
-from timeleap.mirrors.hooks import json_text
+from timeleap.mirrors.hooks import json_settings, json_text, plugin_file, toml_settings
 from timeleap.mirrors.hooks.agents import Agent, SettingsPlace
+from timeleap.mirrors.hooks.unsafe import UnsafeSettingsError
 from timeleap.storage import durable
 
 MAX_BYTES: Final = 1024 * 1024
 """The largest settings file that is edited."""
-_MOST_ENTRIES: Final = 64
-"""Hooks of ours that are taken out of a file at most: each takes a look at the whole of it."""
 _MOST_RECORD: Final = 8 * MAX_BYTES
 _HOOKS: Final = "hooks"
 
 
-class UnsafeSettingsError(Exception):
-    """A settings file is left alone; the message says why."""
+class SettingsForm(Protocol):
+    """How hooks stand in a settings file."""
+
+    def value(self, text: str) -> Any:
+        """What a file says; nothing of one that need not be there. Raises ValueError."""
+        ...
+
+    def problem(self, text: str) -> str | None:
+        """Why a file is left alone; None where it is fit to be edited."""
+        ...
+
+    def installed(self, agent: Agent, text: str) -> dict[str, list[str]]:
+        """The commands of ours, by their events."""
+        ...
+
+    def with_hooks(self, agent: Agent, command: str, text: str | None) -> str:
+        """The text with our hooks. Raises UnsafeSettingsError."""
+        ...
+
+    def members_made(self, agent: Agent, text: str | None) -> frozenset[str]:
+        """The members that `with_hooks` adds besides the hooks themselves."""
+        ...
+
+    def without_hooks(self, agent: Agent, text: str, made: frozenset[str]) -> str:
+        """The text without our hooks, and without members that are empty now and that we had `made`. Raises
+        UnsafeSettingsError."""
+        ...
+
+
+FORMS: Final[Mapping[str, SettingsForm]] = {"JSON": json_settings, "TOML": toml_settings, "plugin": plugin_file}
 
 
 class Content(NamedTuple):
@@ -82,7 +110,7 @@ def read(place: SettingsPlace) -> Content | None:
         raise UnsafeSettingsError(f"{place.path} cannot be read: {error}") from None
     if len(data) > MAX_BYTES:
         raise UnsafeSettingsError(f"{place.path} is larger than {MAX_BYTES:,} bytes")
-    _judge_text(place.path, data)
+    _judge_text(place, data)
     return Content(data, stat.S_IMODE(there.st_mode))
 
 
@@ -113,104 +141,25 @@ def _judge(path: Path, there: os.stat_result) -> None:
         raise UnsafeSettingsError(f"{path} {problem}")
 
 
-def _judge_text(path: Path, data: bytes) -> None:
+def _judge_text(place: SettingsPlace, data: bytes) -> None:
     if data.startswith(b"\xef\xbb\xbf"):
-        raise UnsafeSettingsError(f"{path} begins with a byte order mark, which is no JSON")
+        raise UnsafeSettingsError(f"{place.path} begins with a byte order mark, which is no {place.form}")
     try:
-        value = json_text.document(data.decode())
+        problem = FORMS[place.form].problem(data.decode())
     except UnicodeDecodeError:
-        raise UnsafeSettingsError(f"{path} is no UTF-8 text") from None
-    except ValueError as error:
-        raise UnsafeSettingsError(
-            f"{path} is no plain JSON, which has no comments and no commas at the end: {error}"
-        ) from None
-    if not isinstance(value, dict):
-        raise UnsafeSettingsError(f"{path} holds no JSON object")
-    hooks = value.get(_HOOKS, {})
-    if not isinstance(hooks, dict):
-        raise UnsafeSettingsError(f"{path}: hooks is no JSON object")
-    for event, groups in hooks.items():
-        if not isinstance(groups, list):
-            raise UnsafeSettingsError(f"{path}: hooks.{event} is no JSON array")
+        raise UnsafeSettingsError(f"{place.path} is no UTF-8 text") from None
+    if problem is not None:
+        raise UnsafeSettingsError(f"{place.path} {problem}")
 
 
 def installed(agent: Agent, text: str) -> dict[str, list[str]]:
     """The commands of ours in a settings file, by their events."""
-    hooks = json_text.document(text).get(_HOOKS, {})
-    found = {
-        event: [handler["command"] for group in groups for handler in _handlers(group) if agent.owns(handler)]
-        for event, groups in hooks.items()
-    }
-    return {event: commands for event, commands in found.items() if commands}
-
-
-def _handlers(group: object) -> list[Any]:
-    handlers = group.get("hooks") if isinstance(group, dict) else None
-    return handlers if isinstance(handlers, list) else []
+    return FORMS[agent.form].installed(agent, text)
 
 
 def with_hooks(agent: Agent, command: str, text: str | None) -> str:
     """The text of a settings file with our hooks at the end of those that are there."""
-    if text is None:
-        return (
-            json.dumps({_HOOKS: {event: [entry] for event, entry in agent.entries(command).items()}}, indent=2) + "\n"
-        )
-    at = json_text.root(text)
-    if (hooks := json_text.member(text, at, _HOOKS)) is None:
-        missing = {event: [entry] for event, entry in agent.entries(command).items()}
-        return json_text.with_item(text, at, missing, _HOOKS)
-    for event, entry in agent.entries(command).items():
-        groups = json_text.member(text, hooks.value, event)
-        if groups is None:
-            text = json_text.with_item(text, hooks.value, [entry], event)
-        else:
-            text = json_text.with_item(text, groups.value, entry)
-    return text
-
-
-def members_made(agent: Agent, text: str | None) -> frozenset[str]:
-    """The members that `with_hooks` adds to a settings file besides the hooks themselves."""
-    hooks = None if text is None else json_text.document(text).get(_HOOKS)
-    return frozenset(agent.events) - frozenset(hooks or {}) | (frozenset() if hooks is not None else {_HOOKS})
-
-
-def without_hooks(agent: Agent, text: str, made: frozenset[str]) -> str:
-    """The text without our hooks, and without members that are empty now and that we had `made`."""
-    for _ in range(_MOST_ENTRIES):
-        shorter = _without_first(agent, text)
-        if shorter is None:
-            break
-        text = shorter
-    else:
-        raise UnsafeSettingsError(f"more than {_MOST_ENTRIES} hooks of {agent.title} call Timeleap")
-    at = json_text.root(text)
-    hooks = json_text.member(text, at, _HOOKS)
-    if hooks is None:
-        return text
-    for event in made - {_HOOKS}:
-        found, _ = json_text.items(text, hooks.value)
-        position = next((number for number, item in enumerate(found) if item.key == event), None)
-        if position is not None and not json_text.items(text, found[position].value)[0]:
-            text = json_text.without_item(text, hooks.value, position)
-    if _HOOKS in made and not json_text.items(text, hooks.value)[0]:
-        keys = [item.key for item in json_text.items(text, at)[0]]
-        text = json_text.without_item(text, at, keys.index(_HOOKS))
-    return text
-
-
-def _without_first(agent: Agent, text: str) -> str | None:
-    hooks = json_text.member(text, json_text.root(text), _HOOKS)
-    for event in json_text.items(text, hooks.value)[0] if hooks is not None else []:
-        for number, group in enumerate(json_text.items(text, event.value)[0]):
-            handlers = _handlers(json.loads(text[group.value : group.end]))
-            own = [agent.owns(handler) for handler in handlers]
-            if own and all(own):
-                return json_text.without_item(text, event.value, number)
-            if any(own):
-                inner = json_text.member(text, group.value, "hooks")
-                assert inner is not None
-                return json_text.without_item(text, inner.value, own.index(True))
-    return None
+    return FORMS[agent.form].with_hooks(agent, command, text)
 
 
 class SettingsChange(NamedTuple):
@@ -259,15 +208,22 @@ class HookSettings:
         if not installed(self.agent, content.text):
             return content.text
         record = self._read_record()
-        stripped = without_hooks(self.agent, content.text, record.made if record else frozenset())
+        form = FORMS[self.agent.form]
+        stripped = form.without_hooks(self.agent, content.text, record.made if record else frozenset())
+        value = form.value(stripped)
         if record is None:
-            return stripped
-        value = json_text.document(stripped)
+            return None if value is None else stripped
         if record.before is None:
             return None if not value else stripped
         # The record could be anybody's: it may say how the text was laid out, never what it says.
-        same = record.after == _digest(content.data) and _same(record.before, value)
+        same = record.after == _digest(content.data) and self._says(record.before, value)
         return record.before if same else stripped
+
+    def _says(self, text: str, value: object) -> bool:
+        try:
+            return bool(FORMS[self.agent.form].value(text) == value)
+        except ValueError:
+            return False
 
     def carry_out(self, change: SettingsChange, *, install: bool) -> None:
         """Make a change in one step; the file stays as it is if that fails.
@@ -318,7 +274,7 @@ class HookSettings:
             "path": os.fsdecode(self.place.path),
             "before": text,
             "after": _digest(change.after),
-            "made": sorted(members_made(self.agent, text)),
+            "made": sorted(FORMS[self.agent.form].members_made(self.agent, text)),
             "madeFolder": made_folder or (previous is not None and previous.made_folder),
         }
         durable.make_directory(self._record.parent)
@@ -344,13 +300,6 @@ class HookSettings:
         return InstallRecord(
             before, after, known & {name for name in made if isinstance(name, str)}, members.get("madeFolder") is True
         )
-
-
-def _same(text: str, value: object) -> bool:
-    try:
-        return bool(json_text.document(text) == value)
-    except ValueError:
-        return False
 
 
 def _digest(data: bytes) -> str:

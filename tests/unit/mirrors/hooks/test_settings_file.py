@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timeleap.mirrors.hooks.agents import AGENTS, SettingsPlace
-from timeleap.mirrors.hooks.settings_file import MAX_BYTES, HookSettings, UnsafeSettingsError, installed, read
+from timeleap.mirrors.hooks.settings_file import MAX_BYTES, HookSettings, installed, read
+from timeleap.mirrors.hooks.unsafe import UnsafeSettingsError
 from timeleap.storage import durable
 
 CLAUDE = AGENTS["claude-code"]
