@@ -242,10 +242,11 @@ class SessionImportParams(Params):
     """`session/import`. The new session has a uid of its own, and its approvals are off."""
 
     path: PathText
-    """Absolute path of the file to read; of a session's directory with `kimi`."""
+    """Absolute path of the file to read; of a session's directory with `kimi` and `kimi-code`. With `opencode`, of its database,
+    and behind that the session's id, which no file has."""
     format: Opt[Name] = None
-    """`native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`:
-    session files of those programs. Recognised from the content if absent."""
+    """`native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`,
+    `kimi-code`, `opencode`: sessions of those programs. Recognised from the content if absent."""
     session_id: Opt[SessionId] = None
     """Generated if absent."""
     folders: Opt[Annotated[list[Name], Field(min_length=1, max_length=MAX_FILE_ROOTS)]] = None

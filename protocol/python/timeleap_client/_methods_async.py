@@ -792,8 +792,8 @@ class AsyncMethods(ABC):
         """`session/import`: makes a new session from a file, and opens it.
 
         Args:
-            path: Absolute path of the file to read; of a session's directory with `kimi`.
-            format: `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`: session files of those programs. Recognised from the content if absent.
+            path: Absolute path of the file to read; of a session's directory with `kimi` and `kimi-code`. With `opencode`, of its database, and behind that the session's id, which no file has.
+            format: `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`, `kimi-code`, `opencode`: sessions of those programs. Recognised from the content if absent.
             session_id: Generated if absent.
             folders: URIs of the folders that the snapshots in an archive belong to, in its order; they become `files.roots` of the session. Nothing in them is changed. Without them the snapshots are left out.
             request_id: Makes the request safe to retry.

@@ -66,7 +66,8 @@ def import_session(
     ] = None,
     *,
     form: Annotated[
-        str | None, Option("--format", "-f", help="native, kimi, claude-code, codex; default: by what is in FILE.")
+        str | None,
+        Option("--format", "-f", help="native, kimi, claude-code, codex, kimi-code, opencode; default: by FILE."),
     ] = None,
     folder: Annotated[
         list[Path] | None, Option("--folder", metavar="PATH", help="The folder of the files in it; one for each root.")

@@ -30,12 +30,7 @@ from timeleap.mirrors.formats.conversion import (
 )
 from timeleap.mirrors.formats.kimi_code import (
     MAIN,
-    REASONS,
-    TAKES_AWAY,
-    Branches,
-    Context,
-    Entry,
-    Piece,
+    JournalEntry,
     entry_of,
     is_state,
     parts_in,
@@ -43,6 +38,7 @@ from timeleap.mirrors.formats.kimi_code import (
     time_of,
     words_in,
 )
+from timeleap.mirrors.formats.kimi_code_context import REASONS, TAKES_AWAY, Branches, JournalContext, Piece
 from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step, version_of
 from timeleap.sessions.past import first_words
 from timeleap.storage.durable import OpenFile
@@ -81,8 +77,8 @@ class KimiCodeLog(Conversation):
         self._id = path.parents[2].name if self._agent is not None else None
         self._lines = 0
         self._prompt: PieceStep | None = None  # the system prompt
-        self._entries: list[Entry] = []
-        self._context = Context()
+        self._entries: list[JournalEntry] = []
+        self._context = JournalContext()
         self._earlier: list[Earlier] = []
         self._aside = 0  # records of other agents
 
@@ -125,7 +121,7 @@ class KimiCodeLog(Conversation):
             kind = str(record.get("type"))[:40]
             self.file.left_out.add("records", f"records of the type {kind} are none of the conversation")
 
-    def _apply(self, entry: Entry, record: Json) -> None:
+    def _apply(self, entry: JournalEntry, record: Json) -> None:
         if entry.prompt and self.first_prompt is None:
             words = words_in(record["message"]) or ""
             self.first_prompt = first_words({"content": sound(words)}) or None
@@ -133,7 +129,7 @@ class KimiCodeLog(Conversation):
         if entry.kind in TAKES_AWAY:
             before = self._steps(held=False)
             if entry.kind == "switch":
-                self._context = Context()
+                self._context = JournalContext()
                 for each in Branches(self._entries).chain():
                     self._context.take(each, self._text_of)
             elif not self._is_paired(entry):
@@ -143,11 +139,11 @@ class KimiCodeLog(Conversation):
         else:
             self._context.take(entry, self._text_of)
 
-    def _is_paired(self, entry: Entry) -> bool:
-        """Whether an undo only says again what a switch before it did."""
+    def _is_paired(self, entry: JournalEntry) -> bool:
+        """True of an undo that says again what a switch before it did."""
         return entry.kind == "undo" and any(each.paired == entry.line for each in self._entries)
 
-    def _text_of(self, entry: Entry) -> str:
+    def _text_of(self, entry: JournalEntry) -> str:
         message = self.file.peek(entry.offset, entry.length).get("message")
         return _joined(message.get("content")) if isinstance(message, dict) else ""
 
@@ -188,7 +184,7 @@ class KimiCodeLog(Conversation):
                 made |= set(entry.calls)
         return made - answered
 
-    def _entries_of(self, steps: list[Step]) -> Iterator[Entry]:
+    def _entries_of(self, steps: list[Step]) -> Iterator[JournalEntry]:
         by_offset = {entry.offset: entry for entry in self._entries}
         return (by_offset[step.offset] for step in steps if step.offset in by_offset)
 
@@ -415,7 +411,7 @@ def _document(path: Path) -> Json:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """What is in an ordinary file; nothing of one that is too long, or cannot be read."""
+    """The content of an ordinary file; nothing of one that is too long, or cannot be read."""
     with suppress(OSError):
         file = OpenFile(path)
         try:

@@ -27,6 +27,13 @@ TRIES: Final = 3
 MOST_COPIED: Final = 1 << 30
 """Bytes of a database that is copied to be read, because its program did not end it well."""
 
+_SESSIONS: Final = """
+    SELECT s.id, s.parent_id, max(s.time_updated, coalesce(
+        (SELECT max(m.time_updated) FROM message m WHERE m.session_id = s.id), 0))
+    FROM session s WHERE :id IS NULL OR s.id = :id"""
+"""Versions without events tell by the rows themselves whether something has changed."""
+_SEQUENCES: Final = "SELECT aggregate_id, seq FROM event_sequence WHERE :id IS NULL OR aggregate_id = :id"
+
 Found = TypeVar("Found")
 
 
@@ -74,19 +81,15 @@ def session(path: Path) -> SessionRow | None:
 
 
 def _sessions(connection: sqlite3.Connection, session_id: str | None = None) -> list[SessionRow]:
-    known = tables(connection)
-    sequence = "0"
-    if "event_sequence" in known:
-        sequence = "coalesce((SELECT seq + 1 FROM event_sequence WHERE aggregate_id = s.id), 0)"
-    which, values = ("", ()) if session_id is None else (" WHERE s.id = ?", (session_id,))
-    # Of versions without events the rows themselves tell whether something has changed.
-    query = f"""SELECT s.id, s.parent_id, max(s.time_updated, coalesce(
-        (SELECT max(m.time_updated) FROM message m WHERE m.session_id = s.id), 0)), {sequence} FROM session s{which}"""  # noqa: S608
+    rows = connection.execute(_SESSIONS, {"id": session_id})
+    sequences = {}
+    if "event_sequence" in tables(connection):
+        sequences = dict(connection.execute(_SEQUENCES, {"id": session_id}))
     found = []
-    for name, parent, changed, size in connection.execute(query, values):
+    for name, parent, changed in rows:
         if isinstance(name, str) and SESSION.fullmatch(name):
             above = parent if isinstance(parent, str) and SESSION.fullmatch(parent) else None
-            found.append(SessionRow(name, above, int(changed or 0) * 1_000_000, int(size or 0)))
+            found.append(SessionRow(name, above, int(changed or 0) * 1_000_000, int(sequences.get(name, -1)) + 1))
     return found
 
 
@@ -153,7 +156,7 @@ def _read(uri: str, work: Callable[[sqlite3.Connection], Found]) -> Found:
 
 
 def _told(uri: str, error: sqlite3.Error) -> StorageFailureError | CorruptedError:
-    """What went wrong, and what to do."""
+    """The error that says what went wrong, and what to do."""
     text, name = str(error), uri.partition("?")[0].rpartition("/")[2]
     if "locked" in text or "busy" in text:
         message = f"{name} is in use by a program that lets nobody else read it ({text}): look again when it is done"

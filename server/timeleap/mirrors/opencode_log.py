@@ -28,7 +28,8 @@ from timeleap.mirrors.formats.conversion import (
 )
 from timeleap.mirrors.formats.kimi_code import time_of
 from timeleap.mirrors.formats.opencode import (
-    Message,
+    RowMessage,
+    RowPart,
     RowStep,
     before_revert,
     compactions,
@@ -58,7 +59,12 @@ FOLDER: Final = "timeleap"
 _DEFAULT_TITLE: Final = re.compile(r"(?:New|Child) session - \d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
 _ID: Final = re.compile(r"(msg|prt)_([0-9a-f]{12})[A-Za-z0-9]*")
 _LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_CHANGES: Final = ("message.updated.1", "message.part.updated.1", "message.removed.1", "message.part.removed.1")
+_EVENTS: Final = """
+    SELECT seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? AND type IN (
+        'session.created.1', 'message.updated.1', 'message.part.updated.1', 'message.removed.1', 'message.part.removed.1')
+    ORDER BY seq"""
+_FRESH_MS: Final = 5000
+"""For how long after a change of a part there may have been a further one at the same time, in milliseconds."""
 
 
 class SessionRows(GrowingFile):
@@ -82,12 +88,13 @@ class OpencodeLog(Conversation):
         if place is None:
             raise InvalidInputError.of("path", "names no session of opencode: that is its database, and `/ses_...`")
         self._database, self._id = place
-        self._rows: dict[str, Message] = {}
+        self._rows: dict[str, RowMessage] = {}
+        self._parts: dict[str, tuple[int, RowPart]] = {}  # when each was changed last, and what it says
         self._revert: Any = None
-        self._told: dict[str, Message] = {}  # as the events say it
+        self._told: dict[str, RowMessage] = {}  # as the events say it
         self._complete = False  # the events begin with the session
         self._removing = False
-        self._removed: list[list[Message]] = []  # what there was before messages were deleted
+        self._removed: list[list[RowMessage]] = []  # what there was before messages were deleted
         self._info: Json = {}
 
     @classmethod
@@ -129,12 +136,8 @@ class OpencodeLog(Conversation):
         self.created_at, self.updated_at = time_of(self._info["time_created"]), time_of(self._info["time_updated"])
 
     def _read_events(self, connection: sqlite3.Connection) -> None:
-        kinds = ", ".join(f"'{kind}'" for kind in (*_CHANGES, "session.created.1"))
-        query = (
-            f"SELECT seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? AND type IN ({kinds}) ORDER BY seq"  # noqa: S608
-        )
         last = self.file.end - 1
-        for seq, kind, text in connection.execute(query, (self._id, self.file.end)):
+        for seq, kind, text in connection.execute(_EVENTS, (self._id, self.file.end)):
             data, last = _object(text), max(last, int(seq))
             if data is None:
                 self.file.left_out.add("events", "events cannot be read")
@@ -171,7 +174,7 @@ class OpencodeLog(Conversation):
 
     def _read_rows(self, connection: sqlite3.Connection) -> None:
         """Take in the messages as they are now. A part that the events describe as it is says by which of them."""
-        rows: dict[str, Message] = {}
+        rows: dict[str, RowMessage] = {}
         damaged, latest = 0, 0
         query = "SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?"
         for message_id, created, updated, text in connection.execute(query, (self._id,)):
@@ -183,22 +186,38 @@ class OpencodeLog(Conversation):
             made.created = created if type(created) is int else made.created
             rows[made.id] = made
             latest = max(latest, updated if type(updated) is int else 0)
-        query = "SELECT id, message_id, time_updated, data FROM part WHERE session_id = ?"
-        for part_id, message_id, updated, text in connection.execute(query, (self._id,)):
-            data, message = _object(text), rows.get(message_id)
-            if data is None or message is None:
+        parts: dict[str, tuple[int, RowPart]] = {}
+        query = "SELECT id, message_id, time_updated FROM part WHERE session_id = ?"
+        for part_id, message_id, updated in connection.execute(query, (self._id,)).fetchall():
+            message, changed = rows.get(message_id), updated if type(updated) is int else 0
+            part = None if message is None else self._read_part(connection, str(part_id), message.id, changed)
+            if message is None or part is None:
                 damaged += 1
                 continue
-            part = part_of(str(part_id), data)
-            told = self._told.get(message.id)
-            known = told.parts.get(part.id) if told is not None else None
-            message.parts[part.id] = known if known is not None and known.digest == part.digest else part
-            latest = max(latest, updated if type(updated) is int else 0)
+            message.parts[part.id] = part
+            parts[part.id] = changed, part
+            latest = max(latest, changed)
+        self._parts = parts
         self._rows = dict(sorted(rows.items(), key=lambda item: item[1].order))
         self.updated_at = max(self.updated_at or "", time_of(latest) or "") or None
         self._count(damaged)
         if self.first_prompt is None:
             self._find_first_prompt(connection)
+
+    def _read_part(self, connection: sqlite3.Connection, part_id: str, message_id: str, changed: int) -> RowPart | None:
+        """A part as its row says it, read anew if it may have changed; None where it cannot be read."""
+        message = self._told.get(message_id)
+        told = message.parts.get(part_id) if message is not None else None
+        when, known = self._parts.get(part_id, (-1, None))
+        is_old = when == changed < int(time.time() * 1000) - _FRESH_MS
+        if known is not None and is_old and (told is None or told.seq <= known.seq):
+            return known
+        row = connection.execute("SELECT data FROM part WHERE id = ?", (part_id,)).fetchone()
+        data = _object(row[0]) if row is not None else None
+        if data is None:
+            return None
+        part = part_of(part_id, data)
+        return told if told is not None and told.digest == part.digest else part
 
     def _count(self, damaged: int) -> None:
         losses = self.file.left_out
@@ -245,7 +264,7 @@ class OpencodeLog(Conversation):
                 kept.append(each)
         return kept[-MAX_BRANCHES:]
 
-    def _whole(self, before: list[Message]) -> list[Message]:
+    def _whole(self, before: list[RowMessage]) -> list[RowMessage]:
         """With what was said before the events begin."""
         if self._complete or not before:
             return before
@@ -279,7 +298,7 @@ class OpencodeLog(Conversation):
             yield from zip(some, opencode_database.reading(self._database, read), strict=True)
 
     def _data(self, connection: sqlite3.Connection, part_id: str, seq: int) -> Json:
-        """What a part says; empty where it is gone."""
+        """The data of a part; empty where it is gone."""
         if seq >= 0:
             query = "SELECT data FROM event WHERE aggregate_id = ? AND seq = ?"
             row = connection.execute(query, (self._id, seq)).fetchone()
@@ -373,11 +392,11 @@ def _keys(earlier: Earlier) -> list[str]:
     return [step.key for step in earlier.steps]
 
 
-def _order(message: Message) -> tuple[int, str]:
+def _order(message: RowMessage) -> tuple[int, str]:
     return message.order
 
 
-def _words(message: Message) -> bool:
+def _words(message: RowMessage) -> bool:
     return bool(steps_of([message], dropped=True))
 
 

@@ -2394,9 +2394,9 @@ export interface SessionImportParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  /** Absolute path of the file to read; of a session's directory with `kimi`. */
+  /** Absolute path of the file to read; of a session's directory with `kimi` and `kimi-code`. With `opencode`, of its database, and behind that the session's id, which no file has. */
   path: string;
-  /** `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`: session files of those programs. Recognised from the content if absent. */
+  /** `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`, `kimi-code`, `opencode`: sessions of those programs. Recognised from the content if absent. */
   format?: string;
   /** Generated if absent. */
   sessionId?: string;

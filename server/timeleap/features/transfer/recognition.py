@@ -18,6 +18,7 @@ from timeleap.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, beg
 from timeleap.sessions.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import storage_errors
 
+OPENCODE: Final = "opencode"
 SQLITE: Final = b"SQLite format 3\0"
 LINES_LOOKED_AT: Final = 100_000
 LARGEST_DOCUMENT: Final = 64 << 20  # bytes
@@ -116,6 +117,11 @@ def may_be_a_log(path: Path) -> bool:
 
 
 def _foreign(writer: str) -> InvalidInputError:
+    if writer == OPENCODE:
+        return refused(
+            "is a part of a session of opencode, or an export of one: import the session from its database, with the name "
+            "~/.local/share/opencode/opencode.db/ses_..."
+        )
     return refused(f"is a session of {writer}, which cannot be imported; of none of the forms that can")
 
 
@@ -199,7 +205,7 @@ def _foreign_record(record: dict[str, Any]) -> str | None:
         "messageID",
         "projectID",
     }.isdisjoint(names):
-        return "opencode"
+        return OPENCODE
     if kind == "session" and "version" in names:
         return "pi"
     if kind == "message" and isinstance(message, dict) and "parentId" in names:

@@ -1,29 +1,19 @@
-"""The journal of an agent of kimi-code (`wire.jsonl`): which messages its records make, as the program itself makes them on
-its next resume.
-
-Messages stand in records of their own, or come in pieces: a step of the program is an answer with its calls, and their
-results. A compaction, a clear, an undo and a switch of branches change what was there before.
-"""
+"""The journal of an agent of kimi-code (`wire.jsonl`): what its records say, one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.mirrors.formats.conversion import Json, JsonLine, image_part, sound, text_part, think_part
 from timeleap.mirrors.formats.said_by import words_of_person
-from timeleap.storage.engine import TimelineReason
 
 MAIN: Final = "main"
 """The name of a session's own agent, and of the branch that a journal begins with."""
-KEPT_TOKENS: Final = 20_000
-"""Of the person's messages, that a compaction keeps."""
-KEPT_AT_BEGINNING: Final = 2_000
-"""Of these, the part for the oldest messages where there are more."""
 TOKENS_OF_MEDIA: Final = 2_000
 MEDIA: Final = frozenset({"image_url", "audio_url", "video_url"})
 
@@ -52,7 +42,7 @@ _OF_STATE: Final = (
 """How the types of records begin that are state, or say once more what stands in the context."""
 
 
-class Entry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """A record that makes or changes messages.
 
     Attributes:
@@ -95,29 +85,7 @@ class Entry(Struct, frozen=True):
     paired: int = -1
 
 
-class Piece(Struct, frozen=True):
-    """What is shown of a record.
-
-    Attributes:
-        start, stop: Of the characters of its text, that are shown; `stop` -1: all of it as it is.
-    """
-
-    entry: Entry
-    start: int = 0
-    stop: int = -1
-
-
-class Message(Struct):
-    """A message as the program counts them, from one record or several. `order`: which call of its answer a result
-    belongs to."""
-
-    pieces: list[Piece]
-    entry: Entry
-    order: int = -1
-    summary: bool = False
-
-
-def entry_of(line: JsonLine, record: Json, number: int) -> Entry | None:
+def entry_of(line: JsonLine, record: Json, number: int) -> JournalEntry | None:
     """The change that a record makes; None where that is none."""
     kind = record.get("type")
     place: Any = {"line": number, "offset": line.offset, "length": line.length, "time": time_of(record.get("time"))}
@@ -129,21 +97,21 @@ def entry_of(line: JsonLine, record: Json, number: int) -> Entry | None:
     if known == "compaction":
         kept, count = record.get("keptUserMessageCount"), record.get("compactedCount", record.get("count"))
         older = record.get("legacyTail", kept is None) is True
-        return Entry(kind=known, count=count if older and type(count) is int else -1, **place)
+        return JournalEntry(kind=known, count=count if older and type(count) is int else -1, **place)
     if known == "undo":
         count = record.get("count")
-        return Entry(kind=known, count=count, **place) if type(count) is int and count > 0 else None
+        return JournalEntry(kind=known, count=count, **place) if type(count) is int and count > 0 else None
     if known == "switch":
         return _switch_entry(record, place)
-    return Entry(kind=known, **place) if known is not None else None
+    return JournalEntry(kind=known, **place) if known is not None else None
 
 
 def is_state(record: Json) -> bool:
-    """Whether a record is known to be none of the conversation."""
+    """True of a record that is known to be none of the conversation."""
     return str(record.get("type")).startswith(_OF_STATE)
 
 
-def _loop_entry(event: Any, place: Json) -> Entry | None:
+def _loop_entry(event: Any, place: Json) -> JournalEntry | None:
     kind = _LOOP_EVENTS.get(str(event.get("type"))) if isinstance(event, dict) else None
     if kind is None:
         return None
@@ -155,10 +123,10 @@ def _loop_entry(event: Any, place: Json) -> Entry | None:
     blank = kind == "part" and (not isinstance(part, dict) or _is_blank(part))
     if kind == "end":
         blank = event.get("finishReason") in ("interrupted", "error")  # then the step stays open
-    return Entry(kind=kind, step=step, call=sound(call) if isinstance(call, str) else "", blank=blank, **place)
+    return JournalEntry(kind=kind, step=step, call=sound(call) if isinstance(call, str) else "", blank=blank, **place)
 
 
-def _message_entry(message: Any, place: Json) -> Entry | None:
+def _message_entry(message: Any, place: Json) -> JournalEntry | None:
     if not isinstance(message, dict) or str(message.get("role")) not in _ROLES:
         return None
     found = message.get("origin")
@@ -171,7 +139,7 @@ def _message_entry(message: Any, place: Json) -> Entry | None:
     calls = [call for call in called if isinstance(call, dict)] if isinstance(called, list) else []
     parts = parts_in(message.get("content"))
     result = message.get("toolCallId")
-    return Entry(
+    return JournalEntry(
         kind="message",
         role=message["role"],
         origin=kind,
@@ -188,13 +156,13 @@ def _message_entry(message: Any, place: Json) -> Entry | None:
     )
 
 
-def _switch_entry(record: Json, place: Json) -> Entry | None:
+def _switch_entry(record: Json, place: Json) -> JournalEntry | None:
     base, paired = record.get("base"), record.get("legacyUndoLine")
     if not isinstance(base, dict) or not isinstance(record.get("branch"), str):
         return None
     if not isinstance(base.get("branch"), str) or type(base.get("line")) is not int:
         return None
-    return Entry(
+    return JournalEntry(
         kind="switch",
         branch=record["branch"],
         base=base["branch"],
@@ -273,255 +241,3 @@ def estimated(text: str) -> int:
     """Tokens of a text as the program estimates them: four ASCII characters are one, another is one by itself."""
     plain = len(text) if text.isascii() else sum(character < "\x80" for character in text)
     return -(-plain // 4) + len(text) - plain
-
-
-class Branches:
-    """The branches of a journal."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = entries
-        self._switches = {MAIN: (0, MAIN, 0)}  # by branch: the line of its switch, and where it begins
-        self._until: dict[str, int] = {}
-        branch = MAIN
-        for entry in entries:
-            if entry.kind == "switch":
-                self._until[branch] = entry.line
-                branch = entry.branch
-                self._switches[branch] = entry.line, entry.base, entry.base_line
-        self._until[branch] = entries[-1].line if entries else 0
-        self._active = branch
-        self._paired = {entry.paired for entry in entries if entry.kind == "switch"}
-
-    def chain(self) -> list[Entry]:
-        """The entries that count, in their order."""
-        ranges: list[tuple[int, int]] = []
-        branch, until, met = self._active, self._until[self._active], set[str]()
-        while branch in self._switches and branch not in met:
-            met.add(branch)
-            begun, base, base_line = self._switches[branch]
-            ranges.append((begun + 1, until))
-            if branch == MAIN:
-                break
-            branch, until = base, base_line
-        chain = [entry for entry in self._entries if any(first <= entry.line <= last for first, last in ranges)]
-        lines = {entry.line for entry in chain}
-        prompts = {entry.id for entry in chain if entry.anchor and entry.id}
-        again = [
-            entry
-            for entry in self._entries
-            if entry.origin == "injection" and entry.line not in lines and (not entry.owner or entry.owner in prompts)
-        ]
-        kept = [entry for entry in (*chain, *again) if entry.kind != "switch" and not self._is_paired(entry)]
-        return sorted(kept, key=lambda entry: entry.line)
-
-    def _is_paired(self, entry: Entry) -> bool:
-        return entry.kind == "undo" and entry.line in self._paired
-
-
-class Context(Struct):
-    """The messages as the entries taken so far define them.
-
-    Attributes:
-        orphans: Results that go with no call.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    orphans: int = 0
-    _open: Message | None = None
-    _step: str = ""
-    _calls: list[str] = field(default_factory=list)
-    _results: list[Message] = field(default_factory=list)
-    _waiting: set[str] = field(default_factory=set)
-    _deferred: list[Message] = field(default_factory=list)
-
-    def take(self, entry: Entry, text_of: Callable[[Entry], str]) -> None:
-        """Apply an entry. `text_of` gives the text of the message in one that was met before."""
-        if entry.kind == "message":
-            self._add(entry)
-        elif entry.kind == "clear":
-            self._start([])
-        elif entry.kind == "compaction":
-            self._settle()
-            self._start(self._compacted(entry, text_of))
-        elif entry.kind == "undo":
-            self._undo(entry.count)
-        else:
-            self._loop(entry)
-
-    def shown(self, *, held: bool) -> Iterator[Piece]:
-        """All pieces in their order. `held`: without results that another one, of an earlier call, is yet to precede."""
-        waits = {number for number, call in enumerate(self._calls) if call in self._waiting}
-        for message in self.messages:
-            is_held = held and message in self._results and any(number < message.order for number in waits)
-            if not is_held:
-                yield from message.pieces
-        for message in self._deferred:
-            yield from message.pieces
-
-    @property
-    def holds(self) -> bool:
-        """An earlier call has no result yet where a later one has."""
-        waits = [number for number, call in enumerate(self._calls) if call in self._waiting]
-        return any(number < message.order for number in waits for message in self._results)
-
-    def _add(self, entry: Entry) -> None:
-        if entry.role == "tool" and not self._answers(entry):
-            self.orphans += 1
-            return
-        if not entry.blank:
-            message = Message([Piece(entry)], entry)
-            (self._deferred if self._waiting else self.messages).append(message)
-
-    def _answers(self, entry: Entry) -> bool:
-        """Whether a result in a message of its own goes with a call that has none."""
-        made, answered = set[str](), set[str]()
-        for piece in (piece for message in self.messages for piece in message.pieces):
-            known = piece.entry
-            if known.kind == "call":
-                made.add(known.call)
-            elif known.kind == "result" or known.role == "tool":
-                answered.add(known.call)
-            made |= set(known.calls)
-        return entry.call in made - answered
-
-    def _loop(self, entry: Entry) -> None:
-        if entry.kind == "begin":
-            self._settle()
-            self._open, self._step = Message([], entry), entry.step
-        elif entry.kind == "end":
-            if not entry.blank and self._open is not None:
-                if self.messages and self._open.pieces:
-                    self.messages[-1].pieces.append(Piece(entry))
-                self._settle()
-        elif entry.kind == "result":
-            self._take_result(entry)
-        elif self._open is not None and entry.step == self._step:
-            if entry.kind == "call":
-                if entry.call in self._calls:
-                    return
-                self._calls.append(entry.call)
-                self._waiting.add(entry.call)
-            if not entry.blank:
-                if not self._open.pieces:
-                    self.messages.append(self._open)
-                self._open.pieces.append(Piece(entry))
-
-    def _take_result(self, entry: Entry) -> None:
-        if entry.call not in self._waiting:
-            self.orphans += 1
-            return
-        self._waiting.discard(entry.call)
-        message = Message([Piece(entry)], entry, order=self._calls.index(entry.call))
-        behind = [each for each in self._results if each.order > message.order]
-        at = self.messages.index(behind[0]) if behind else len(self.messages)
-        self.messages.insert(at, message)
-        self._results.insert(len(self._results) - len(behind), message)
-        if not self._waiting:
-            self._flush()
-
-    def _flush(self) -> None:
-        self.messages += self._deferred
-        self._deferred = []
-
-    def _settle(self) -> None:
-        self._flush()
-        self._open, self._step = None, ""
-        self._calls, self._results, self._waiting = [], [], set()
-
-    def _start(self, messages: list[Message]) -> None:
-        self._deferred = []
-        self._settle()
-        self.messages = messages
-
-    def _undo(self, count: int) -> None:
-        """Go back before the last `count` prompts: all of them, or not at all."""
-        left = count
-        every = [*self.messages, *self._deferred]
-        for at in reversed(range(len(every))):
-            message = every[at]
-            if message.summary:
-                return
-            if message.entry.anchor and message.entry.origin != "injection":
-                left -= 1
-                if left == 0:
-                    kept = every[:at]
-                    while kept and _belongs(kept[-1].entry, message.entry):
-                        kept.pop()
-                    self._start(kept)
-                    return
-
-    def _compacted(self, entry: Entry, text_of: Callable[[Entry], str]) -> list[Message]:
-        summary = Message([Piece(entry)], entry, summary=True)
-        if entry.count >= 0:
-            return [summary, *self.messages[entry.count :]]
-        prompts = [message for message in self.messages if message.entry.kept]
-        return [*_kept(prompts, text_of), summary]
-
-
-def _belongs(entry: Entry, prompt: Entry) -> bool:
-    return entry.origin == "injection" and bool(entry.owner) and entry.owner == prompt.id
-
-
-def _kept(prompts: list[Message], text_of: Callable[[Entry], str]) -> list[Message]:
-    """The messages of the person that a compaction keeps: all, or the newest and some of the oldest, in tokens."""
-    if sum(map(_size, prompts)) <= KEPT_TOKENS:
-        return prompts
-    tail: list[Message] = []
-    left, head_end = KEPT_TOKENS - KEPT_AT_BEGINNING, len(prompts)
-    rest: list[Message] = []
-    for at in reversed(range(len(prompts))):
-        if left <= 0:
-            break
-        size, head_end = _size(prompts[at]), at
-        if size <= left:
-            tail.append(prompts[at])
-            left -= size
-            continue
-        text = _text_of(prompts[at], text_of)
-        cut = len(text) - len(_fitting(text[::-1], left))
-        tail.append(_part_of(prompts[at], cut, len(text)))
-        if cut:
-            rest = [_part_of(prompts[at], 0, cut)]
-        break
-    head: list[Message] = []
-    left = KEPT_AT_BEGINNING
-    for message in (*prompts[:head_end], *rest):
-        if left <= 0:
-            break
-        text = _text_of(message, text_of)
-        size = _size(message) if message.pieces[0].stop < 0 else estimated("user") + estimated(text)
-        if size > left:
-            head.append(_part_of(message, 0, len(_fitting(text, left))))
-            break
-        head.append(message)
-        left -= size
-    return [*head, *reversed(tail)]
-
-
-def _size(message: Message) -> int:
-    return message.entry.tokens
-
-
-def _text_of(message: Message, text_of: Callable[[Entry], str]) -> str:
-    piece, text = message.pieces[0], text_of(message.entry)
-    return text if piece.stop < 0 else text[piece.start : piece.stop]
-
-
-def _part_of(message: Message, start: int, stop: int) -> Message:
-    begun = message.pieces[0].start
-    return Message([Piece(message.entry, begun + start, begun + stop)], message.entry)
-
-
-def _fitting(text: str, most: int) -> str:
-    """The beginning of a text that has at most so many tokens."""
-    plain = others = 0
-    for at, character in enumerate(text):
-        plain, others = plain + (character < "\x80"), others + (character >= "\x80")
-        if -(-plain // 4) + others > most:
-            return text[:at]
-    return text
-
-
-REASONS: Final[dict[Kind, TimelineReason]] = {"compaction": "compact"}
-"""Of timelines, by the kind of the entry that takes something away."""
-TAKES_AWAY: Final = frozenset({"compaction", "clear", "undo", "switch"})

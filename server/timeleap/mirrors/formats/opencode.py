@@ -19,7 +19,7 @@ from timeleap.mirrors.formats.said_by import words_of_person
 from timeleap.mirrors.growing_file import Step
 
 COMPACTED: Final = "What did we do so far?"
-"""What the program has the person say before the summary of a compaction."""
+"""Words that the program has the person say before the summary of a compaction."""
 SUBTASK: Final = "The following tool was executed by the user"
 _PLACES: Final = ("id", "messageID", "sessionID")
 _NOT_SENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
@@ -28,7 +28,7 @@ _OVER: Final = ("completed", "error")
 Said = Literal["user", "text", "think", "call", "result"]
 
 
-class Part(Struct, frozen=True):
+class RowPart(Struct, frozen=True):
     """A part of a message.
 
     Attributes:
@@ -53,7 +53,7 @@ class Part(Struct, frozen=True):
     tail: str = ""
 
 
-class Message(Struct):
+class RowMessage(Struct):
     """A message.
 
     Attributes:
@@ -76,18 +76,18 @@ class Message(Struct):
     aborted: bool = False
     tokens: int = 0
     seq: int = -1
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, RowPart] = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[int, str]:
         return self.created, self.id
 
-    def sorted(self) -> list[Part]:
+    def sorted(self) -> list[RowPart]:
         """The parts in their order."""
         return [self.parts[name] for name in sorted(self.parts)]
 
     @property
-    def compaction(self) -> Part | None:
+    def compaction(self) -> RowPart | None:
         """The part by which the program asks for a compaction."""
         if self.role != "user":
             return None
@@ -95,7 +95,7 @@ class Message(Struct):
 
     @property
     def dropped(self) -> bool:
-        """Whether the program does not send it: an answer that ended in an error, but not one that was interrupted."""
+        """True if the program does not send it: an answer that ended in an error, but not one that was interrupted."""
         said = any(part.kind not in ("step-start", "reasoning") for part in self.parts.values())
         return self.role == "assistant" and self.failed and not (self.aborted and said)
 
@@ -113,14 +113,14 @@ class RowStep(Step, frozen=True):
     tokens: int = 0
 
 
-def message_of(message_id: str, data: Json, seq: int = -1) -> Message | None:
+def message_of(message_id: str, data: Json, seq: int = -1) -> RowMessage | None:
     """A message without its parts; None for what is none."""
     role, error, times = data.get("role"), data.get("error"), data.get("time")
     if role not in ("user", "assistant"):
         return None
     times = times if isinstance(times, dict) else {}
     created, completed = times.get("created"), times.get("completed")
-    return Message(
+    return RowMessage(
         message_id,
         role,
         created if type(created) is int else 0,
@@ -134,7 +134,7 @@ def message_of(message_id: str, data: Json, seq: int = -1) -> Message | None:
     )
 
 
-def part_of(part_id: str, data: Json, seq: int = -1) -> Part:
+def part_of(part_id: str, data: Json, seq: int = -1) -> RowPart:
     """A part, from its row or an event."""
     said = {name: value for name, value in data.items() if name not in _PLACES}
     kind, state, times = str(data.get("type"))[:40], data.get("state"), data.get("time")
@@ -142,7 +142,7 @@ def part_of(part_id: str, data: Json, seq: int = -1) -> Part:
     text = json.dumps(said, sort_keys=True)
     is_call = kind == "tool"
     is_begun = isinstance(times, dict) and "start" in times and times.get("end") is None
-    return Part(
+    return RowPart(
         part_id,
         seq,
         kind,
@@ -184,7 +184,7 @@ def _digest(text: str) -> str:
 # Which messages are sent
 
 
-def before_revert(messages: list[Message], revert: Any) -> list[Message]:
+def before_revert(messages: list[RowMessage], revert: Any) -> list[RowMessage]:
     """The messages without those that a revert takes back; the program deletes them at the next prompt."""
     named = revert.get("messageID") if isinstance(revert, dict) else None
     if not isinstance(named, str):
@@ -197,13 +197,13 @@ def before_revert(messages: list[Message], revert: Any) -> list[Message]:
         return messages[:at]
     kept = {name: value for name, value in messages[at].parts.items() if name < part}
     first = messages[at]
-    cut = Message(first.id, first.role, first.created, first.parent, first.summary, first.finished, parts=kept)
+    cut = RowMessage(first.id, first.role, first.created, first.parent, first.summary, first.finished, parts=kept)
     return [*messages[:at], cut]
 
 
-def since_compaction(messages: list[Message]) -> list[Message]:
+def since_compaction(messages: list[RowMessage]) -> list[RowMessage]:
     """The messages from the last compaction on that is done: its question and summary, what it keeps, what follows."""
-    found: list[Message] = []
+    found: list[RowMessage] = []
     done: set[str] = set()
     until = ""
     for message in reversed(messages):
@@ -223,7 +223,7 @@ def since_compaction(messages: list[Message]) -> list[Message]:
     return _with_tail(found)
 
 
-def _with_tail(messages: list[Message]) -> list[Message]:
+def _with_tail(messages: list[RowMessage]) -> list[RowMessage]:
     """With the question and the summary in front of what the compaction keeps, which was said before."""
     numbers = [at for at, message in enumerate(messages) if (part := message.compaction) is not None and part.tail]
     if not numbers:
@@ -243,7 +243,7 @@ def _with_tail(messages: list[Message]) -> list[Message]:
     return [*messages[at:end], *messages[kept[0] : at], *messages[end:]]
 
 
-def compactions(messages: list[Message]) -> Iterator[int]:
+def compactions(messages: list[RowMessage]) -> Iterator[int]:
     """How many messages stand before each compaction that is done."""
     asked = {message.id: at for at, message in enumerate(messages) if message.compaction is not None}
     for message in messages:
@@ -254,7 +254,7 @@ def compactions(messages: list[Message]) -> Iterator[int]:
 # Steps
 
 
-def steps_of(messages: list[Message], *, dropped: bool = False) -> list[Step]:
+def steps_of(messages: list[RowMessage], *, dropped: bool = False) -> list[Step]:
     """The steps of messages in their order. `dropped`: with those that the program does not send."""
     found: list[Step] = []
     for number, message in enumerate(messages):
@@ -265,7 +265,7 @@ def steps_of(messages: list[Message], *, dropped: bool = False) -> list[Step]:
     return found
 
 
-def _asked(message: Message) -> list[Step]:
+def _asked(message: RowMessage) -> list[Step]:
     parts = [part for part in message.sorted() if part.words]
     if not parts:
         return []
@@ -275,12 +275,12 @@ def _asked(message: Message) -> list[Step]:
     return [RowStep(f"{message.id}.{digest}", max(seq, 0), length, time_of(message.created), "user", ids)]
 
 
-def _answered(message: Message, *, over: bool) -> list[Step]:
+def _answered(message: RowMessage, *, over: bool) -> list[Step]:
     """The steps of an answer: of each of its rounds what it says and calls, then the results. Results wait for those of the
     other calls of a round, as long as the answer goes on."""
     found: list[Step] = []
-    results: list[Part] = []
-    calls: list[Part] = []
+    results: list[RowPart] = []
+    calls: list[RowPart] = []
     rounds = [part for part in message.sorted() if part.kind not in _NOT_SENT or part.kind.startswith("step-")]
 
     def flush(*, ended: bool) -> None:
@@ -310,7 +310,7 @@ def _answered(message: Message, *, over: bool) -> list[Step]:
     return found
 
 
-def _step(message: Message, part: Part, said: Said, key: str) -> RowStep:
+def _step(message: RowMessage, part: RowPart, said: Said, key: str) -> RowStep:
     when = time_of(message.created)
     return RowStep(key, max(part.seq, 0), part.length, when, said, ((part.id, part.seq),), part.call)
 
@@ -354,7 +354,7 @@ def words_in(parts: Iterable[Json]) -> str | None:
 
 
 def result_of(state: Json) -> tuple[str, list[Json]]:
-    """What a call gave: its text, and the pictures with it."""
+    """The text that a call gave, and the pictures with it."""
     meta = state.get("metadata")
     if state.get("status") == "error":
         output = meta.get("output") if isinstance(meta, dict) and meta.get("interrupted") is True else None

@@ -123,16 +123,16 @@ def _run(arguments: Sequence[str]) -> None:
 
 def _home(arguments: Sequence[str]) -> str:
     if "--home" in arguments[:-1]:
-        return os.path.abspath(arguments[arguments.index("--home") + 1])  # noqa: PTH100  (pathlib is slow to load)
+        return os.path.abspath(arguments[arguments.index("--home") + 1])
     if chosen := os.environ.get("TIMELEAP_HOME"):
-        return os.path.abspath(chosen)  # noqa: PTH100
+        return os.path.abspath(chosen)
     raise _LeftAloneError("no store is named: --home DIR, as `timeleap agents install` writes it")
 
 
 def _tell(home: str, agent: str, deadline: _Deadline) -> str:
     """Hand the event over; returns what is to be logged, nothing if all is well."""
     event = read_event(agent, _input())
-    unreachable = os.path.join(home, FOLDER, _UNREACHABLE)  # noqa: PTH118
+    unreachable = os.path.join(home, FOLDER, _UNREACHABLE)
     prompt, doubtful = event["event"] == "prompt", _age(unreachable) < UNREACHABLE_SECONDS
     if doubtful and not prompt:
         return ""
@@ -170,10 +170,10 @@ def read_event(agent: str, data: bytes) -> dict[str, Any]:
         raise _LeftAloneError("the event is not one that counts")
     if path is None and agent == "kimi-code":
         path = _journal(told.get("session_id"))
-    if not isinstance(path, str) or not os.path.isabs(path):  # noqa: PTH117
+    if not isinstance(path, str) or not os.path.isabs(path):
         raise _LeftAloneError("the event names no transcript")
     members: dict[str, Any] = {"kind": agent, "event": event, "path": path}
-    if isinstance(folder, str) and os.path.isabs(folder):  # noqa: PTH117
+    if isinstance(folder, str) and os.path.isabs(folder):
         members["cwd"] = folder
     tool = told.get("tool_name")
     if event == "tool" and isinstance(tool, str):
@@ -185,12 +185,12 @@ def _journal(session: object) -> str | None:
     """Where kimi-code keeps a session, of which it names the id alone; None where there is none. Raises OSError."""
     if not isinstance(session, str) or not session.startswith("session_") or "/" in session:
         return None
-    home = os.environ.get("KIMI_CODE_HOME") or os.path.expanduser("~/.kimi-code")  # noqa: PTH111
-    folder = os.path.join(os.path.abspath(home), "sessions")  # noqa: PTH100, PTH118
-    for name in os.listdir(folder):  # noqa: PTH208
-        path = os.path.join(folder, name, session)  # noqa: PTH118
-        if os.path.isdir(path):  # noqa: PTH112
-            return os.path.join(path, "agents", "main", "wire.jsonl")  # noqa: PTH118
+    home = os.environ.get("KIMI_CODE_HOME") or os.path.expanduser("~/.kimi-code")
+    folder = os.path.join(os.path.abspath(home), "sessions")
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name, session)
+        if os.path.isdir(path):
+            return os.path.join(path, "agents", "main", "wire.jsonl")
     return None
 
 
@@ -236,10 +236,10 @@ def _ask(home: str, event: dict[str, Any], deadline: _Deadline) -> bool:
 def _record(home: str) -> dict[str, Any] | None:
     """How the hooks' process is reached, where what is there can be trusted: a socket of ours in a folder of ours."""
     try:
-        with open(os.path.join(home, FOLDER, RECORD), "rb") as file:  # noqa: PTH118
+        with open(os.path.join(home, FOLDER, RECORD), "rb") as file:
             record = json.loads(file.read(_MAX_LINE))
         address, token = record["address"], record["token"]
-        folder, there = os.lstat(os.path.dirname(address)), os.lstat(address)  # noqa: PTH120
+        folder, there = os.lstat(os.path.dirname(address)), os.lstat(address)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     private = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
@@ -281,16 +281,16 @@ def _note(path: str, there: bool) -> None:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
             os.utime(path, follow_symlinks=False)
         else:
-            os.unlink(path)  # noqa: PTH108
+            os.unlink(path)
     except OSError:
         pass
 
 
 def open_log(home: str) -> int:
     """The log, open for appending; emptied if it has grown too large."""
-    folder = os.path.join(home, FOLDER)  # noqa: PTH118
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-    path = os.path.join(folder, LOG)  # noqa: PTH118
+    folder = os.path.join(home, FOLDER)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, LOG)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     log = os.open(path, flags, 0o600)
     if os.fstat(log).st_size > MAX_LOG:

@@ -15,7 +15,7 @@ _HOOKS: Final = "hooks"
 
 
 def value(text: str) -> Any:
-    """What a file says. Raises ValueError: it is no plain JSON."""
+    """The value of a file. Raises ValueError: it is no plain JSON."""
     return json_text.document(text)
 
 

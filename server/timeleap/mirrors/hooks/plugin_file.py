@@ -16,7 +16,7 @@ _COMMAND: Final = re.compile(r"^const COMMAND = (\[.*\])$", re.MULTILINE)
 
 
 def value(text: str) -> Any:
-    """What a file says: nothing, where it need not be there."""
+    """The text of a file; nothing where it need not be there."""
     return text if text.strip() else None
 
 

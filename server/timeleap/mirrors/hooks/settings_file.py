@@ -31,7 +31,7 @@ class SettingsForm(Protocol):
     """How hooks stand in a settings file."""
 
     def value(self, text: str) -> Any:
-        """What a file says; nothing of one that need not be there. Raises ValueError."""
+        """The value of a file; nothing of one that need not be there. Raises ValueError."""
         ...
 
     def problem(self, text: str) -> str | None:

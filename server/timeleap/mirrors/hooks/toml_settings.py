@@ -16,7 +16,7 @@ _HOOKS: Final = "hooks"
 
 
 def value(text: str) -> Any:
-    """What a file says. Raises ValueError: it is no TOML."""
+    """The value of a file. Raises ValueError: it is no TOML."""
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.opencode_file import OpencodeFile
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.features.transfer.recognition import may_be_a_log, recognised
@@ -41,6 +43,21 @@ def written(path: Path, *lines: Any) -> Path:
 )
 def test_lines_are_recognised(tmp_path: Path, lines: list[Any], form: str) -> None:
     assert recognised(written(tmp_path / "any", *lines)) == form
+
+
+def test_opencodes_database_is_recognised_and_an_export_is_told_where_to_import_from(tmp_path: Path) -> None:
+    file = OpencodeFile(tmp_path)
+    assert recognised(file.path) == recognised(file.database) == "opencode"
+    file.close()
+    assert recognised(file.database) == "opencode"
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE notes (a)")
+    other.close()
+    with pytest.raises(InvalidInputError, match="a program that keeps its sessions in a database"):
+        recognised(tmp_path / "other.db")
+    part = {"id": "prt_1", "messageID": "msg_1", "sessionID": "ses_1", "type": "text", "text": "x"}
+    with pytest.raises(InvalidInputError, match=r"import the session from its database, with the name .*ses_"):
+        recognised(written(tmp_path / "any", part))
 
 
 def test_a_first_line_may_be_long(tmp_path: Path) -> None:
