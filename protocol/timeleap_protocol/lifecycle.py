@@ -92,6 +92,26 @@ class TrashOptions(NullIsAbsent):
     """Seconds after which a deleted session is removed for good, at start and every hour. Default: never."""
 
 
+class KeepOptions(NullIsAbsent):
+    """Limits of what is kept of agents' own files."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_bytes: Opt[Count] = None
+    """On the disk, of all sessions together. Beyond it generations that have ended go, oldest first; the last one of a file that is
+    gone goes last. Default: no limit."""
+    exclude: Opt[list[str]] = None
+    """Paths, or patterns with `*`, of agents' files and of folders that their sessions are about: nothing is kept of these."""
+
+
+class AgentsOptions(NullIsAbsent):
+    """Settings for the sessions of other agents' programs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keep: Opt[KeepOptions] = None
+
+
 class SummarizerOptions(NullIsAbsent):
     """An OpenAI-compatible endpoint for summaries."""
 
@@ -130,6 +150,7 @@ class InitializationOptions(NullIsAbsent):
     """Default: 2."""
     retention: Opt[Retention] = None
     trash: Opt[TrashOptions] = None
+    agents: Opt[AgentsOptions] = None
     summarizer: Opt[SummarizerOptions] = None
     opt_out_notifications: Opt[list[str]] = None
     """Names of notifications that are not to be sent on this connection."""

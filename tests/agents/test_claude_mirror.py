@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage, SettingSource
 from tests.agents.model import Model
 from tests.agents.window import Window, until
 
@@ -23,19 +24,29 @@ class ClaudeCode:
         folder.mkdir(parents=True)
         self.sessions = folder / "config" / "projects"
 
-    async def ask(self, *questions: str, resume: str | None = None) -> None:
-        """One run of the program with these turns."""
+    async def ask(
+        self,
+        *questions: str,
+        resume: str | None = None,
+        sources: Sequence[SettingSource] = (),
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """One run of the program with these turns; it stays until `meanwhile` is done. `sources`: of its settings."""
         environment = {
             "HOME": str(self._folder),
             "CLAUDE_CONFIG_DIR": str(self._folder / "config"),
             **self._model.environment(),
         }
-        options = ClaudeAgentOptions(cwd=self._folder, env=environment, resume=resume, setting_sources=[], model="fake")
+        options = ClaudeAgentOptions(
+            cwd=self._folder, env=environment, resume=resume, setting_sources=list(sources), model="fake"
+        )
         async with ClaudeSDKClient(options) as client:
             for question in questions:
                 await client.query(f"question {question}")
                 results = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
                 assert not results[-1].is_error, results
+            if meanwhile is not None:
+                await meanwhile()
 
 
 async def says(window: Window, session: str) -> list[Any]:

@@ -71,7 +71,7 @@ def test_what_is_mirrored_is_kept_byte_for_byte(watching: Server, file: ClaudeFi
     assert (facts["bytes"], facts["generations"], facts["fileGone"]) == (file.path.stat().st_size, 1, False)
 
 
-@pytest.mark.parametrize(("days", "counted"), [(None, 30), (7, 7), (0, 1), ("soon", 30)])
+@pytest.mark.parametrize(("days", "counted"), [(None, 30), (7, 7), (1, 1)])
 def test_a_list_says_when_the_programs_own_clean_up_will_remove_it(
     watching: Server, file: ClaudeFile, days: object, counted: int
 ) -> None:
@@ -79,6 +79,12 @@ def test_a_list_says_when_the_programs_own_clean_up_will_remove_it(
         (file.folder.parent / "settings.json").write_text(json.dumps({"cleanupPeriodDays": days}))
     goes_at = time.strptime(kept(watching, mirror(file))["goesAt"][:19], "%Y-%m-%dT%H:%M:%S")
     assert abs(time.mktime(goes_at) - time.timezone - file.path.stat().st_mtime - counted * 86400) < 2
+
+
+@pytest.mark.parametrize("days", [0, "soon", -1])
+def test_a_period_that_the_program_refuses_deletes_nothing(watching: Server, file: ClaudeFile, days: object) -> None:
+    (file.folder.parent / "settings.json").write_text(json.dumps({"cleanupPeriodDays": days}))
+    assert "goesAt" not in kept(watching, mirror(file))
 
 
 def test_an_old_state_is_given_back_elsewhere_when_the_file_was_rewritten(
@@ -189,3 +195,20 @@ def test_a_session_whose_file_is_gone_is_gone_on_with_from_what_is_kept(
     assert len(Path(made["path"]).read_bytes().splitlines()) == lines
     assert "question 1" in Path(made["path"]).read_text()
     assert "question 2" not in Path(made["path"]).read_text()
+
+
+def test_settings_say_how_much_is_kept_and_of_which_nothing(
+    start: StartServer, file: ClaudeFile, tmp_path: Path
+) -> None:
+    other = ClaudeFile(file.folder, "/secret")
+    other.turn(1)
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text('[agents.keep]\nmaxBytes = 0\nexclude = ["/secret"]\n')
+    server = start(at=home)
+    server.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    until(lambda: generations(server, mirror(file)) != [])
+    until(lambda: other.session_id in [each["source"]["key"] for each in server.call("session/list")["sessions"]])
+    assert generations(server, mirror(other)) == []
+    file.path.write_bytes(b"".join(file.path.read_bytes().splitlines(keepends=True)[:1]))
+    until(lambda: [each["generation"] for each in generations(server, mirror(file))] == [2])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -80,6 +82,31 @@ def test_keep_says_what_it_does_until_ctrl_c(cli: Cli, file: ClaudeFile) -> None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
+
+
+def test_the_commands_of_the_page_do_what_it_says(cli: Cli, file: ClaudeFile, tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+    section = page.split("## Your agent forgets after 30 days\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    ending, others = [[shlex.split(line, comments=True)[1:] for line in block.splitlines()] for block in blocks]
+    assert ending == [["agents", "keep"], ["agents", "keep", "--service", "install"]]
+    (settings,) = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)
+    cli.home.mkdir()
+    (cli.home / "config.toml").write_text(settings)
+    process = cli.start(*ending[0])
+    session = mirror_id("claude-code", file.path)
+    until((cli.home / "sessions" / session / "kept_1.bytes").exists)
+    until(lambda: '"answer 1"' in (cli.home / "sessions" / session / "context.jsonl").read_text())
+    file.path.unlink()
+    until((cli.home / "sessions" / session / "kept_1.xz").exists)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    cli.run(*ending[1], "--yes")
+    said = {line[1]: cli.run(*(session if word == "SESSION" else word for word in line)).out for line in others}
+    assert said["kept"].splitlines()[1].split("\t")[-1] == "gone"
+    assert said["restore"].strip() == str(file.path)
+    assert "claude --resume" in said["resume"]
+    assert "claude-code" in said["list"]
 
 
 def test_the_service_is_shown_asked_for_and_undone_byte_for_byte(cli: Cli, tmp_path: Path) -> None:

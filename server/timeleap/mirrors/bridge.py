@@ -13,6 +13,7 @@ from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, printable, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.takeover import Takeover
+from timeleap.mirrors.vault.retention import enforce
 from timeleap.mirrors.watching import FolderWatch
 from timeleap.sessions.shapes import set_members
 
@@ -26,6 +27,8 @@ _logger = logging.getLogger(__name__)
 JOINED_SECONDS: Final = 0.2
 MAX_OPEN: Final = 32
 """Mirrors that stay open, those that changed last."""
+LIMIT_SECONDS: Final = 1.0
+"""Between a change and the look at how much is kept of all files."""
 IDLE_SECONDS: Final = 60.0
 DID_CHANGE: Final = "bridge/didChange"
 
@@ -41,6 +44,7 @@ class Bridge:
         self._clients: dict[int, Client] = {}
         self._used: dict[str, float] = {}  # mirrors that are open, and when they changed; last ones last
         self._gone: dict[str, str] = {}  # by session id: the path of a file that was lost, until that is told
+        self._limiting: asyncio.Task[None] | None = None
         self._losing: list[asyncio.Task[None]] = []
         self._taken_over = Takeover(service.store)
         self._news: dict[str, str] = {}  # by session id: added, changed or gone
@@ -59,10 +63,22 @@ class Bridge:
         """Show what the mirror's file says by now; who watches is told. Raises as `Mirror.catch_up`."""
         await self._taken_over.once()
         growth = await mirror.catch_up(workspace)
+        if self._service.config.kept_bytes is not None and (self._limiting is None or self._limiting.done()):
+            self._limiting = asyncio.get_running_loop().create_task(self._limit(self._service.config.kept_bytes))
         if growth.changed:
             self._tell(mirror.session_id, "added" if growth.created else "changed")
         await self._note_use(mirror)
         return growth
+
+    async def _limit(self, max_bytes: int) -> None:
+        """Remove what is kept beyond the limit, a while after something was kept."""
+        await asyncio.sleep(LIMIT_SECONDS)
+        for removed in await asyncio.to_thread(enforce, self._service.store.home.path, max_bytes):
+            if removed.was_last:
+                _logger.warning(
+                    "agents.keep.maxBytes: nothing is kept any more of the file of %s, which is gone",
+                    removed.session_id,
+                )
 
     async def _note_use(self, mirror: Mirror) -> None:
         """Close others when too many are open."""
@@ -199,6 +215,7 @@ class Bridge:
                     await self._close(session_id)
         finally:
             tasks = [task for _, task in self._watches.values()]
+            tasks += [] if self._limiting is None else [self._limiting]
             for task in tasks:
                 task.cancel()
             if tasks or self._losing:

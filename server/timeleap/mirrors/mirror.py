@@ -193,7 +193,7 @@ class Mirror:
         self._looked = False  # for other files of the session
         self._warned: Session | None = None  # as it was opened when it was warned of a newer version
         self._said: set[str] = set()  # warnings
-        self._keeper = Keeper(durable=service.config.durability == "disk")
+        self._keeper = Keeper(durable=service.config.durability == "disk", exclude=service.config.kept_exclude)
         self._open: contextlib.AsyncExitStack | None = None
         self._turn = asyncio.Lock()
 

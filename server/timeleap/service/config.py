@@ -48,6 +48,8 @@ class Config(Struct, frozen=True):
     budget: Budget
     max_preserved_messages: int  # of user and assistant, that a compaction keeps as they are
     retention: Retention
+    kept_bytes: int | None  # of agents' files, that may be kept; None: as many as there are
+    kept_exclude: tuple[str, ...]  # patterns of files and folders of which nothing is kept
     trash_max_age: int | None  # seconds after which a deleted session is removed for good; None: never
     summarizer: Mapping[str, Any]  # by the last part of their names; never the key itself
     flags: Mapping[str, Any]  # merged again when a client's options arrive
@@ -130,6 +132,8 @@ def load(
         budget=budget,
         max_preserved_messages=resolved["maxPreservedMessages"],
         retention=Retention(resolved["retention.maxTimelines"], resolved["retention.maxTimelineBytes"]),
+        kept_bytes=resolved["agents.keep.maxBytes"],
+        kept_exclude=tuple(resolved["agents.keep.exclude"]),
         trash_max_age=resolved["trash.maxAge"],
         summarizer=summarizer,
         flags=flags,
@@ -211,15 +215,16 @@ def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> 
     return warnings
 
 
-def _flat(values: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, Any]]:
+def _flat(values: Mapping[str, Any], source: str, group: str = "") -> Iterator[tuple[str, str, Any]]:
     """Group, key and value of each; the group is empty for a setting that stands by itself."""
     for key, value in values.items():
-        if key not in _GROUPS:
-            yield "", key, value
+        name = f"{group}.{key}" if group else key
+        if name not in _GROUPS:
+            yield group, key, value
         elif isinstance(value, Mapping):
-            yield from ((key, inner, each) for inner, each in value.items())
+            yield from _flat(value, source, name)
         elif value is not None:
-            raise _refused(key, "an object", source)
+            raise _refused(name, "an object", source)
 
 
 def _is_insecure(url: str) -> bool:
@@ -308,6 +313,8 @@ SETTINGS = {
         _whole("maxPreservedMessages", 1, DEFAULT_PRESERVED_MESSAGES),
         _whole("retention.maxTimelines", 1, Retention().max_timelines),
         _whole("retention.maxTimelineBytes", 0, Retention().max_timeline_bytes),
+        _whole("agents.keep.maxBytes", 0),
+        Setting("agents.keep.exclude", list[str], "a list of paths and patterns", (), numeric=False),
         _whole("trash.maxAge", 0),
         _text("summarizer.baseUrl", r"\Ahttps?://[^/\s]", "an address that begins with http:// or https://"),
         _text("summarizer.model", ".|\n", "a non-empty string"),
@@ -319,7 +326,7 @@ SETTINGS = {
 """All settings but the home, in the order in which they are shown."""
 _NULL_IS_A_VALUE = frozenset({"maxContextSize"})
 """Settings that null switches off; for all others null means not set."""
-_GROUPS = {name.partition(".")[0] for name in SETTINGS if "." in name}
+_GROUPS = {name[:at] for name in SETTINGS for at, character in enumerate(name) if character == "."}
 _BY_PLACE = {
     ("", "home"): _text("home", *_PATH),
     **{(name.rpartition(".")[0], name.rpartition(".")[2]): setting for name, setting in SETTINGS.items()},

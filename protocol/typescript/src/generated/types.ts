@@ -12,6 +12,11 @@ export interface AccessChanged {
   access: "owner" | "attached" | "readOnly";
 }
 
+/** Settings for the sessions of other agents' programs. */
+export interface AgentsOptions {
+  keep?: KeepOptions;
+}
+
 /** `context/appendMessage`. */
 export interface AppendMessageParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -1438,6 +1443,7 @@ export interface InitializationOptions {
   maxPreservedMessages?: number;
   retention?: Retention;
   trash?: TrashOptions;
+  agents?: AgentsOptions;
   summarizer?: SummarizerOptions;
   /** Names of notifications that are not to be sent on this connection. */
   optOutNotifications?: string[];
@@ -1473,6 +1479,14 @@ export interface InitializedParams {
 export interface IsApprovedResult {
   approved: boolean;
   reason: "yolo" | "autoApprove" | "notApproved";
+}
+
+/** Limits of what is kept of agents' own files. */
+export interface KeepOptions {
+  /** On the disk, of all sessions together. Beyond it generations that have ended go, oldest first; the last one of a file that is gone goes last. Default: no limit. */
+  maxBytes?: number;
+  /** Paths, or patterns with `*`, of agents' files and of folders that their sessions are about: nothing is kept of these. */
+  exclude?: string[];
 }
 
 /** What is kept of a program's file. */

@@ -15,7 +15,6 @@ from timeleap.storage.durable import OpenFile, list_directory
 
 DAYS: Final = 30
 """Claude Code's own default of `cleanupPeriodDays`; at its start it deletes what was not written to for longer."""
-LEAST: Final = 1
 MOST: Final = 365_000
 MAX_SETTINGS: Final = 1 << 20  # bytes
 SECONDS: Final = 86_400
@@ -25,10 +24,11 @@ def period(kind: str, folder: Path) -> int | None:
     """Days after which a program deletes the sessions below the folder it keeps them in; None: it never does. Blocking."""
     if kind != "claude-code":
         return None
-    days: Any = None
+    days: Any = DAYS
     with suppress(OSError, ValueError, AttributeError, RecursionError), closing(_settings(folder)) as file:
-        days = json.loads(file.pread(0, MAX_SETTINGS)).get("cleanupPeriodDays")
-    return min(max(days, LEAST), MOST) if type(days) is int else DAYS
+        days = json.loads(file.pread(0, MAX_SETTINGS)).get("cleanupPeriodDays", DAYS)
+    # While the setting is of no use, such as 0, the program deletes nothing, and says so.
+    return min(days, MOST) if type(days) is int and days > 0 else None
 
 
 def _settings(folder: Path) -> OpenFile:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from timeleap.call import to_its_end
 from timeleap.errors import TimeleapError
+from timeleap.mirrors.formats.conversion import folder_of
+from timeleap.mirrors.vault import retention
 from timeleap.mirrors.vault.kept_file import KeptFile
+from timeleap.mirrors.vault.retention import is_excluded
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
@@ -25,10 +29,11 @@ class Keeper:
 
     Args:
         durable: Whether bytes are to be on the disk itself before the mirror says what they mean.
+        exclude: Patterns of files and folders of which nothing is kept.
     """
 
-    def __init__(self, *, durable: bool) -> None:
-        self._durable = durable
+    def __init__(self, *, durable: bool, exclude: Collection[str] = ()) -> None:
+        self._durable, self._exclude = durable, exclude
         self._kept: KeptFile | None = None
         self._packing: asyncio.Task[None] | None = None
         self._stop = Event()
@@ -39,6 +44,9 @@ class Keeper:
         if path.suffix != ".jsonl":
             return  # a database has sessions of others, too
         kept = self._file_of(session)
+        if is_excluded(path, folder_of(session.facts.workspace), self._exclude):
+            await asyncio.to_thread(retention.remove_all, session.path)
+            return
         try:
             self._pack(await to_its_end(asyncio.to_thread(kept.keep, path)), kept)
         except (TimeleapError, OSError) as error:
