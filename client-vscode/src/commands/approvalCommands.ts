@@ -186,7 +186,7 @@ async function enableYolo(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const agreed = await confirm(
     vscode.l10n.t("Approve everything in “{0}”?", session.name),
-    vscode.l10n.t("The agent of this session will run commands and change files without asking, until you turn this off. The status bar shows it all the time."),
+    vscode.l10n.t("The agent of this session will run commands and change files without asking, until you turn this off. The status bar shows it all the time. No file switches this on; a program of yours that speaks the protocol can, unless a sandbox keeps the store, the sockets and the key from it."),
     vscode.l10n.t("Approve Everything"),
   );
   if (agreed) {

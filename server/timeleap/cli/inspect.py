@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from timeleap.cli.backend import Backend, OpenSession, given, reading
 from timeleap.cli.command import Full, Session, TimelineOption, command, complete_session, parse_time, place
 from timeleap.cli.following import TerminalFollower, describe
-from timeleap.cli.formatting import Json, ago, clock, count, one_line, process, render, safe, size
+from timeleap.cli.formatting import Json, clock, count, one_line, process, render, safe, size
 from timeleap.cli.graph import read_graph, read_kin, shown
 from timeleap.cli.parameters import Argument, Commands, Option
+from timeleap.cli.session_tables import list_by_project, list_sessions
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
@@ -87,31 +88,26 @@ def sessions(
     query: Annotated[str | None, Argument(help="Only those with this in title or id.")] = None,
     everything: Annotated[bool, Option("--all", "-a", help="Archived ones too.")] = False,
     limit: Annotated[int, Option("--limit", "-n", min=1, help="At most so many.")] = 50,
+    flat: Annotated[bool, Option("--flat", help="One list, whatever they belong to.")] = False,
 ) -> None:
-    """List sessions, the newest change first. With --json one line each.
+    """List sessions by project and program, the newest change first. With --json one line each, the newest first of all.
+
+    A project is a git repository with its worktrees, or else a folder.
 
     Examples:
         timeleap sessions
+        timeleap sessions --flat
         timeleap sessions --all --json | jq -r .sessionId
     """
     params = given(limit=min(limit, 1000), includeArchived=everything, query=query or None)
     with Backend(terminal) as backend:
         found = list(itertools.islice(backend.pages("session/list", params, "sessions"), limit))
-    list_sessions(terminal, found, "updatedAt", "changed")
+    if flat or terminal.machine:
+        list_sessions(terminal, found, "updatedAt", "changed")
+    else:
+        list_by_project(terminal, found)
     if not found:
         terminal.hint("none; timeleap new makes one, timeleap demo shows what can be done with it")
-
-
-def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: str) -> None:
-    def row(info: Json) -> tuple[object, ...]:
-        standing = ["archived"] if info["archived"] else []
-        standing += [f"live in {process(info['owner'])}"] if "owner" in info else []
-        standing += [f"damaged: {one_line(info['damaged'])}"] if "damaged" in info else []
-        counts = info["messageCount"], info["tokenCount"]
-        return info["sessionId"], *counts, ago(info.get(stamp)), ", ".join(standing), info["title"]
-
-    columns = ("session", "messages", "tokens", stamped, "state", "title")
-    terminal.records(found, columns, row, right=("messages", "tokens"))
 
 
 @command(app)

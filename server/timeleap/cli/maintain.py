@@ -23,8 +23,8 @@ from timeleap.cli.command import (
 )
 from timeleap.cli.file_changes import path_of
 from timeleap.cli.formatting import Json, count, one_line, size
-from timeleap.cli.inspect import list_sessions
 from timeleap.cli.parameters import Argument, Commands, Option
+from timeleap.cli.session_tables import list_sessions
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 
 app = Commands("Keep in order")

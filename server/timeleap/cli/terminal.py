@@ -193,6 +193,28 @@ class Terminal:
             table.add_row(*line)
         self.out.print(table)
 
+    def grouped(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], levels: int, right: Sequence[str] = ()
+    ) -> None:
+        """A table whose last columns, as many as there are `levels`, are the groups of its rows, which are in their order:
+        on a terminal their values are headings, where there is more than one group."""
+        groups = [tuple(row[-levels:]) for row in rows]
+        seen = _styled(sys.stdout) and self.out.is_terminal
+        if not seen or len(set(groups)) < 2:
+            cut = -levels if seen else len(columns)
+            self.table(columns[:cut], [row[:cut] for row in rows], right)
+            return
+        from rich.text import Text
+
+        before: tuple[object, ...] = ()
+        for group in dict.fromkeys(groups):
+            for level, value in enumerate(group):
+                if group[: level + 1] != before[: level + 1] and (value or not level):
+                    self.say(Text("  " * level + (one_line(str(value)) or "no folder"), style="bold"))
+            own = [row[:-levels] for row, its in zip(rows, groups, strict=True) if its == group]
+            self.table(columns[:-levels], own, right)
+            before = group
+
     def consents(self, plan: Json, question: str, *, yes: bool, dry_run: bool, goes: bool = True) -> bool:
         """Ask for consent to a change that was shown, unless `yes` gave it beforehand; a refusal exits with 1.
 

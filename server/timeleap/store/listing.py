@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -81,8 +82,13 @@ class ListRequest(Struct, frozen=True):
             and (self.workspace is None or session.workspace == canonical_folder_uri(self.workspace))
             and (self.source_kind is None or (session.source is not None and session.source.kind == self.source_kind))
             and (self.source_key is None or (session.source is not None and session.source.key == self.source_key))
-            and (self.query or "").casefold() in f"{session.title or ''}\n{session.session_id}".casefold()
+            and _folded(self.query or "") in _folded(f"{session.title or ''}\n{session.session_id}")
         )
+
+
+def _folded(text: str) -> str:
+    """A text as it is looked for: whatever its case, and however its characters are composed."""
+    return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
 
 
 def list_sessions(

@@ -2,12 +2,16 @@
 
 Regular expressions are RE2's: the time a search takes grows with the length of the text and with nothing else, so none
 of them can explode. What cannot be had in linear time (look-around, back-references) is refused as a bad pattern.
+
+Words are found however a text composes their characters: `é` is one character in most texts, and two (`e` and an accent)
+in what macOS makes of a file's name. In an expression that goes for characters outside of classes.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from timeleap.errors import InvalidInputError
@@ -69,7 +73,11 @@ def pattern(query: str, *, regex: bool = False, ignore_case: bool = False) -> Pa
         query.encode()
     except UnicodeEncodeError as error:
         raise _refused(f"half of a surrogate pair at character {error.start}", "regex" if regex else "query") from None
-    return Expression(query, literal=not regex, ignore_case=ignore_case) if regex or ignore_case else Words(query)
+    if regex:
+        return Expression(_in_all_forms(query), query, ignore_case=ignore_case)
+    if ignore_case or not _has_one_form(query):
+        return Expression(_words_in_all_forms(query), query, ignore_case=ignore_case, words=query)
+    return Words(query)
 
 
 class JsonFilter:
@@ -87,7 +95,8 @@ class JsonFilter:
         options = re2.Options()
         options.never_capture = True
         options.case_sensitive = not ignore_case
-        text = words.encode("utf-16-be")
+        forms = "".join(form for character in _composed(words) for form in _forms(character))
+        text = f"{words}{forms}".encode("utf-16-be")
         units = {text[at : at + 2].hex().encode() for at in range(0, len(text), 2)}
         escaped = [b"00[5-7]", *units]  # the first: letters of names such as "text", which nobody writes so
         if "\ufffd" in words:
@@ -101,8 +110,8 @@ class JsonFilter:
         if "\n" in words:
             hidden += [b'"think"', b'"tool_calls"']  # texts that stand on lines of their own
         # One by one: alternatives with nothing in common at their beginning are far slower to look for.
-        written = re2.escape(encode_json(words)[1:-1])
-        self._signs = [re2.compile(sign, options) for sign in dict.fromkeys([written, *hidden])]
+        written = _words_in_all_forms(words, lambda text: re2.escape(encode_json(text)[1:-1].decode()))
+        self._signs = [re2.compile(sign, options) for sign in dict.fromkeys([written.encode(), *hidden])]
         self._part = re2.compile(b'"text"', options)
 
     def may_be_in(self, data: bytes) -> bool:
@@ -132,23 +141,28 @@ class Words(Pattern):
 
 
 class Expression(Pattern):
-    """A regular expression, or text whose case does not count."""
+    """A regular expression, or text whose case, or whose forms, do not count.
 
-    def __init__(self, expression: str, *, literal: bool, ignore_case: bool) -> None:
+    Args:
+        expression: For RE2.
+        typed: The query as it was given, which errors speak of.
+        words: The text, where it is one.
+    """
+
+    def __init__(self, expression: str, typed: str, *, ignore_case: bool, words: str | None = None) -> None:
         import re2  # not before somebody needs it
 
         options = re2.Options()
         options.log_errors = False
         options.max_mem = MAX_MEMORY
         options.never_capture = True
-        options.literal = literal
         options.case_sensitive = not ignore_case
         try:
             self._compiled: Any = re2.compile(expression.encode(), options)
         except re2.error as error:
-            raise _refused(_explained(error, expression), "regex") from None
-        if literal:
-            self._filter = JsonFilter(expression, ignore_case=ignore_case)
+            raise _refused(_explained(_error_in(typed, options) or error, typed), "regex") from None
+        if words is not None:
+            self._filter = JsonFilter(words, ignore_case=ignore_case)
 
     def too_dear(self, text: str) -> bool:
         """True if so large an expression could take minutes for the text: linear time is steps times characters."""
@@ -168,6 +182,66 @@ class Expression(Pattern):
                     yield begin, units
             elif number % _PATIENCE == 0:
                 yield None
+
+
+def _composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _has_one_form(words: str) -> bool:
+    """True if no text of the same meaning has other characters."""
+    return words.isascii() or all(len(_forms(character)) == 1 for character in _composed(words))
+
+
+def _forms(character: str) -> list[str]:
+    """The ways to write a composed character: as one, in parts, or with only the first of its marks composed."""
+    parts = "" if character.isascii() else unicodedata.normalize("NFD", character)
+    found = [unicodedata.normalize("NFC", parts[:end]) + parts[end:] for end in range(len(parts), 0, -1)]
+    return list(dict.fromkeys([character, *found]))
+
+
+def _escaped(text: str) -> str:
+    import re2  # not before somebody needs it
+
+    return str(re2.escape(text))
+
+
+def _words_in_all_forms(words: str, escaped: Callable[[str], str] = _escaped) -> str:
+    """An expression for some words as they are, and as any text may compose their characters."""
+    composed = _composed(words)
+    parts = [_one_of(forms, escaped) for forms in map(_forms, composed)]
+    found = "".join(parts)
+    return found if composed == words else f"(?:{escaped(words)}|{found})"
+
+
+def _one_of(forms: list[str], escaped: Callable[[str], str]) -> str:
+    return escaped(forms[0]) if len(forms) == 1 else f"(?:{'|'.join(map(escaped, forms))})"
+
+
+def _in_all_forms(expression: str) -> str:
+    """A regular expression in which a character that has several forms stands for each of them, but within a class."""
+    if expression.isascii() or r"\Q" in expression:
+        return expression
+    shown: list[str] = []
+    in_class = escape = False
+    for character in _composed(expression):
+        plain = not (in_class or escape)
+        forms = _forms(character) if plain else [character]
+        shown.append(character if len(forms) == 1 else _one_of(forms, _escaped))
+        in_class = not escape and (character == "[" if not in_class else character != "]")
+        escape = character == "\\" and not escape
+    return "".join(shown)
+
+
+def _error_in(typed: str, options: Any) -> Exception | None:
+    """The error in an expression as it was typed, before its characters stood for their other forms."""
+    import re2  # not before somebody needs it
+
+    try:
+        re2.compile(typed.encode(), options)
+    except re2.error as error:
+        return error
+    return None
 
 
 def _explained(error: Exception, expression: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import unicodedata
 from itertools import islice
 from typing import Any
 
@@ -36,10 +37,46 @@ def model(query: str, text: str) -> list[tuple[int, int]]:
     return [(utf16_length(text[:start]), utf16_length(text[:end])) for start, end in places]
 
 
+def model_of_forms(query: str, text: str) -> list[tuple[int, int]]:
+    """Every place of a text that is the query once both are composed, the slow way."""
+    wanted, places, at = unicodedata.normalize("NFC", query), [], 0
+    while at < len(text):
+        ends = (end for end in range(at + 1, len(text) + 1) if unicodedata.normalize("NFC", text[at:end]) == wanted)
+        end = next(ends, None)
+        if end is not None:
+            places.append((utf16_length(text[:at]), utf16_length(text[:end])))
+        at = end or at + 1
+    return places
+
+
 @settings(deadline=None)
 @given(QUERIES, TEXTS)
 def test_words_are_found_where_they_stand(query: str, text: str) -> None:
-    assert spans(query, text) == model(query, text)
+    assert spans(query, text) == model_of_forms(query, text)
+
+
+WRITTEN = ["Café", "naïve", "Ångström", "Tiếng Việt", "프로젝트", "ñandú.py", "プロジェクト", "Straße", "Ḗ"]
+
+
+@pytest.mark.parametrize("word", WRITTEN)
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+@pytest.mark.parametrize("said", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "options", [{}, {"ignore_case": True}, {"regex": True}, {"regex": True, "ignore_case": True}], ids=str
+)
+def test_composed_and_decomposed_text_is_found_alike(
+    word: str, asked: Any, said: Any, options: dict[str, bool]
+) -> None:
+    query, text = unicodedata.normalize(asked, word), unicodedata.normalize(said, f"in {word}, and {word}")
+    assert found(query, text, **options) == [unicodedata.normalize(said, word)] * 2
+    for ascii_only in (False, True):
+        line = json.dumps({"role": "user", "content": text}, ensure_ascii=ascii_only).encode()
+        assert pattern(query, **options).may_be_in(line)
+
+
+def test_a_class_of_an_expression_stays_as_it_is() -> None:
+    assert found("[é-ü]x", "éx e\u0301x üx", regex=True) == ["éx", "üx"]
+    assert found(r"\[é\]", "[e\u0301]", regex=True) == ["[e\u0301]"]
 
 
 @settings(deadline=None)
