@@ -237,11 +237,12 @@ def _error_in(typed: str, options: Any) -> Exception | None:
     """The error in an expression as it was typed, before its characters stood for their other forms."""
     import re2  # not before somebody needs it
 
+    found: Exception | None = None
     try:
         re2.compile(typed.encode(), options)
     except re2.error as error:
-        return error
-    return None
+        found = error
+    return found
 
 
 def _explained(error: Exception, expression: str) -> str:
