@@ -107,12 +107,25 @@ def tokens(
 
 
 @command(app)
-def usage(terminal: Terminal, session: Session) -> None:
+def usage(
+    terminal: Terminal,
+    session: Session,
+    everything: Annotated[bool, Option("--all", "-a", help="The tokens of all sessions, by program.")] = False,
+) -> None:
     """List the token counts that were recorded, oldest first, each with the number of messages before it.
 
-    Example:
+    With --all: what all sessions took together. A call of a model counts once, in however many mirrors, forks and resumed
+    sessions it stands; where a program's file names no calls, the counts that were recorded are added.
+
+    Examples:
         timeleap usage fix-dates
+        timeleap usage --all
     """
+    if everything:
+        from timeleap.cli.usage_totals import say_usage_of_all
+
+        say_usage_of_all(terminal)
+        return
     with reading(terminal, session) as opened:
         entries = list(opened.pages("context/listUsage", "usage", limit=1000))
     columns = ("MESSAGES", "TOKENS")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import difflib
 import itertools
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,6 +29,7 @@ from timeleap.cli.file_changes import (
 )
 from timeleap.cli.formatting import Json, ago, count, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
+from timeleap.cli.patches import unified_lines
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
@@ -173,7 +174,7 @@ def _patch(opened: OpenSession, sides: Sequence[Json], change: Json) -> Iterator
         for side, name in zip(sides, ("bytesFrom", "bytesTo"), strict=True)
     )
     shown = file_name(change)
-    for line in difflib.unified_diff(before, after, f"a/{shown}", f"b/{shown}", lineterm=""):
+    for line in unified_lines(before, after, f"a/{shown}", f"b/{shown}"):
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
         yield Text(safe(line.expandtabs(4)), style="bold" if line.startswith(("+++", "---")) else style)
 
@@ -187,9 +188,16 @@ def _content(opened: OpenSession, side: Json, entry: Json) -> bytes:
     root = entry.get("root") or _roots(opened)[0]
     path = os.path.join(os.fsencode(path_of(root)), name)  # noqa: PTH118  (bytes: a name need not be UTF-8)
     try:
-        return os.readlink(path) if os.path.islink(path) else Path(os.fsdecode(path)).read_bytes()  # noqa: PTH114, PTH115
+        return os.readlink(path) if os.path.islink(path) else _beginning(path)  # noqa: PTH114, PTH115
     except OSError:
         return b""
+
+
+def _beginning(path: bytes) -> bytes:
+    """As much of a file on the disk as is compared; empty where a pipe or a device has come into its place."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+    with open(descriptor, "rb") as file:
+        return file.read(_MOST_PATCH) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
 @command(files)
