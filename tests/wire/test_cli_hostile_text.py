@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 from tests.support.claude_file import ClaudeFile
 from tests.support.cli import PATIENCE, Cli
+from tests.support.mostly_long import mostly_long
 
 from timeleap.cli.app import modules
 from timeleap.cli.command import complete_session, signature_of
@@ -270,8 +271,17 @@ def _named(typed: tuple[str, ...]) -> str:
     return "_".join(each if each.isprintable() else "HOSTILE" for each in typed)
 
 
-@pytest.mark.parametrize("typed", TRIED, ids=_named)
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+@pytest.mark.parametrize(
+    ("form", "typed"),
+    mostly_long(
+        [
+            pytest.param(form, typed, id=f"{_named(typed)}_{''.join(form)}")
+            for typed in TRIED
+            for form in ((), ("--json",))
+        ],
+        every=5,
+    ),
+)
 def test_a_terminal_gets_nothing_to_obey(cli: Cli, typed: tuple[str, ...], form: tuple[str, ...]) -> None:
     ran = cli.terminal(*typed, *form, code=None)
     assert leaks(ran.out + ran.err) == []
