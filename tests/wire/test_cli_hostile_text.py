@@ -123,6 +123,13 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
     "agents uninstall": [("claude-code", "--dry-run")],
     "agents list": [()],
     "agents watch": [("claude-code", f"/nowhere/{NAME}", "--once"), (HOSTILE,)],
+    "agents keep": [("--service", HOSTILE)],
+    "agents kept": [("s",), ("m",)],
+    "agents restore": [
+        ("m", "--dry-run"),
+        ("m", "--to", f"/nowhere/{NAME}", "--dry-run"),
+        ("m", "--to", f"/nowhere/{NAME}"),
+    ],
     "agents resume": [("m",), ("m", HOSTILE), (HOSTILE,)],
     "call": [(HOSTILE,), ("session/open", HOSTILE), ("context/getHistory", '{"sessionId": "s"}')],
     "schema": [(HOSTILE,)],
