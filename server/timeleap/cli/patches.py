@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Final
+from typing import Final, Literal
 
 _MOST_COMPARED: Final = 3_000_000
 """Lines and pairs of equal lines that are looked at; what is left then differs as a whole."""
 _CONTEXT: Final = 3  # lines
 
-Step = tuple[str, int, int, int, int]
+Step = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 
 def unified_lines(before: Sequence[str], after: Sequence[str], old: str, new: str) -> Iterator[str]:
@@ -23,10 +23,8 @@ def unified_lines(before: Sequence[str], after: Sequence[str], old: str, new: st
         old: The name of the one.
         new: That of the other.
     """
-    matcher = SequenceMatcher(None, before, after)
-    matcher.opcodes = _steps(before, after)  # type: ignore[attr-defined]
     begun = False
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
+    for group in _Steps(before, after).get_grouped_opcodes(_CONTEXT):
         if not begun:
             yield from (f"--- {old}", f"+++ {new}")
             begun = True
@@ -38,6 +36,17 @@ def unified_lines(before: Sequence[str], after: Sequence[str], old: str, new: st
             else:
                 yield from (f"-{line}" for line in before[start:end])
                 yield from (f"+{line}" for line in after[new_start:new_end])
+
+
+class _Steps(SequenceMatcher[str]):
+    """Gives the steps of `_steps` to the grouping of the library."""
+
+    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
+        super().__init__()
+        self._found = _steps(before, after)
+
+    def get_opcodes(self) -> list[Step]:
+        return self._found
 
 
 def _steps(before: Sequence[str], after: Sequence[str]) -> list[Step]:

@@ -194,7 +194,7 @@ def _content(opened: OpenSession, side: Json, entry: Json) -> bytes:
 
 
 def _beginning(path: bytes) -> bytes:
-    """As much of a file on the disk as is compared; empty where a pipe or a device has come into its place."""
+    """Read what is compared of a file on the disk; nothing where a pipe or a device has come into its place."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
     with open(descriptor, "rb") as file:
         return file.read(_MOST_PATCH) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
