@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from timeleap.errors import CorruptedError, StorageFailureError
+from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError
 from timeleap.storage.durable import storage_errors
 
 NAME: Final = re.compile(r"opencode(?:-[A-Za-z0-9._-]+)?\.db")
@@ -115,13 +115,14 @@ def reading(database: Path, work: Callable[[sqlite3.Connection], Found]) -> Foun
         before = _state(database)
         has_log, has_index = (_size(database, end) for end in ("-wal", "-shm"))
         try:
-            if has_log is not None and has_index is not None:
+            # With a journal a change is being made, and who makes it says when others may read.
+            if (has_log is not None and has_index is not None) or _size(database, "-journal"):
                 return _read(f"{database.absolute().as_uri()}?mode=ro", work)
             if has_log:
                 return _read_copy(database, work)
             # Nobody has it open. Without `immutable` SQLite would leave files beside it.
             found = _read(f"{database.absolute().as_uri()}?mode=ro&immutable=1", work)
-        except sqlite3.Error:
+        except TimeleapError:  # it may have been changed under this reading
             if _state(database) == before:
                 raise
             continue

@@ -127,13 +127,14 @@ class OpencodeLog(Conversation):
             message = f"there is no session {self._id} in {self._database}"
             raise StorageFailureError(message, path=str(self.file.path), errno="ENOENT")
         self._info = dict(zip([column[0] for column in cursor.description], row, strict=True))
-        self.version = version_of(self._info["version"])
-        title = self._info["title"]
+        self.version = version_of(self._info.get("version"))
+        title = self._info.get("title")
         self.title = sound(title.strip()) if isinstance(title, str) and not _DEFAULT_TITLE.fullmatch(title) else None
-        self.workspace = workspace_of(self._info["directory"])
+        self.workspace = workspace_of(self._info.get("directory"))
         self.began_in = self.began_in or self.workspace
-        self._revert = _object(self._info["revert"])
-        self.created_at, self.updated_at = time_of(self._info["time_created"]), time_of(self._info["time_updated"])
+        self._revert = _object(self._info.get("revert"))
+        self.created_at = time_of(self._info.get("time_created"))
+        self.updated_at = time_of(self._info.get("time_updated"))
 
     def _read_events(self, connection: sqlite3.Connection) -> None:
         last = self.file.end - 1

@@ -245,8 +245,13 @@ def test_one_that_is_locked_is_told_and_read_afterwards(file: OpencodeFile, monk
     holder.execute("BEGIN EXCLUSIVE")
     # Without a log of changes nobody is asked: what is on the disk is one state, as long as nothing is written.
     assert said_in(log_of(file.path)) == TWO_TURNS
-    holder.execute("COMMIT")
+    holder.execute("PRAGMA cache_size = 1")
+    holder.executemany("INSERT INTO migration VALUES (?, ?)", [(f"{n}{'x' * 500}", n) for n in range(500)])
+    with pytest.raises(StorageFailureError, match=r"opencode\.db is in use by a program that lets nobody else read it"):
+        log_of(file.path)
+    holder.execute("ROLLBACK")
     holder.close()
+    assert said_in(log_of(file.path)) == TWO_TURNS
     holder = sqlite3.connect(file.database, isolation_level=None)
     holder.execute("PRAGMA journal_mode = WAL")
     reader = sqlite3.connect(file.database)
