@@ -124,21 +124,23 @@ class Entry:
 
     Attributes:
         text: Of the message; None of a checkpoint.
+        label: Of a checkpoint, where it matters which one it is.
         messages, checkpoints: How many there are up to here.
     """
 
-    __slots__ = ("before", "checkpoints", "messages", "text")
-    _known: dict[tuple[int, str | None], Entry] = {}  # noqa: RUF012  # of the class: it makes equal ones the same
+    __slots__ = ("before", "checkpoints", "label", "messages", "text")
+    _known: dict[tuple[int, str | None, str | None], Entry] = {}  # noqa: RUF012  # of the class: equal ones are the same
 
-    def __init__(self, text: str | None, before: Entry | None) -> None:
+    def __init__(self, text: str | None, before: Entry | None, label: str | None = None) -> None:
         self.text = text
         self.before = before
+        self.label = label
         self.messages: int = (before.messages if before else 0) + (text is not None)
         self.checkpoints: int = (before.checkpoints if before else 0) + (text is None)
 
     @classmethod
-    def on(cls, before: Entry | None, text: str | None) -> Entry:
-        return cls._known.setdefault((id(before), text), cls(text, before))
+    def on(cls, before: Entry | None, text: str | None, label: str | None = None) -> Entry:
+        return cls._known.setdefault((id(before), text, label), cls(text, before, label))
 
 
 class Undo:
@@ -158,37 +160,95 @@ class Undo:
 
 READS = frozenset(("read", "count"))
 """Operations that change nothing."""
-Contents = tuple[Entry | None, Undo | None]
-NOTHING: Contents = (None, None)
+BESIDE = frozenset(("send", "cancel"))
+"""Those that change what stands beside the log, and leave its version as it is."""
+Mail = tuple[str | None, str]
+"""A D-Mail that waits: the label of its checkpoint, and its text."""
+Contents = tuple[Entry | None, Undo | None, Mail | None]
+NOTHING: Contents = (None, None, None)
+SUMMARY = "summary"
+"""The text of the message that a compaction makes."""
 SessionState = tuple[Contents, int]
 """With how many of the versions that were answered of changes have been reached."""
 
 
-def session_answer(state: Contents, name: str, argument: Any) -> tuple[object, Contents]:
+def session_answer(state: Contents, name: str, argument: Any, result: Any = UNKNOWN) -> tuple[object, Contents]:
     """How a session answers, and what it is then.
 
-    `append` of a text: the index it is at. `checkpoint`: its id. `revert` to the checkpoint of an id, and `undo`: how many
-    messages there are then; False where there is none. `read`: the texts. `count`: how many there are.
+    `append` of a text: the index it is at. `checkpoint` with a label: its id. `revert` to the checkpoint of an id, and
+    `undo`: how many messages there are then; False where there is none. `compact`, with a label for the checkpoint that it makes: how many of
+    the last messages stay, or True where nothing is done, which nobody works out here: the `result` says it. `send` of a D-Mail to the
+    checkpoint of an id, and `cancel`: True; `deliver` with a label for the checkpoint before it: as `revert`. `read`: the
+    texts. `count`: how many there are.
     """
-    log, undo = state
+    log, undo, mail = state
     match name:
         case "append":
-            return _messages(log), (Entry.on(log, argument), undo)
+            return _messages(log), (Entry.on(log, argument), undo, mail)
         case "checkpoint":
-            return (log.checkpoints if log else 0), (Entry.on(log, None), undo)
+            return (log.checkpoints if log else 0), (Entry.on(log, None, argument), undo, mail)
         case "revert":
             if log is None or argument >= log.checkpoints:
                 return False, state
-            cut: Entry | None = log
-            while cut is not None and cut.checkpoints > argument:
-                cut = cut.before
-            return _messages(cut), (cut, Undo.on(undo, log))
+            return _replaced(state, _before_checkpoint(log, argument))
         case "undo":
-            return (False, state) if undo is None else (_messages(undo.log), (undo.log, undo.below))
+            if undo is None:
+                return False, state
+            return _messages(undo.log), (undo.log, undo.below, _kept(mail, undo.log))
+        case "compact":
+            texts = texts_of(log)
+            if result is True or len(texts) < 2:
+                return True, state
+            kept = result if isinstance(result, int) else 1
+            if not 0 < kept < len(texts):
+                return 1, state
+            compacted = Entry.on(Entry.on(None, None, argument), SUMMARY)
+            for text in texts[-kept:]:
+                compacted = Entry.on(compacted, text)
+            return kept, _replaced(state, compacted)[1]
+        case "send":
+            number, text = argument
+            if mail is not None or log is None or number >= log.checkpoints:
+                return False, state
+            return True, (log, undo, (_labels(log)[number], text))
+        case "cancel":
+            return (False, state) if mail is None else (True, (log, undo, None))
+        case "deliver":
+            if mail is None:
+                return False, state
+            cut = Entry.on(_before_checkpoint(log, _labels(log).index(mail[0])), None, argument)
+            count, (after, below, _) = _replaced(state, Entry.on(cut, mail[1]))
+            return count, (after, below, None)
         case "count":
             return _messages(log), state
         case _:
             return texts_of(log), state
+
+
+def _replaced(state: Contents, log: Entry | None) -> tuple[int, Contents]:
+    """How many messages there are once a log has taken the place of the present one, and what the session is then."""
+    return _messages(log), (log, Undo.on(state[1], state[0]), _kept(state[2], log))
+
+
+def _kept(mail: Mail | None, log: Entry | None) -> Mail | None:
+    """A D-Mail that waits, if its checkpoint is still there."""
+    return mail if mail is not None and mail[0] in _labels(log) else None
+
+
+def _labels(log: Entry | None) -> list[str | None]:
+    """Of the checkpoints of a log."""
+    labels = []
+    while log is not None:
+        if log.text is None:
+            labels.append(log.label)
+        log = log.before
+    return labels[::-1]
+
+
+def _before_checkpoint(log: Entry | None, number: int) -> Entry | None:
+    while log is not None and log.checkpoints > number:
+        log = log.before
+    return log
 
 
 def unexplained_session(history: Iterable[Operation]) -> str:
@@ -199,21 +259,23 @@ def unexplained_session(history: Iterable[Operation]) -> str:
     """
     operations = list(history)
     versions = sorted(
-        operation.version for operation in operations if operation.version is not None and operation.name not in READS
+        operation.version
+        for operation in operations
+        if operation.version is not None and operation.name not in READS | BESIDE
     )
 
     def step(state: SessionState, operation: Operation) -> SessionState | None:
         contents, reached = state
-        result, after = session_answer(contents, operation.name, operation.argument)
+        result, after = session_answer(contents, operation.name, operation.argument, operation.result)
         # False is no count of messages, though it equals 0.
         told = operation.result is UNKNOWN or (operation.result == result and type(operation.result) is type(result))
         if not told:
             return None
         if operation.version is None:  # nobody heard of it, or nothing was changed
             return after, reached
-        if operation.name in READS:
+        if operation.name in READS or operation.name in BESIDE:
             # Between the last one and the next: the change may be one of which nobody heard.
-            return state if bisect_right(versions, operation.version) == reached else None
+            return (after, reached) if bisect_right(versions, operation.version) == reached else None
         return (after, reached + 1) if bisect_left(versions, operation.version) == reached else None
 
     return unexplained(operations, (NOTHING, 0), step)

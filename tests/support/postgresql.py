@@ -112,6 +112,11 @@ class Cluster(servers.Cluster):
             cursor = connection.execute(statement)  # type: ignore[arg-type]  # nothing of it comes from outside
             return cursor.fetchall() if cursor.description else []
 
+    def restart(self, how: str) -> None:
+        """Stop the server, `fast` or `immediate`, and start it again."""
+        self._control("stop", "-m", how)
+        self.start()
+
     def set(self, **settings: str) -> None:
         """Change settings of the running server."""
         for name, value in settings.items():

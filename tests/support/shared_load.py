@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.support.linearizable import READS, Operation, unexplained_session
+from tests.support.linearizable import READS, SUMMARY, Operation, unexplained_session
 from tests.support.server import PATIENCE, Message, Pending
 from tests.support.session import Session, user
 
 APPENDS = {"append": 1}
 CHANGES = {"append": 6, "checkpoint": 2, "revert": 1, "undo": 1}
 WITH_READS = {**CHANGES, "read": 6, "count": 4}
+ALL = {**WITH_READS, "compact": 1, "send": 2, "deliver": 2, "cancel": 1}
 """Operations and how often they are chosen."""
+MAIL = re.compile(r"p\d+-mail\d+")
+NOT_THERE = (4002, 4007, 4008, 4018)
+"""No such checkpoint, a D-Mail that waits already, none that waits, nothing to undo."""
 
 
 class Load:
@@ -90,6 +95,13 @@ class Load:
                 returned[each.process] = min(each.returned - moment, returned.get(each.process, each.returned))
         return max(returned[worker.name] for worker in self._workers)
 
+    def lines(self) -> list[str]:
+        """What was done, in the order in which it was asked for, to be read."""
+        return [
+            f"{each.called:.3f} {each.returned:.3f} {each.process} {each.name} {each.argument}: {each.result} {each.version}"
+            for each in sorted(self.history, key=lambda each: each.called)
+        ]
+
     def unexplained(self) -> str:
         """Why no single session can have answered like that; empty if one can."""
         return unexplained_session(self.history)
@@ -113,7 +125,15 @@ class _Worker:
             while self.load.running:
                 number += 1
                 (name,) = rng.choices(names, weights)
-                argument = {"append": f"{self.name}-{number}", "revert": rng.randrange(4)}.get(name)
+                unique, earlier = f"{self.name}-{number}", rng.randrange(4)
+                argument = {
+                    "append": unique,
+                    "checkpoint": unique,
+                    "compact": unique,
+                    "deliver": unique,
+                    "revert": earlier,
+                    "send": (earlier, f"{self.name}-mail{number}"),
+                }.get(name)
                 called = time.monotonic()
                 try:
                     result, version = self._ask(name, argument, f"{self.name}-r{number}")
@@ -134,12 +154,13 @@ class _Worker:
             reply = self._send(name, argument, request_id).reply()
             if "result" in reply:
                 result = reply["result"]
-                return _told(name, result), _version(result)
+                told = _told(name, result)
+                return told, None if name == "compact" and told is True else _version(result)
             error = reply["error"]
-            if error["code"] in (4002, 4018):  # no such checkpoint, nothing to undo
+            if error["code"] in NOT_THERE:
                 return False, None
             self.load.refused.append(error)
-            assert error["code"] in (4005, 4012), error
+            assert error["code"] in (4005, 4012, -32801), error
             assert error["data"]["retryable"] is True, error
             assert time.monotonic() - began < PATIENCE, error
             time.sleep(0.02)
@@ -155,6 +176,16 @@ class _Worker:
                 return start("context/revertTo", checkpointId=argument, requestId=request_id)
             case "undo":
                 return start("context/undo", requestId=request_id)
+            case "compact":
+                return start("context/compact", summary=SUMMARY, maxPreservedMessages=1, requestId=request_id)
+            case "send":
+                assert isinstance(argument, tuple)
+                number, text = argument
+                return start("context/sendDMail", message=text, checkpointId=number, requestId=request_id)
+            case "deliver":
+                return start("context/deliverDMail", requestId=request_id)
+            case "cancel":
+                return start("context/cancelDMail", requestId=request_id)
             case "count":
                 return start("session/getState")
             case _:
@@ -178,6 +209,18 @@ def _told(name: str, result: Message) -> object:
             return result["checkpoint"]["id"]
         case "read":
             assert "nextCursor" not in result
-            return tuple(entry["message"]["content"] for entry in result["messages"])
+            return tuple(_text(entry["message"]["content"]) for entry in result["messages"])
+        case "send" | "cancel":
+            return True
+        case "compact":
+            return result["preservedMessages"] if result["compacted"] else True
         case _:
             return result["context"]["messageCount"]
+
+
+def _text(content: object) -> str:
+    """What the model has of a message: of a D-Mail its text, without what is said around it."""
+    if not isinstance(content, str):
+        return SUMMARY
+    mail = MAIL.search(content)
+    return content if mail is None else mail[0]

@@ -6,7 +6,16 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.support.linearizable import NOTHING, READS, UNKNOWN, Contents, Operation, session_answer, unexplained_session
+from tests.support.linearizable import (
+    BESIDE,
+    NOTHING,
+    READS,
+    UNKNOWN,
+    Contents,
+    Operation,
+    session_answer,
+    unexplained_session,
+)
 
 
 def op(
@@ -97,13 +106,18 @@ def test_a_change_that_nobody_heard_of_has_a_version_all_the_same() -> None:
 def test_a_long_history_is_explained_until_one_answer_in_it_is_another(seed: int) -> None:
     rng = random.Random(seed)
     state: Contents = NOTHING
-    history = []
+    history, changes = [], 0
     for number in range(2000):
-        name = rng.choice(["append", "append", "append", "checkpoint", "revert", "undo", "read", "count"])
-        argument = {"append": str(number), "revert": rng.randrange(3)}.get(name)
+        names = ["append", "checkpoint", "revert", "undo", "read", "count", "compact", "send", "cancel", "deliver"]
+        (name,) = rng.choices(names, (6, 2, 2, 2, 2, 2, 1, 2, 1, 1))
+        to = rng.randrange(3), f"mail {number}"
+        unique = {"append": str(number), "checkpoint": str(number), "compact": str(number), "deliver": str(number)}
+        argument = {**unique, "revert": rng.randrange(3), "send": to}.get(name)
         result, state = session_answer(state, name, argument)
         called, returned = number - 4 * rng.random(), number + 4 * rng.random()
-        version = None if name == "read" or result is False else (number,)
+        changes += name not in READS | BESIDE and not isinstance(result, bool)
+        version = None if name == "read" or (isinstance(result, bool) and name not in BESIDE) else (changes,)
+        version = None if result is False else version
         history.append(Operation("p", name, argument, called, returned, result, version))
     assert explained(*history)
     at = next(at for at in range(1000, 2000) if history[at].name in READS and history[at].result)

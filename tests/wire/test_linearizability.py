@@ -10,7 +10,7 @@ from tests.support.machines import Serve
 from tests.support.postgresql import shared_cluster
 from tests.support.server import Launch, Server
 from tests.support.session import Session
-from tests.support.shared_load import WITH_READS, Load
+from tests.support.shared_load import ALL, WITH_READS, Load
 
 PROCESSES = 4
 
@@ -28,9 +28,9 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]
         server.dispose()
 
 
-def work(sessions: list[Session], seed: int, changes: int) -> Load:
+def work(sessions: list[Session], seed: int, changes: int, mix: dict[str, int] = WITH_READS) -> Load:
     """All at work on one session, until each has made so many changes."""
-    load = Load(sessions, seed, WITH_READS)
+    load = Load(sessions, seed, mix)
     load.wait_for_more(changes)
     load.stop()
     return load
@@ -51,6 +51,14 @@ def test_what_four_processes_do_at_once_has_one_order(machines: list[Server]) ->
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_appends_reverts_undos_and_reads_have_one_order(machines: list[Server], seed: int) -> None:
     check(work([Session.open(server, f"s{seed}") for server in machines], seed, 40))
+
+
+@pytest.mark.long
+def test_compactions_and_dmails_have_one_order(machines: list[Server]) -> None:
+    load = work([Session.open(server, "mail") for server in machines], 1, 60, ALL)
+    done = {each.name for each in load.history if not isinstance(each.result, bool)}
+    assert ALL.keys() - done <= {"send", "cancel"}
+    assert not load.unexplained()
 
 
 @pytest.mark.long

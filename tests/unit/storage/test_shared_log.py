@@ -64,6 +64,10 @@ def record(text: str) -> list[NewRecord]:
     return [said(text)]
 
 
+async def nothing(_: LogState) -> None:
+    """Change nothing."""
+
+
 async def test_an_append_that_always_loses_locks_the_session(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +95,43 @@ async def test_an_append_that_always_loses_locks_the_session(
     assert texts(engine) == ["other"] * LOSSES + ["mine"]
     await engine.aclose()
     await other.aclose()
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+@pytest.mark.parametrize("how", ["a read", "an append", "a change"])
+async def test_what_was_brought_up_to_date_over_a_connection_that_then_was_lost_is_shown(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, doubtful: bool
+) -> None:
+    engine = await opened(database, tmp_path / "a")
+    other = await opened_elsewhere(database, tmp_path / "b")
+    for text in ("one", "two"):
+        await say(other, text)
+    if doubtful:
+        engine.copy.forget()
+    again = database.again
+    lost = ["at the end of its transaction"]
+
+    def twice(work: Callable[[], Any]) -> Any:
+        def once() -> Any:
+            before = engine.copy.version
+            found = work()
+            if lost and engine.copy.version != before:
+                raise database.failure("lost", lost.pop(), True, unchanged=True)
+            return found
+
+        return again(once)
+
+    monkeypatch.setattr(database, "again", twice)
+    if how == "a read":
+        await engine.take_over(None)
+    elif how == "a change":
+        await engine.run(nothing)
+    done = await engine.append(lambda _: record("three"))
+    assert not lost
+    assert (done.before.messages, texts(engine)) == (2, ["one", "two", "three"])
+    await engine.aclose()
+    await other.aclose()
+    other.copy._database.close()
 
 
 async def test_what_was_sent_and_not_found_cannot_be_made_any_more(database: Database, tmp_path: Path) -> None:

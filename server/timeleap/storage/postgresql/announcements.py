@@ -24,6 +24,10 @@ QUIET_SECONDS: Final = 10.0
 """Time after the last use of the database, or the last notification, from which on nothing is asked any more."""
 OWN_SECONDS: Final = 20.0
 """Time after a change of this process from which on its own notification is taken for lost; a COMMIT is waited for less long."""
+AGAIN_SECONDS: Final = 2.0
+"""Longest pause before a lost connection is made again, or one that is refused for what may pass."""
+REFUSED_SECONDS: Final = 30.0
+"""The same of one that is refused for what somebody has to change, unless the database is used meanwhile."""
 LISTENING_PAUSE: Final = 0.5
 """How long to wait for notifications before looking whether another server is the primary."""
 _logger = logging.getLogger(__name__)
@@ -60,7 +64,7 @@ class Announcements:
             self._listen()
 
     def _listen(self) -> None:
-        pause = 0.1
+        pause, said = 0.1, ""
         while not self._closed.is_set():
             try:
                 with self._database.connect_to_listen() as connection, selectors.DefaultSelector() as awaited:
@@ -74,13 +78,32 @@ class Announcements:
                     self._database.untold.clear()
                     self.ready.set()
                     self._heard(None, None)
-                    pause = 0.1
+                    pause, said = 0.1, ""
                     self._hear(connection, awaited)
-            except (psycopg.Error, StorageFailureError) as error:
+            except psycopg.Error as error:
                 _logger.debug("no notifications for now: %s", type(error).__name__)
                 self._database.doubt()
-                self._closed.wait(pause)
-                pause = min(2.0, 2 * pause)
+            except StorageFailureError as error:
+                if error.data.get("reason") in ("unreachable", "lost"):
+                    self._database.doubt()
+                else:  # requests may be answered all the same, over the connections that there are
+                    self._heard(None, None)
+                if error.message != said:
+                    said = error.message
+                    _logger.warning("nothing is heard of what other processes change, it is looked for: %s", said)
+                if not error.retryable:
+                    pause = REFUSED_SECONDS
+            else:
+                continue
+            self._wait(pause)
+            pause = min(AGAIN_SECONDS, 2 * pause)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for so long; less where this is closed, or the database is used meanwhile."""
+        began = time.monotonic()
+        while time.monotonic() - began < seconds and self._database.used < began:
+            if self._closed.wait(min(seconds, AGAIN_SECONDS)):
+                return
 
     def _hear(self, connection: WatchedConnection, awaited: selectors.BaseSelector) -> None:
         """Tell of what arrives, until this is closed or another server is the primary. Raises psycopg.Error: nothing

@@ -74,6 +74,7 @@ _WORDS: Final[tuple[tuple[str, Refusal], ...]] = (
     ("authentication failed", Refusal("authentication")),
     ("no password supplied", Refusal("authentication")),
     ("no pg_hba.conf entry", Refusal("authentication")),
+    ("pg_hba.conf rejects", Refusal("authentication")),
     ("not permitted to log in", Refusal("authentication")),
     ("does not support SSL", Refusal("authentication")),
     ("SSL error", Refusal("authentication")),

@@ -116,7 +116,9 @@ class Comparing:
         """Take over what `bring`, which is of the working copy, has changed there."""
         version, doubtful = self._copy.version, self._copy.doubtful
         try:
-            if await self._shown.in_thread(bring):
+            changed = await self._shown.in_thread(bring)
+            # It may have had to be done twice, when the second time found nothing left to do.
+            if changed or (self._copy.version, self._copy.doubtful) != (version, doubtful):
                 self._shown.notes.refresh()
                 await self._own(trust_index=not doubtful)
                 self._events.hear(self._copy.heard)

@@ -15,6 +15,8 @@ READ: Final = "timeleap_read"
 """The parameter that says where reads may go."""
 DIRECT: Final = "timeleap_direct"
 """The parameter that says where the server is reached past a pooler."""
+WAKING_SECONDS: Final = 15
+"""How long a lone server is waited for: a hosted database that sleeps is woken by the first connection."""
 DEFAULTS: Final[dict[str, Any]] = {
     "connect_timeout": 3,
     "target_session_attrs": "read-write",
@@ -59,6 +61,8 @@ class StoreUrl:
         # A password stays with libpq: it stands in no message of ours.
         self.options: dict[str, Any] = {**DEFAULTS, **given}
         hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
+        if len(hosts) == 1 and "connect_timeout" not in given:
+            self.options["connect_timeout"] = WAKING_SECONDS
         ports = str(given.get("port") or "").split(",")
         named = [f"{host}:{ports[min(at, len(ports) - 1)]}" if ports[0] else host for at, host in enumerate(hosts)]
         self.label = f"postgresql://{','.join(named)}/{given.get('dbname') or ''}"
