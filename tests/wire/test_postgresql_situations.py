@@ -204,6 +204,7 @@ def test_a_role_that_has_no_connections_left(serve: Serve, url: str) -> None:
         cluster.execute(f"DROP ROLE {role}")
 
 
+@pytest.mark.no_tables
 def test_a_schema_of_another_role_that_may_be_used(serve: Serve, url: str) -> None:
     cluster, database = shared_cluster(), url.rpartition("/")[2]
     role = f"r{database}"
