@@ -18,7 +18,10 @@ from tests.support.server import Refused
 from tests.support.session import Session
 
 from timeleap.errors import StorageFailureError
+from timeleap.storage.postgresql import poolers
 from timeleap.storage.postgresql.database import Database
+from timeleap.storage.postgresql.poolers import process_of
+from timeleap.storage.postgresql.servers import WatchedConnection
 from timeleap.storage.postgresql.session_settings import given_settings
 
 DEFAULTS = [
@@ -193,3 +196,20 @@ def test_options_of_the_user_add_to_ours(url: str, monkeypatch: pytest.MonkeyPat
 def test_options_are_taken_apart_as_the_server_does() -> None:
     given = given_settings(r"-c a=1 -cb=x\ y --c-d=2\\3 -B 7 -c nothing")
     assert given == ({"a": "1", "b": "x y", "c_d": "2\\3"}, ["-B", "7", "-c"])
+
+
+@pytest.mark.no_tables
+def test_a_statement_timeout_that_is_over_before_it_is_set_is_tried_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def late(connection: WatchedConnection) -> int:
+        asked.append(connection)
+        if len(asked) < 5:
+            connection.execute("SET LOCAL statement_timeout = 1; SELECT pg_sleep(60)")
+        return process_of(connection)
+
+    monkeypatch.setattr(poolers, "process_of", late)
+    assert settings(url)["statement_timeout"] == "2min"
+    assert len(asked) == 5

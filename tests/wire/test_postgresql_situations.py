@@ -70,12 +70,12 @@ def end_all(cluster: Cluster, name: str) -> None:
 
 def refused(session: Session, reason: str, retryable: bool) -> str:
     """See that a read and a change are refused for a reason, and return the words."""
-    for method, params in (("context/getHistory", {}), ("context/appendMessage", {"message": user("x")})):
-        error = session.refuse(method, **params)
+    read, append = session.refuse("context/getHistory"), session.refuse("context/appendMessage", message=user("x"))
+    for error in (read, append):
         assert error["code"] == 4005, error
         assert (error["data"]["reason"], error["data"]["retryable"]) == (reason, retryable), error
         assert "\n" not in error["message"]
-    return str(error["message"])
+    return str(read["message"])
 
 
 def again(session: Session, text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
@@ -50,6 +50,8 @@ _COMPRESSION: Final = (
     " WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
 )
 """Lets a connection store large values with the compression that takes a fifth of the time, where the server has it."""
+IN_TIME_TRIES: Final = 50
+"""How often a statement is sent again that a `statement_timeout` which is not ours has ended."""
 SOON_SECONDS: Final = 0.2
 """How long an event loop waits for an answer by itself; after that a thread does, which sees whether the server hangs."""
 _GOOD: Final = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
@@ -405,7 +407,7 @@ def _entered(options: Options) -> WatchedConnection:
     connection, given = _connected(WatchedConnection, options)
     try:
         mode: poolers.Mode = "none"
-        process = poolers.process_of(connection)
+        process = _again_in_time(lambda: poolers.process_of(connection))
         if process != connection.pgconn.backend_pid:
             mode = _mode_of(connection, process)
         if mode != "transaction":
@@ -466,10 +468,19 @@ def _set_up(connection: WatchedConnection, given: str, mode: poolers.Mode) -> No
     """Give a connection its settings for as long as it is open."""
     if mode == "session":
         # What others have left there, if the pooler does not see to that: settings, locks, prepared statements.
-        connection.execute("DISCARD ALL")
+        _again_in_time(lambda: connection.execute("DISCARD ALL"))
     values = {"application_name": connection.options.get("application_name", ""), **given_settings(given)[0]}
-    connection.execute(SET_UP, to_set(values, connection.info.server_version, user_too=mode == "session"))
+    ours = to_set(values, connection.info.server_version, user_too=mode == "session")
+    _again_in_time(lambda: connection.execute(SET_UP, ours))
     connection.execute(_COMPRESSION)
+
+
+def _again_in_time(ask: Callable[[], T]) -> T:
+    """What `ask` returns, of which nothing is set up yet: the `statement_timeout` of the role may be shorter than a moment."""
+    for _ in range(IN_TIME_TRIES):
+        with suppress(errors.QueryCanceled):
+            return ask()
+    return ask()
 
 
 def _try(options: Options, arrived: _Arrivals, enough: threading.Event) -> None:
