@@ -59,7 +59,7 @@ _AWAY: Final = ("unreachable", "lost", "readOnly")
 
 
 class Untold:
-    """Whether the notification of a change of this process is still to come back to it."""
+    """The notification of a change of this process, which comes back to it."""
 
     def __init__(self) -> None:
         self._since: float | None = None

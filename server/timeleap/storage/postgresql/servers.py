@@ -476,7 +476,7 @@ def _set_up(connection: WatchedConnection, given: str, mode: poolers.Mode) -> No
 
 
 def _again_in_time(ask: Callable[[], T]) -> T:
-    """What `ask` returns, of which nothing is set up yet: the `statement_timeout` of the role may be shorter than a moment."""
+    """Ask over a connection that is not set up yet, again while the `statement_timeout` of its role is too short for that."""
     for _ in range(IN_TIME_TRIES):
         with suppress(errors.QueryCanceled):
             return ask()
