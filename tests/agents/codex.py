@@ -51,27 +51,35 @@ class Codex:
 
     async def trust_hooks(self) -> None:
         """What a person does with /hooks: the program says what each hook is, and its hash is noted in the settings."""
-        asked = [
-            ("initialize", {"clientInfo": {"name": "test", "version": "1"}}),
-            ("hooks/list", {"cwds": [str(self.project)]}),
-        ]
-        async with asyncio.timeout(60):
-            process = await self._start("app-server", stdin=asyncio.subprocess.PIPE)
-            assert process.stdin is not None
-            assert process.stdout is not None
-            for number, (method, params) in enumerate(asked):
-                process.stdin.write(json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n")
-            while (answer := json.loads(await process.stdout.readline())).get("id") != 1:
-                pass
-            process.stdin.close()
-            await process.wait()
-        hooks: list[dict[str, Any]] = answer["result"]["data"][0]["hooks"]
+        (answer,) = await self.serve(("hooks/list", {"cwds": [str(self.project)]}))
+        hooks: list[dict[str, Any]] = answer["data"][0]["hooks"]
         assert {hook["trustStatus"] for hook in hooks} == {"untrusted"}
         tables = (
             f"[hooks.state.{json.dumps(hook['key'])}]\ntrusted_hash = {json.dumps(hook['currentHash'])}\n"
             for hook in hooks
         )
         self._configure("".join(tables))
+
+    async def serve(self, *asked: tuple[str, dict[str, Any]]) -> list[Any]:
+        """Ask the program as an editor does, one request after the other; returns the results."""
+        client = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {"experimentalApi": True}}
+        results = []
+        async with asyncio.timeout(60):
+            process = await self._start("app-server", stdin=asyncio.subprocess.PIPE)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for number, (method, params) in enumerate([("initialize", client), *asked]):
+                process.stdin.write(json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n")
+                while (answer := json.loads(await process.stdout.readline())).get("id") != number:
+                    pass
+                results.append(answer.get("result", answer))
+            process.stdin.close()
+            await process.wait()
+        return results[1:]
+
+    def newest(self) -> Path:
+        """The file that the program wrote to last."""
+        return max(self._sessions(), key=lambda path: path.stat().st_mtime_ns)
 
     def _sessions(self) -> list[Path]:
         return list((self.home / "sessions").rglob("rollout-*.jsonl"))

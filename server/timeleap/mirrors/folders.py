@@ -174,6 +174,8 @@ def _parent_key(path: Path) -> str | None:
 FIRST_LINES: Final = 1 << 16
 """Bytes of a sub-agent's file in which the session is named that it works for."""
 
+PACKED: Final = ".jsonl.zst"
+"""How the names of sessions end that Codex has packed."""
 FOLDER: Final = "mirrors"
 """Of the home: notes about files that are mirrored up to their ends. They may be lost, then all files are compared."""
 MAX_FILES: Final = 100_000
@@ -235,8 +237,14 @@ class _Look:
     def __init__(self, kind: str, found: FoundFiles) -> None:
         self._kind, self._place, self._found = kind, FOLDERS[kind], found
         self._met: set[tuple[int, int]] = set()  # device and inode
+        self._packed = 0
 
     def all_files(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
+        yield from self._of_all(folder)
+        if self._packed:
+            self._found.problems.append(f"{self._packed} sessions are packed ({PACKED}): they are not read")
+
+    def _of_all(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
         yield from self.files(folder, 0)
         archive = folder.parent / codex_files.ARCHIVE
         if self._kind == "codex" and folder.name == codex_files.SESSIONS and archive.is_dir():
@@ -268,6 +276,8 @@ class _Look:
                 yield from self._sessions(path)
         elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
             yield str(path), facts
+        elif self._kind == "codex" and path.name.endswith(PACKED):
+            self._packed += 1
 
     def _sessions(self, database: Path) -> Iterator[tuple[str, FileFacts]]:
         try:

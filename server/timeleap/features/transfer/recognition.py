@@ -21,6 +21,8 @@ from timeleap.storage.durable import storage_errors
 OPENCODE: Final = "opencode"
 SQLITE: Final = b"SQLite format 3\0"
 LINES_LOOKED_AT: Final = 100_000
+ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
+"""Beginning of a file that is packed in that form."""
 LARGEST_DOCUMENT: Final = 64 << 20  # bytes
 
 _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
@@ -45,6 +47,8 @@ def recognised(path: Path) -> str:
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
+    if start.startswith(ZSTANDARD):
+        raise refused("is packed with zstd, as Codex does with older sessions: unpack it first (zstd -d)")
     if _OLDEST_CODEX.match(start):
         return "codex"
     if begins_document(start):

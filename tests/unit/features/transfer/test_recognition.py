@@ -129,3 +129,10 @@ def test_a_million_kinds_of_losses_are_told_as_a_hundred() -> None:
         left_out.add("records", f"records of the type {number}")
     assert len(left_out.losses()) == MOST + 1
     assert left_out.losses()[-1].message == f"{2 * MOST} things of other kinds"
+
+
+def test_what_codex_has_packed_is_refused_with_the_way_to_unpack_it(tmp_path: Path) -> None:
+    path = tmp_path / "rollout-x.jsonl.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
+    with pytest.raises(InvalidInputError, match="packed with zstd"):
+        recognised(path)
