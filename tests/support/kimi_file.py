@@ -28,6 +28,11 @@ class KimiFile(AgentFile):
         """A file beside the log."""
         (self.path.parent / name).write_text(json.dumps(document) + "\n")
 
+    @property
+    def next_checkpoint(self) -> int:
+        """The id of the next checkpoint."""
+        return self._checkpoints
+
     def checkpoint(self) -> None:
         self.write({"role": "_checkpoint", "id": self._checkpoints})
         self._checkpoints += 1
@@ -56,9 +61,19 @@ class KimiFile(AgentFile):
 
     def goes_back(self, checkpoint: int) -> None:
         """To before a checkpoint: the log is set aside, and its beginning written to a new one."""
-        aside = self.path.with_name(f"context_{len(list(self.path.parent.glob('context_*.jsonl'))) + 1}.jsonl")
-        self.path.rename(aside)
+        aside = self._set_aside()
         lines = aside.read_bytes().splitlines(keepends=True)
         end = lines.index(self.line({"role": "_checkpoint", "id": checkpoint}))
         self.path.write_bytes(b"".join(lines[:end]))
         self._checkpoints = checkpoint
+
+    def begins_anew(self) -> None:
+        """The log is set aside, and another one begins."""
+        self._set_aside()
+        self._checkpoints = 0
+        self.write({"role": "_system_prompt", "content": "You are Kimi."})
+
+    def _set_aside(self) -> Path:
+        aside = self.path.with_name(f"context_{len(list(self.path.parent.glob('context_*.jsonl'))) + 1}.jsonl")
+        self.path.rename(aside)
+        return aside

@@ -1,0 +1,113 @@
+"""Random histories of kimi-cli: a log as that program writes it, with those that it set aside, and what its next resume sends."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from tests.support.kimi_file import KimiFile
+
+Said = tuple[str, str]
+
+
+class KimiHistory:
+    """A session that grows by random steps.
+
+    Attributes:
+        file: The live log.
+        log: What is sent on resume: who, and the text, or the id of a call or of a result.
+        left: What was sent before each step back and compaction.
+    """
+
+    def __init__(self, share: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        share.mkdir(parents=True, exist_ok=True)
+        self.file = KimiFile(share)
+        self.log: list[Said] = []
+        self.left: list[list[Said]] = []
+        self.first: str | None = None
+        self._turns: list[tuple[int, int]] = []  # the checkpoint before each turn, and how long the log was
+        self._number = 0
+
+    def grow(self, steps: int) -> KimiHistory:
+        """Do some random steps, the first of which is a turn."""
+        self.turn()
+        kinds = [self.turn, self.calls, self.goes_back, self.compacts, self.notes]
+        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 3], k=steps):
+            step()
+        self.turn()
+        return self
+
+    def _name(self, kind: str) -> str:
+        self._number += 1
+        return f"{kind} {self._number}"
+
+    def prompt(self) -> None:
+        text = self._name("question")
+        self.first = self.first or text
+        self._turns.append((self.file.next_checkpoint, len(self.log)))
+        self.file.asks(self.random.choice([text, [{"type": "text", "text": text}]]))
+        self.log.append(("user", text))
+
+    def answers(self) -> None:
+        text = self._name("answer")
+        self.file.checkpoint()
+        self.file.says(text)
+        self.log.append(("assistant", text))
+
+    def turn(self) -> None:
+        self.prompt()
+        self.answers()
+
+    def calls(self) -> None:
+        self.prompt()
+        calls = [self._name("call").replace(" ", "_") for _ in range(self.random.randint(1, 3))]
+        for call in calls:
+            self.file.calls(call)
+            self.log.append(("call", call))
+        for call in self.random.sample(calls, len(calls)):
+            self.file.gets(call, f"result of {call}")
+            self.log.append(("result", call))
+        self.answers()
+
+    def goes_back(self) -> None:
+        """To before an earlier turn; the log is set aside."""
+        if self._turns:
+            self.left.append(list(self.log))
+            place = self.random.randrange(len(self._turns))
+            checkpoint, length = self._turns[place]
+            self.file.goes_back(checkpoint)
+            del self.log[length:], self._turns[place:]
+
+    def compacts(self) -> None:
+        """The log is set aside, and a summary begins a new one."""
+        self.left.append(list(self.log))
+        summary = self._name("summary")
+        self.file.begins_anew()
+        self.file.write({"role": "user", "content": [{"type": "text", "text": f"<system>{summary}</system>"}]})
+        self.log, self._turns = [("user", f"<system>{summary}</system>")], []
+
+    def notes(self) -> None:
+        """Records that are no messages, and what damage leaves."""
+        lines = [
+            b'{"role": "_usage", "token_count": 5}\n',
+            b'{"role": "user", "cont\n',
+            b"\0" * 50 + b"\n\n[1]\n",
+            b'{"x": 1}\n',
+        ]
+        self.file.write_bytes(self.random.choice(lines))
+
+
+def said(messages: list[dict[str, Any]]) -> list[Said]:
+    """Messages of a log in the form of `KimiHistory.log`."""
+    found: list[Said] = []
+    for each in messages:
+        content = each.get("content")
+        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
+        if each["role"] == "tool":
+            found.append(("result", each["tool_call_id"]))
+        elif text:
+            found.append((each["role"], text))
+        found += [("call", call["id"]) for call in each.get("tool_calls", [])]
+    return found
