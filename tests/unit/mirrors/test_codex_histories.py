@@ -25,6 +25,11 @@ def check(folder: Path, seed: int) -> None:
     whole.read()
     assert said(messages(whole)) == history.log, seed
     assert whole.first_prompt == history.first
+    made = whole.continuation(whole.steps())
+    made.path.write_text("".join(json.dumps(record) + "\n" for record in made.records))
+    again = CodexLog(made.path)
+    again.read()
+    assert said(messages(again)) == history.log, seed
     shown = [said(messages(whole, each.steps)) for each in whole.earlier()]
     logs = [history.log, *shown]
     assert all(any(log[: len(left)] == left for log in logs) for left in history.left), seed
