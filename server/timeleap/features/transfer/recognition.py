@@ -47,8 +47,6 @@ def recognised(path: Path) -> str:
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
-    if start.startswith(ZSTANDARD):
-        raise refused("is packed with zstd, as Codex does with older sessions: unpack it first (zstd -d)")
     if _OLDEST_CODEX.match(start):
         return "codex"
     if begins_document(start):
@@ -186,7 +184,9 @@ def _is_of_gemini(record: dict[str, Any]) -> bool:
 
 
 def _foreign_file(start: bytes) -> str | None:
-    """The program that writes files that begin like this."""
+    """The program that writes files that begin like this. Raises InvalidInputError for one that is packed."""
+    if start.startswith(ZSTANDARD):
+        raise refused("is packed with zstd, as Codex does with older sessions: unpack it first (zstd -d)")
     if start.startswith(SQLITE):
         return "a program that keeps its sessions in a database, as Cursor, goose and crush do"
     if _MARKDOWN.match(start) or _LLM_HISTORY.match(start):
