@@ -26,10 +26,8 @@ import { sessionCommands } from "./commands/sessionCommands.js";
 import { timeTravelCommands } from "./commands/timeTravel.js";
 import { transferCommands } from "./commands/transferCommands.js";
 import { Documents } from "./documents/documents.js";
-import { Lenses } from "./documents/lenses.js";
 import { SetAside } from "./documents/setAside.js";
 import { FileContents } from "./documents/fileContents.js";
-import { documentActionCommands } from "./page/documentActions.js";
 import { ConversationPages } from "./page/pages.js";
 import { locateServer } from "./server/locate.js";
 import { ManagedEnvironment } from "./server/managed.js";
@@ -85,7 +83,6 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
     new StatusBar(sessions, approvals, server.staleness),
     new UndoItem(sessions),
     new SetAside(sessions),
-    new Lenses(sessions),
     registerBadges(),
     new ApprovalQuestions(bench),
     new News(server, sessions, log),
@@ -116,7 +113,6 @@ function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
     ...compactCommand(bench),
     ...dmailCommands(bench),
     ...documentCommands(bench),
-    ...documentActionCommands(bench),
     ...compareCommands(bench),
     ...findingCommands(bench),
     ...fileCommands(bench),

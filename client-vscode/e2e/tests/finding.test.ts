@@ -133,22 +133,9 @@ test("the rows stand newest or oldest first, as the settings say", async ({ wind
     await window.openSession("Split the bill");
 });
 
-test("from a document one gets to its checkpoint", async ({ window }) => {
-    const row = window.checkpoints.row(SECOND_BUG, 1);
-    const other = window.checkpoints.row("Guests complain", 1);
-    await other.locator(".monaco-icon-label").first().click(); // opens the conversation there
-    await window.checkpoints.command(row, window.texts.command("openDocument"), window.editor.filter({ hasText: "There is a second bug" }));
-    await expect(other).toHaveAttribute("aria-selected", "true");
-    await window.run("revealCheckpoint");
-    await expect(row).toHaveAttribute("aria-selected", "true");
-    await window.closeEditors();
-});
-
-test("the whole conversation opens as a document, with an outline and the page's actions", async ({ window }) => {
+test("the whole conversation opens as a document, with an outline", async ({ window }) => {
     await window.run("openWholeDocument");
     await expect(window.editor).toContainText("Guests complain that the shares do not add up");
-    const lenses = window.page.locator(".codelens-decoration");
-    await expect(lenses.filter({ hasText: "Fork from Here" }).first()).toBeVisible();
     await picture(window, "whole-document");
     await window.quick.command("Go to Symbol in Editor...");
     const symbols = window.page.locator(".quick-input-list .monaco-list-row");

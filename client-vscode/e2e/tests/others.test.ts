@@ -49,6 +49,19 @@ function asks<Result>(method: string, params: Record<string, unknown> = {}): Pro
     return agent.call<Result>(method, { sessionId: session, ...params });
 }
 
+test("after another program's going back the search counts what is there, and its marks stay", async () => {
+    const searchbox = page.frame.getByRole("searchbox");
+    await searchbox.fill("split");
+    await expect(page.frame.locator(".count")).toHaveText(/^1 of \d+$/);
+    const before = Number(/\d+$/.exec(await page.frame.locator(".count").innerText())?.[0]);
+    await asks("context/revertTo", { checkpointId: 5 });
+    await expect(page.row(LAST)).toHaveCount(0);
+    await expect(page.frame.locator(".count")).toHaveText(/^[\d–]+ of \d+$/);
+    await expect.poll(async () => Number(/\d+$/.exec(await page.frame.locator(".count").innerText())?.[0])).toBeGreaterThanOrEqual(before); // what was set aside is found there
+    const marks = (): Promise<number> => page.feed.evaluate(() => [...(CSS.highlights.get("found") ?? [])].filter((range) => String(range as Range).toLowerCase() === "split" && range.startContainer.isConnected).length);
+    await expect.poll(marks).toBeGreaterThan(0);
+});
+
 test("another program's going back is told, with Undo; rows and page follow both", async ({ window, store }) => {
     const before = store.log(session);
     await asks("context/revertTo", { checkpointId: 5 });
@@ -149,7 +162,7 @@ test("what is redacted leaves the page and every open document at once, also of 
         await expect(replaceable).toHaveCount(0, { timeout: MOMENT });
     });
     await asks("context/appendMessage", { message: { role: "user", content: `once more, the key is ${SECRET}` } });
-    await window.checkpoints.command(window.checkpoints.row("That is not fair", 1), window.texts.command("openJson"), documents.filter({ hasText: "once more" }));
+    await window.checkpoints.command(window.checkpoints.row("That is not fair", 1), window.texts.command("openDocument"), documents.filter({ hasText: "once more" }));
     await window.quick.command("View: Move Editor into Next Group");
     await expect(documents.filter({ hasText: SECRET })).toHaveCount(2);
     await window.openSession(elsewhere);

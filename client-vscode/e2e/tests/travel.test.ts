@@ -122,7 +122,7 @@ test("clearing keeps the system prompt, and what was there; undo brings it back,
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
 });
 
-test("what is open stays readable when the conversation goes back, and is brought back from there; keys go to and fro, with one toast", async ({ window, store }) => {
+test("what is open stays readable when the conversation goes back, and is brought back by a key; keys go to and fro, with one toast", async ({ window, store }) => {
     await window.clearNotifications();
     const before = store.log(session);
     const row = window.checkpoints.row(last, 1);
@@ -133,7 +133,6 @@ test("what is open stays readable when the conversation goes back, and is brough
     await expect(tab).toBeVisible();
     await expect(window.page.locator(".tab")).toHaveCount(1);
     await expect(window.editor).toContainText("25 passed in 0.09s");
-    await expect(window.page.locator(".codelens-decoration", { hasText: "bring it back" })).toBeVisible();
     await picture(window, "set-aside");
 
     // Nothing was written since: the keys ask nothing.
@@ -146,8 +145,7 @@ test("what is open stays readable when the conversation goes back, and is brough
     expect(await window.page.locator(".notifications-toasts .notification-toast:visible").count()).toBeLessThan(2);
     await expect(window.page.locator(".part.statusbar").getByLabel("Steps that can be undone: 1; done again: 0").first()).toBeVisible();
 
-    await window.page.locator(".codelens-decoration a", { hasText: "bring it back" }).click();
-    await window.dialog.press(/Restore/);
+    await window.checkpoints.root.press("Alt+ArrowLeft");
     await expect.poll(() => store.log(session)).toBe(before);
     await window.closeEditors();
 });

@@ -99,6 +99,7 @@ export class Quick {
 
     // A key that is pressed while a dialog or menu is still closing goes nowhere.
     private async palette(words: string): Promise<void> {
+        if (await this.commands.isVisible()) await this.commands.press("Escape", { timeout: MOMENT }); // it lists what there was when it was opened
         await this.page.keyboard.press("F1");
         await this.commands.fill(`>${words}`, { timeout: MOMENT });
     }

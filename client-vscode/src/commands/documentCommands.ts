@@ -19,8 +19,7 @@ import { shownSession, target } from "./targets.js";
 
 export function documentCommands(bench: Workbench): Handlers {
   return {
-    openDocument: (node) => bench.documents.show(referenceTo(node, "md")),
-    openJson: (node) => bench.documents.show(referenceTo(node, "json")),
+    openDocument: (node) => bench.documents.show(referenceTo(node)),
     openWholeDocument: (node) => openWholeDocument(bench, node),
     compare: (node) => compare(bench, node),
   };
@@ -35,12 +34,12 @@ async function openWholeDocument(bench: Workbench, node: unknown): Promise<void>
   await bench.documents.showConversation(shownSession(bench.sessions));
 }
 
-function referenceTo(node: unknown, format: Reference["format"]): Reference {
+function referenceTo(node: unknown): Reference {
   const found = lookedAt(node);
   if (!found) {
     throw new Refusal(vscode.l10n.t("Select a checkpoint or a message first."));
   }
-  return { ...found, format };
+  return { ...found, format: "md" };
 }
 
 function lookedAt(node: unknown): Omit<Reference, "format"> | undefined {

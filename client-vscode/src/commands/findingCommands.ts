@@ -2,8 +2,6 @@
 
 import * as vscode from "vscode";
 import type { Checkpoint } from "timeleap-client";
-import { DocumentPlace } from "../documents/lenses.js";
-import { referenceOf } from "../documents/reference.js";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError, messageOf } from "../server/errors.js";
 import { previewOf, Search } from "../sessions/search.js";
@@ -12,7 +10,7 @@ import { age, exact, messages } from "../text/format.js";
 import { checkpointName } from "../text/happened.js";
 import { withoutIcons } from "../text/say.js";
 import type { Handlers, Workbench } from "./register.js";
-import { Refusal, report } from "./report.js";
+import { report } from "./report.js";
 import { shownSession } from "./targets.js";
 
 /** Milliseconds without a keystroke after which is searched. */
@@ -25,31 +23,12 @@ export function findingCommands(bench: Workbench): Handlers {
   return {
     // What refuses has to refuse by the promise.
     goToCheckpoint: () => Promise.resolve().then(() => new GoTo(bench, shownSession(bench.sessions)).show()),
-    revealCheckpoint: (node) => reveal(bench, node),
     filterCheckpoints: () => filter(bench),
     clearFilter: () => {
       bench.views.filter(undefined);
       return Promise.resolve();
     },
   };
-}
-
-/** The checkpoint of what is open, or of a place in it. */
-async function reveal(bench: Workbench, node: unknown): Promise<void> {
-  const session = shownSession(bench.sessions);
-  const uri = node instanceof vscode.Uri ? node : vscode.window.activeTextEditor?.document.uri;
-  const reference = uri && referenceOf(uri);
-  const index = node instanceof DocumentPlace ? node.index : undefined;
-  const selected = reference?.session === session.id && reference.timeline === undefined ? reference.selected : undefined;
-  if (index !== undefined) {
-    await bench.views.goTo(session, { index });
-  } else if (selected?.kind === "checkpoint") {
-    await bench.views.goTo(session, { uid: selected.uid });
-  } else if (selected) {
-    await bench.views.goTo(session, { index: selected.kind === "range" ? selected.from : (selected.indexes[0] ?? 0) });
-  } else {
-    throw new Refusal(vscode.l10n.t("This is not a document of the present conversation of the session that is shown."));
-  }
 }
 
 async function filter(bench: Workbench): Promise<void> {

@@ -3,7 +3,6 @@
 import * as vscode from "vscode";
 import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../server/errors.js";
-import { DocumentPlace } from "../documents/lenses.js";
 import type { Session } from "../sessions/session.js";
 import { amount, exact, listed, messages, oneLine, tokens, tokensUsed } from "../text/format.js";
 import { gistOf } from "../text/message.js";
@@ -232,10 +231,6 @@ async function stepAtOnce(bench: Workbench, session: Session, direction: Directi
 }
 
 async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
-  if (node instanceof DocumentPlace && node.timelineId !== undefined) {
-    await restore(bench, writableSession({ shown: node.session }), node.timelineId, vscode.l10n.t("before the change"));
-    return;
-  }
   const session = writableSession(bench.sessions);
   const row = target(TimelineNode, node);
   if (row && row.session !== session) {

@@ -81,17 +81,12 @@ test("any two states are compared, the earlier one on the left; two sessions are
   expect(user.said.at(-1)!.message).toBe("These two are of different sessions.");
 });
 
-test("the order of the rows is a setting, and a document leads to its checkpoint", async () => {
+test("the order of the rows is a setting", async () => {
   seed(running.home, "chat", turns(3));
   await open("chat");
   const newest = await running.rows("checkpoints");
   workspace.changeSetting("timeleap.order", "oldestFirst");
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(labels(newest).reverse()), WAIT);
-  await commands.executeCommand("timeleap.openDocument", newest[1]!.node);
-  await commands.executeCommand("timeleap.revealCheckpoint", (user.opened.at(-1) as { uri: Uri }).uri);
-  expect(revealed()).toEqual(["question 1"]);
-  await commands.executeCommand("timeleap.revealCheckpoint");
-  expect(user.said.at(-1)!.message).toContain("not a document of the present conversation");
 });
 
 test("one session has one token number, in the status bar and in the list", async () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { TimeleapClient } from "timeleap-client";
@@ -349,6 +349,15 @@ test("pin, copy and note", async () => {
   user.input = () => "do it otherwise";
   page.say({ kind: "act", action: "note", index: 3 });
   await vi.waitFor(() => expect(running.api.shownSession!.state.pendingDMail).toMatchObject({ checkpointId: 1, message: "do it otherwise" }), WAIT);
+});
+
+test("JSON is copied as it is written, numbers that JavaScript would round included", async () => {
+  const folder = seed(running.home, "chat", turns(1));
+  appendFileSync(join(folder, "context.jsonl"), '{"role":"_checkpoint","id":1}\n{"role":"user","content":"时间","id":12345678901234567890,"rate":0.1}\n');
+  const page = await pageOf("chat");
+  page.say({ kind: "act", action: "json", index: 2 });
+  const written = '{\n  "role": "user",\n  "content": "时间",\n  "id": 12345678901234567890,\n  "rate": 0.1\n}\n';
+  await vi.waitFor(() => expect(user.clipboard).toBe(written), WAIT);
 });
 
 test("search finds in what was set aside, too, and a timeline is shown as it was", async () => {

@@ -164,7 +164,7 @@ export class Overview {
     this.lanes.hidden = this.timelines.length === 0;
     const lane = (id: string | undefined, name: string, more: string): HTMLButtonElement => {
       const shown = facts.timeline === id;
-      return button(`${name} ${more}`, () => this.actions.showLog(id), { class: "lane", "aria-pressed": String(shown) }, make("span", { class: "lane-name" }, name), make("small", {}, more));
+      return button(`${name} ${more}`, () => this.actions.showLog(id), { class: "lane", "aria-pressed": String(shown) }, make("span", { class: "lane-name" }, name), " ", make("small", {}, more));
     };
     const height = LANE * (this.timelines.length + 1);
     const middle = (row: number): number => row * LANE + LANE / 2;

@@ -183,6 +183,7 @@ export class Page {
     this.drawTools(facts);
     this.overview.show(facts);
     this.empty.hidden = facts.messages > 0;
+    this.feed.setAttribute("role", facts.messages > 0 ? "feed" : "region"); // a feed has articles
     this.scroller.resize(facts.messages, keep);
     if (before !== undefined && before.epoch !== facts.epoch) {
       this.search.again();
@@ -220,6 +221,7 @@ export class Page {
       this.title.textContent = "";
       this.subtitle.textContent = "";
       this.tools.replaceChildren();
+      this.feed.setAttribute("role", "region");
       this.scroller.resize(0, 0);
     }
   }
