@@ -194,15 +194,14 @@ def _places() -> Iterator[tuple[str, Path]]:
             yield package, Path(spec.origin).parent
 
 
-def _stamps() -> dict[str, tuple[int, int, int]]:
-    """Which files the outermost modules of our packages are: inode, time and size. An installation replaces them all."""
-    found = {}
+def _stamps() -> list[tuple[int, ...]]:
+    """Which folders our packages are, and which files begin them: an installation replaces them. Each start waits for
+    this: no look at all files."""
+    found: list[tuple[int, ...]] = []
     for _, folder in _places():
         with suppress(OSError):
-            for entry in os.scandir(folder):
-                if entry.name.endswith(".py"):
-                    facts = Path(entry.path).stat()
-                    found[entry.path] = facts.st_ino, facts.st_mtime_ns, facts.st_size
+            begin = os.stat(f"{folder}/__init__.py")  # noqa: PTH116
+            found.append((folder.stat().st_ino, begin.st_ino, begin.st_mtime_ns, begin.st_size))
     return found
 
 

@@ -257,7 +257,7 @@ class Service:
         return {"store": {"kind": kind, "unsupported": [*reasons], **({"reasons": reasons} if reasons else {})}}
 
     def _keep_trash(self) -> None:
-        if "trash" not in self.background:
+        if "trash" not in self.background and not KEPT.waiting:  # else its modules are of another version
             keeping = keep_trash(self.store.trash, self.config.trash_max_age, self._tell_all)
             self.background["trash"] = asyncio.get_running_loop().create_task(keeping)
 
