@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
-from timeleap.sessions import request_table, requests
+from timeleap.sessions import request_table
+from timeleap.sessions.documents import request_file as requests
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session import Session
 

@@ -58,10 +58,10 @@ from timeleap.features.approvals.store_approvals import in_files
 from timeleap.features.transfer.archive import write_archive
 from timeleap.features.transfer.exhibit import exhibit_of
 from timeleap.features.transfer.importing import take_in
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, Retention
-from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.engine import Durability
 from timeleap.storage.index import index_path

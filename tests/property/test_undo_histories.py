@@ -34,11 +34,11 @@ from timeleap.features.approvals.seal import KeyRing
 from timeleap.features.approvals.standing import SealedApprovals
 from timeleap.features.approvals.store_approvals import in_files
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation, Retention
-from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine

@@ -182,7 +182,9 @@ def test_get_state_works_on_a_session_that_is_not_open(server: Server, session: 
     session.call("session/close")
     closed = server.call("session/getState", sessionId=session.id)
     assert closed == {**state, "access": closed["access"]}
-    assert closed["context"]["checkpoints"] == [{**checkpoint, "summary": {"kind": "empty", "text": "", "messages": 0}}]
+    assert closed["context"]["checkpoints"] == [
+        {**checkpoint, "summary": {"kind": "empty", "text": "", "messages": 0}, "name": "L"}
+    ]
 
 
 # by path

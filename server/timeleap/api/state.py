@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from timeleap.sessions.statefile import VERSION, upgrade
+from timeleap.sessions.documents.statefile import VERSION, upgrade
 from timeleap.storage import durable
 
 STATE_FILE_NAME = "state.json"

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from timeleap.errors import SessionNotFoundError
 from timeleap.service.config import place_of
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME, list_files
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME, list_files
+from timeleap.sessions.documents.statefile import StateFile, approval_members
 from timeleap.sessions.shapes import Approval
-from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.postgresql.database import Database

@@ -17,8 +17,8 @@ from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.features.files.taken_over import MovedSnapshots, find_moved_snapshots, moved_path, take_over
 from timeleap.service import config
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.tree_settings import folder_of
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_protocol.folder_uri import canonical_folder_uri
 

@@ -16,9 +16,9 @@ from timeleap.mirrors import adopting
 from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import names_session, usual_folder
 from timeleap.mirrors.mirror import PendingSnapshot
+from timeleap.sessions.documents.tree_settings import MAX_ROOTS, folder_of
 from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
-from timeleap.sessions.tree_settings import MAX_ROOTS, folder_of
 from timeleap.sessions.working_tree import NO_CONTROL
 from timeleap_protocol.bridge_rows import CATCH_UP
 from timeleap_protocol.folder_uri import canonical_folder_uri

@@ -36,11 +36,11 @@ from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.mirrors.opencode_log import OpencodeLog
 from timeleap.mirrors.vault.keeper import Keeper
 from timeleap.sessions.append_plan import AppendPlan, Marks
-from timeleap.sessions.files import is_encodable
+from timeleap.sessions.documents.json_files import is_encodable
+from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
 from timeleap.sessions.shapes import CONTEXT, Cause, Checkpoint, Event, Mutation, Source, set_members
-from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import LogState, NewRecord, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import checkpoint_record, decode_json, opaque_record
 from timeleap.store.listing import set_last_change

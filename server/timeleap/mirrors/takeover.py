@@ -18,8 +18,8 @@ from typing import Final
 
 from timeleap.errors import TimeleapError
 from timeleap.mirrors.folders import FOLDER, FOLDERS, ID_DIGITS, former_id, mirror_id
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME, META_NAME
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import atomic_write, make_directory
 from timeleap.storage.lock import SessionLock
 from timeleap.store.home import Home

@@ -18,7 +18,7 @@ from msgspec import Struct
 from timeleap import user_folders
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits
-from timeleap.sessions.files import read_bytes
+from timeleap.sessions.documents.json_files import read_bytes
 from timeleap.sessions.shapes import Budget, Retention
 from timeleap.storage.engine import Durability
 from timeleap_protocol.limits import (

@@ -14,9 +14,9 @@ from timeleap.attach.handover import HandoverNote
 from timeleap.call import staleness
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service.service import guard
-from timeleap.sessions import tree_settings
+from timeleap.sessions.documents import tree_settings
+from timeleap.sessions.documents.warnings import tell_recovery
 from timeleap.sessions.shapes import Source, set_members
-from timeleap.sessions.warnings import tell_recovery
 from timeleap.storage.spare_descriptor import SPARE
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from timeleap.service.scheduling import (
     step_by_step,
     until_cancelled,
 )
+from timeleap.sessions.documents.warnings import tell_recovery
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,
     APPROVAL_RESOLVED,
@@ -40,7 +41,6 @@ from timeleap.sessions.shapes import (
     Shapes,
     unguarded,
 )
-from timeleap.sessions.warnings import tell_recovery
 from timeleap.storage.durable import modes_refused
 from timeleap.storage.record import MADE_HERE
 from timeleap.store.home_directory import move_in

@@ -13,13 +13,10 @@ from timeleap.errors import InvalidInputError
 from timeleap.service import paging
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
-from timeleap.sessions.audit import Audit
-from timeleap.sessions.files import Lines
-from timeleap.sessions.logs import parse_time
-from timeleap.sessions.removing import PruneRequest
-from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME
-from timeleap.sessions.shapes import Cause, Retention
-from timeleap.sessions.warnings import (
+from timeleap.sessions.documents.audit import Audit
+from timeleap.sessions.documents.json_files import Lines
+from timeleap.sessions.documents.session_files import AUDIT_NAME, LOG_NAME
+from timeleap.sessions.documents.warnings import (
     AUDIT_DAMAGED,
     FileProblem,
     conflict_warnings,
@@ -27,6 +24,9 @@ from timeleap.sessions.warnings import (
     leftover_warnings,
     loss_in_words,
 )
+from timeleap.sessions.logs import parse_time
+from timeleap.sessions.removing import PruneRequest
+from timeleap.sessions.shapes import Cause, Retention
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import LOSSES, Damage
 from timeleap.store.home import Trashed

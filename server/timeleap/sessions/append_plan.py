@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import DMAIL, NOTE, NOTE_FOLLOWS, harmless
+from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
-from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import LogState, NewRecord, RecordKind, Role
 from timeleap.storage.record import (
     SENDER,

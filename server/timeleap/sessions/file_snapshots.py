@@ -16,12 +16,12 @@ from timeleap.call import to_its_end
 from timeleap.errors import CancelledError, StorageFailureError, TimeleapError
 from timeleap.sessions import past
 from timeleap.sessions.append_plan import AppendPlan, with_files
-from timeleap.sessions.meta import FILES_FOLLOWED
+from timeleap.sessions.documents.meta import FILES_FOLLOWED
+from timeleap.sessions.documents.tree_settings import MEMBER, TreeSettings
 from timeleap.sessions.restoring import FilesStep, RestoreCancelledError, RestoreRequest, files_step, not_kept
 from timeleap.sessions.session_state import StateChange
 from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_members
 from timeleap.sessions.transaction import NO_FILES, AppendFiles, SessionTransactions
-from timeleap.sessions.tree_settings import MEMBER, TreeSettings
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap.storage.durable import failpoint
 

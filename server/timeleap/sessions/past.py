@@ -27,9 +27,9 @@ from timeleap.errors import (
     UndoUnavailableError,
 )
 from timeleap.message_text import texts
-from timeleap.sessions.files import BAD, Problems, choice, model, text, whole
+from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
+from timeleap.sessions.documents.tree_settings import checkpoint_files
 from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members
-from timeleap.sessions.tree_settings import checkpoint_files
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,

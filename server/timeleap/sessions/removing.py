@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from timeleap.errors import TimelineNotFoundError
 from timeleap.sessions import past
+from timeleap.sessions.documents.session_files import quarantine_files
 from timeleap.sessions.logs import noted_time
-from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.session_state import changes
 from timeleap.sessions.shapes import CONTEXT, WARNING, Cause, Event, Mutation, Retention
 from timeleap.storage.engine import Timeline

@@ -1,6 +1,6 @@
 """The requests of a session: which are known, what they were answered with, which are on their way to the disk.
 
-`RequestTable` is the one place that says so. What is stored of requests, and where, is in `timeleap.sessions.requests`;
+`RequestTable` is the one place that says so. What is stored of requests, and where, is in `timeleap.sessions.documents.request_file`;
 of the others the records in the log carry the ids, and results are made of these when somebody asks again.
 """
 
@@ -19,10 +19,8 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
-from timeleap.sessions.logs import begin_of, end_of, era_of
-from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
-from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
-from timeleap.sessions.requests import (
+from timeleap.sessions.documents.meta import REQUESTS_REDACTED, Meta
+from timeleap.sessions.documents.request_file import (
     HIGHEST,
     MADE_REMEMBERED,
     REMEMBERED,
@@ -38,6 +36,8 @@ from timeleap.sessions.requests import (
     short,
     window_of,
 )
+from timeleap.sessions.logs import begin_of, end_of, era_of
+from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import Appended, Entry, LogEngine, LogState, RecordFlag, RecordKind

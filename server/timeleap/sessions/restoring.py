@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import FilesUnavailableError, SnapshotNotFoundError, TimeleapError
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import FILES_RESTORED, Event
 from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, TreeTarget, WorkingTree

@@ -17,6 +17,7 @@ from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
+from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import (
     Direction,
     Stacks,
@@ -42,7 +43,6 @@ from timeleap.sessions.shapes import (
     Summary,
     set_members,
 )
-from timeleap.sessions.tree_settings import MARK
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
     LogEngine,

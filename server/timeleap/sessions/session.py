@@ -18,14 +18,21 @@ from timeleap import clock
 from timeleap.errors import DMailPendingError, NoPendingDMailError
 from timeleap.sessions import append_plan, past, removing, rewrite_plan, shapes
 from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME
+from timeleap.sessions.documents.warnings import (
+    inherited_losses,
+    log_warnings,
+    modes_warning,
+    placeholder_warnings,
+    recovered,
+)
 from timeleap.sessions.file_snapshots import FileSnapshots
-from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Direction
 from timeleap.sessions.removing import PruneRequest, Scrub
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.restoring import RestoreRequest, WithFiles
 from timeleap.sessions.rewrite_plan import RewritePlan
-from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot, with_subagents
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -42,7 +49,6 @@ from timeleap.sessions.shapes import (
     set_members,
 )
 from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
-from timeleap.sessions.warnings import inherited_losses, log_warnings, modes_warning, placeholder_warnings, recovered
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
 from timeleap.storage.engine import (
     Appended,

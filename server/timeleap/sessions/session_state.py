@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import past
-from timeleap.sessions.meta import FILES_FOLLOWED, Meta
+from timeleap.sessions.documents.meta import FILES_FOLLOWED, Meta
+from timeleap.sessions.documents.request_file import RequestFile, StoredResponse, decode
+from timeleap.sessions.documents.session_files import quarantine_files
+from timeleap.sessions.documents.statefile import StateFile, subagent_members
 from timeleap.sessions.participants import ApprovalChange, StandingApprovals
 from timeleap.sessions.past import Stacks, has_uid
-from timeleap.sessions.requests import RequestFile, StoredResponse, decode
-from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent, set_members
-from timeleap.sessions.statefile import StateFile, subagent_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, LogReader, Prepared, Replacement, Timeline, highest_noted
 

@@ -23,7 +23,9 @@ from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.sessions import past, restoring, shapes
 from timeleap.sessions.append_plan import AppendPlan, WorkOut
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME
+from timeleap.sessions.documents.warnings import SMALL, line_problems, placeholder_warnings
 from timeleap.sessions.participants import (
     ApprovalRequests,
     SharedEvents,
@@ -35,7 +37,6 @@ from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
 from timeleap.sessions.restoring import LOG_ALONE, FilesStep, RestoreRequest
 from timeleap.sessions.rewrite_plan import RewritePlan, refuse_damaged
-from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -51,7 +52,6 @@ from timeleap.sessions.shapes import (
     Shapes,
     Summary,
 )
-from timeleap.sessions.warnings import SMALL, line_problems, placeholder_warnings
 from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
 from timeleap.storage.durable import failpoint, set_change_time_apart
 from timeleap.storage.engine import Appended, LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from timeleap.sessions.participants import ApprovalRequests, NothingApproved, NothingAsked, StandingApprovals
 
 if TYPE_CHECKING:
-    from timeleap.sessions.meta import Meta
-    from timeleap.sessions.statefile import StateFile
+    from timeleap.sessions.documents.meta import Meta
+    from timeleap.sessions.documents.statefile import StateFile
     from timeleap.sessions.transaction import SessionTransactions
 
 

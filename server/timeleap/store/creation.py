@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from timeleap import clock
-from timeleap.sessions import files, meta, statefile, tree_settings
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import meta, statefile, tree_settings
+from timeleap.sessions.documents.request_file import short
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.past import find_line, read_checkpoint
-from timeleap.sessions.requests import short
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Mutation, Source, set_members
 from timeleap.storage.durable import atomic_write, storage_errors
 from timeleap.storage.engine import LogReader

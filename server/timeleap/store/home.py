@@ -29,8 +29,8 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.placeholders import placeholders
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME, META_NAME
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import (
     failpoint,
     is_regular,

@@ -17,10 +17,10 @@ from msgspec.json import decode
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME
+from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
-from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
 from timeleap.storage.lock import OwnerRecord, SessionLock

@@ -18,15 +18,15 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
-from timeleap.sessions import session_files
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME
+from timeleap.sessions.documents.statefile import StateFile
+from timeleap.sessions.documents.warnings import LARGE, SMALL, line_problems
 from timeleap.sessions.participants import ApprovalRequests
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
-from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.sessions.warnings import LARGE, SMALL, line_problems
 from timeleap.sessions.working_tree import TreeOf
 from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import Durability, LogEngine, Progress

@@ -21,8 +21,8 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
+from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
     Event,

@@ -19,9 +19,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import files
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, fits, members_of, short
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.request_file import (
+    RequestFile,
+    StoredResponse,
+    check_same,
+    encode,
+    fits,
+    members_of,
+    short,
+)
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
 from timeleap.store.backing import SharedStore

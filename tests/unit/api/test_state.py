@@ -23,7 +23,7 @@ from timeleap import (
     save_session_state,
 )
 from timeleap.api.state import MAX_STATE_BYTES
-from timeleap.sessions.statefile import upgrade
+from timeleap.sessions.documents.statefile import upgrade
 
 
 def write(directory: Path, document: Any, name: str = STATE_FILE_NAME) -> Path:

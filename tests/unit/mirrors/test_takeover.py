@@ -21,7 +21,7 @@ from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import FolderNotes, facts_of, former_id, mirror_id
 from timeleap.service import config
 from timeleap.service.service import Service
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "fixtures" / "mirror_2026_11.tar.gz"
 KIND = "claude-code"

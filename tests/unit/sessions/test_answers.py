@@ -11,7 +11,7 @@ from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.errors import TooLargeError
 from timeleap.features.approvals.switches import set_auto_approve
-from timeleap.sessions.requests import (
+from timeleap.sessions.documents.request_file import (
     FILE_BYTES,
     LARGE,
     MADE_BY_ONE,

@@ -19,9 +19,9 @@ from timeleap.errors import (
     SessionNotFoundError,
     TimelineNotFoundError,
 )
+from timeleap.sessions.documents.warnings import recovered
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, Mutation, SessionInfo
-from timeleap.sessions.warnings import recovered
 from timeleap.storage.durable import list_directory
 from timeleap.store.listing import ListRequest
 from timeleap.store.store import OpenedSession

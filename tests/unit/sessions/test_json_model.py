@@ -13,9 +13,10 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, texts
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.features.approvals.seal import seals_of
 from timeleap.service.config import load
-from timeleap.sessions import files, requests
-from timeleap.sessions.audit import Audit
-from timeleap.sessions.files import (
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import request_file as requests
+from timeleap.sessions.documents.audit import Audit
+from timeleap.sessions.documents.json_files import (
     BAD,
     MAX_DEPTH,
     MAX_PROBLEMS,
@@ -33,11 +34,11 @@ from timeleap.sessions.files import (
     whole,
     wire_value,
 )
-from timeleap.sessions.meta import MODEL, Meta
-from timeleap.sessions.requests import is_request_line
-from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.documents.meta import MODEL, Meta
+from timeleap.sessions.documents.request_file import is_request_line
+from timeleap.sessions.documents.statefile import StateFile
+from timeleap.sessions.documents.warnings import file_problems
 from timeleap.sessions.transaction import MAX_NOTICES
-from timeleap.sessions.warnings import file_problems
 from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import intent_path, settle_intent
@@ -252,7 +253,7 @@ def test_any_value_of_any_field_of_the_state_is_survived(tmp_path: Path, name: s
 def test_a_crash_while_a_damaged_file_is_replaced_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from timeleap.sessions import files
+    from timeleap.sessions.documents import json_files as files
 
     (tmp_path / "timeleap.json").write_text('{"version": 1, "uid": "u", "epoch": 7, "pins": 5}')
 

@@ -12,10 +12,10 @@ from timeleap.features.approvals.requests import AskedApprovals
 from timeleap.features.approvals.seal import KeyRing
 from timeleap.features.approvals.standing import SealedApprovals
 from timeleap.features.approvals.switches import is_approved, set_yolo
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Retention
-from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 
 

@@ -11,8 +11,8 @@ from tests.unit.sessions.worlds import USER, World, texts
 
 from timeleap.features.approvals.seal import seals_of
 from timeleap.features.approvals.switches import set_yolo
-from timeleap.sessions import meta as metafile
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents import meta as metafile
+from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import Parent
 from timeleap.storage.engine import TimelineFacts
 

@@ -8,7 +8,7 @@ import pytest
 
 from timeleap.errors import RedoUnavailableError, UndoUnavailableError
 from timeleap.sessions import past
-from timeleap.sessions.files import Problems
+from timeleap.sessions.documents.json_files import Problems
 from timeleap.sessions.past import MAX_STEPS, Stacks
 from timeleap.sessions.shapes import HistoryStep
 from timeleap.storage.engine import LogState, Prepared, Timeline, TimelineFacts

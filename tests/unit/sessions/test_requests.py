@@ -18,7 +18,7 @@ from timeleap.features.approvals.switches import set_yolo
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.service import paging
 from timeleap.sessions import request_table
-from timeleap.sessions.requests import REMEMBERED, RequestFile
+from timeleap.sessions.documents.request_file import REMEMBERED, RequestFile
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation
 

@@ -24,9 +24,9 @@ from timeleap.errors import (
 )
 from timeleap.features.approvals.switches import set_yolo
 from timeleap.features.compaction.prepare import summary_message
+from timeleap.sessions.documents.warnings import recovered
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, CompactionPlan, Event, Mutation
-from timeleap.sessions.warnings import recovered
 
 
 def user(text: str) -> dict[str, Any]:

@@ -14,12 +14,12 @@ import pytest
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import audit as audit_file
-from timeleap.sessions import files
-from timeleap.sessions.audit import Audit
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents import audit as audit_file
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.audit import Audit
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import Cause
-from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import OpenFile
 
 

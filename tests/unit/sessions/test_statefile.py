@@ -12,8 +12,8 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, heard, kinds
 
 from timeleap.errors import StorageFailureError
+from timeleap.sessions.documents.statefile import StateFile, StateValues
 from timeleap.sessions.shapes import Approval, Subagent
-from timeleap.sessions.statefile import StateFile, StateValues
 
 ORIGINAL = {
     "version": 1,
@@ -157,7 +157,7 @@ def test_the_older_originals_metadata_counts_until_there_is_a_state(tmp_path: Pa
 
 
 def test_a_write_that_fails_leaves_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from timeleap.sessions import files
+    from timeleap.sessions.documents import json_files as files
 
     file = put(tmp_path, ORIGINAL)
 

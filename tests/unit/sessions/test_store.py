@@ -31,7 +31,7 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.features.approvals.switches import set_yolo
-from timeleap.sessions.warnings import recovered
+from timeleap.sessions.documents.warnings import recovered
 from timeleap.store.listing import created_at, last_change_ns
 from timeleap.store.store import SessionStore
 

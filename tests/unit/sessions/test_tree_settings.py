@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from timeleap.errors import InvalidInputError
-from timeleap.sessions import files
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import META_NAME
-from timeleap.sessions.tree_settings import (
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import META_NAME
+from timeleap.sessions.documents.tree_settings import (
     MAX_PATTERNS,
     MAX_ROOTS,
     TreeSettings,

@@ -24,7 +24,7 @@ from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
 from timeleap.features.approvals.questions import ApprovalQuestion, PendingApproval, answer_of, approval_resolved
 from timeleap.features.approvals.standing import with_action
-from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
+from timeleap.sessions.documents.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
 from timeleap.sessions.participants import Answer, ApprovalChange
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, Approval, Cause, Decision, Event, Mutation, Resolution

@@ -35,9 +35,9 @@ from msgspec.structs import replace
 
 from timeleap import user_folders
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.sessions import files
-from timeleap.sessions.files import BAD, MAX_NUMBER, Problems, whole
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.json_files import BAD, MAX_NUMBER, Problems, whole
+from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import Approval
 from timeleap.storage.durable import atomic_write, make_directory
 

@@ -38,7 +38,7 @@ from timeleap.features.approvals.requests import (
 )
 from timeleap.features.approvals.standing import with_action
 from timeleap.features.approvals.store_key import Rows, StoreKey
-from timeleap.sessions.audit import MAX_PENDING, Audit
+from timeleap.sessions.documents.audit import MAX_PENDING, Audit
 from timeleap.sessions.participants import Answer, ApprovalChange
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, Approval, Cause, Decision, Event, Mutation

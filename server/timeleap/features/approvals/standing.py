@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.features.approvals.seal import KeyRing, Register, Seal, mac_of, seals_of
-from timeleap.sessions.audit import Audit
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.audit import Audit
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.statefile import StateFile, approval_members
 from timeleap.sessions.participants import ApprovalChange
 from timeleap.sessions.shapes import Approval, Cause
-from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.storage.durable import failpoint
 
 

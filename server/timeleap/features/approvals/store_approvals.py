@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from timeleap.features.approvals.requests import AskedApprovals
 from timeleap.features.approvals.seal import KeyRing, Register
 from timeleap.features.approvals.standing import SealedApprovals
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 
 if TYPE_CHECKING:
+    from timeleap.sessions.documents.statefile import StateFile
     from timeleap.sessions.participants import ApprovalRequests
-    from timeleap.sessions.statefile import StateFile
     from timeleap.sessions.transaction import SessionTransactions
     from timeleap.store.home import Home
 

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
 from timeleap.service import paging
-from timeleap.sessions import session_files, shapes
-from timeleap.sessions.session_files import SessionFile
+from timeleap.sessions import shapes
+from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents.session_files import SessionFile
 from timeleap.store.home import Home, parse_trash_name
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 

@@ -31,9 +31,9 @@ from timeleap.features.files.records import BUDGET, Control, FilesConfig
 from timeleap.features.files.repository import Commit, Details, Repository
 from timeleap.features.files.roots import FOLDER, Root, find_root
 from timeleap.features.files.seed import own_everything
-from timeleap.sessions import tree_settings
-from timeleap.sessions.files import BAD, Problems, items, model, number, text, whole
-from timeleap.sessions.tree_settings import folder_of
+from timeleap.sessions.documents import tree_settings
+from timeleap.sessions.documents.json_files import BAD, Problems, items, model, number, text, whole
+from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,

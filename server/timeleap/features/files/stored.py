@@ -21,7 +21,7 @@ from timeleap.features.files.repository import Commit, Repository
 from timeleap.features.files.restore import read_intent, remove_intent
 from timeleap.features.files.roots import FOLDER, Root
 from timeleap.features.files.seed import wait_for_packing
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.working_tree import TreeControl
 from timeleap.storage.durable import list_directory
 from timeleap.storage.record import read_tl

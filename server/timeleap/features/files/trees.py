@@ -39,9 +39,9 @@ from timeleap.features.files.records import (
 )
 from timeleap.features.files.tree import FileTree, RestoreInProgress, RestorePlan
 from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap.sessions.shapes import set_members
-from timeleap.sessions.tree_settings import folder_of
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap_protocol.folder_uri import canonical_folder_uri
 

@@ -25,7 +25,7 @@ from timeleap.features.redaction.redaction import (
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 from timeleap.store.home import in_trash
 from timeleap.store.trash import PurgeRequest
 from timeleap.summaries.log_spans import without_spans

@@ -23,11 +23,13 @@ from msgspec import Struct, field
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
 from timeleap.mirrors.vault import scrubbing
-from timeleap.sessions import files, past, session_files
-from timeleap.sessions.meta import REQUESTS_REDACTED, decode
+from timeleap.sessions import past
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents.meta import REQUESTS_REDACTED, decode
+from timeleap.sessions.documents.request_file import HIGHEST, RequestFile
+from timeleap.sessions.documents.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
 from timeleap.sessions.past import read_checkpoint
-from timeleap.sessions.requests import HIGHEST, RequestFile
-from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
 from timeleap.storage.durable import atomic_write, remove_file, status, storage_errors
 from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load

@@ -30,13 +30,13 @@ from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rule
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import past
-from timeleap.sessions.audit import Audit
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.audit import Audit
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.request_file import HIGHEST, RequestFile, StoredResponse, encode, short
+from timeleap.sessions.documents.session_files import LOG_NAME, list_files
 from timeleap.sessions.participants import ApprovalChange
 from timeleap.sessions.past import summarize
-from timeleap.sessions.requests import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY

@@ -15,8 +15,8 @@ from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap.service import paging
 from timeleap.sessions import shapes
+from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.logs import OpenLogs, era_of
-from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.log_files import StoredLogs
 from timeleap.store.listing import Glance
 from timeleap_protocol.limits import DEFAULT_PAGE

@@ -13,7 +13,7 @@ from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
-from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.storage.durable import create_exclusive
 from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
 from timeleap.store.creation import Traits

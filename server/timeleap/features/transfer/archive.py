@@ -44,8 +44,8 @@ from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, StorageFailureError, TimeleapError, TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit
 from timeleap.features.transfer.sanitize import Arrival, Origin
-from timeleap.sessions import files
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.storage.durable import OpenFile, Readable, create_exclusive, storage_errors, sync_directory
 from timeleap.version import __version__
 

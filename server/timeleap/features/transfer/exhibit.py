@@ -23,11 +23,13 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TimeleapError
 from timeleap.mirrors.formats.conversion import ExportLoss
-from timeleap.sessions import files, past, session_files
+from timeleap.sessions import past
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
 from timeleap.sessions.past import prompt_at, told_checkpoints
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
 from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason

@@ -16,11 +16,11 @@ from timeleap.mirrors.formats.conversion import ExportLoss
 from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
-from timeleap.sessions import tree_settings
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.documents import tree_settings
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import LOG_NAME
+from timeleap.sessions.documents.warnings import loss_warnings
 from timeleap.sessions.shapes import set_members
-from timeleap.sessions.warnings import loss_warnings
 from timeleap.store.home import check_session_id
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from timeleap.features.transfer.recognition import journal_in, log_of_kimi, may_
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.mirrors import opencode_database
 from timeleap.mirrors.formats.conversion import ExportLoss, opened
-from timeleap.sessions import files
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import (
     OpenFile,

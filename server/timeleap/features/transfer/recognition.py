@@ -15,7 +15,7 @@ from timeleap.features.transfer.export_file import refused
 from timeleap.mirrors import opencode_database
 from timeleap.mirrors.formats.claude_code import IN_TREE, STATE, TITLES
 from timeleap.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, begins_document, document, opened
-from timeleap.sessions.session_files import LOG_NAME, META_NAME
+from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import storage_errors
 
 OPENCODE: Final = "opencode"

@@ -11,13 +11,14 @@ from msgspec.structs import asdict, replace
 
 from timeleap import clock
 from timeleap.mirrors.formats.conversion import ExportLoss
-from timeleap.sessions import files, past
-from timeleap.sessions.meta import REASONS, Meta, decode
-from timeleap.sessions.session_files import META_NAME, STATE_NAME
+from timeleap.sessions import past
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.meta import REASONS, Meta, decode
+from timeleap.sessions.documents.session_files import META_NAME, STATE_NAME
+from timeleap.sessions.documents.statefile import VERSION as STATE_VERSION
+from timeleap.sessions.documents.statefile import approval_members, subagent_members, values_of
+from timeleap.sessions.documents.statefile import decode as decode_fields
 from timeleap.sessions.shapes import Approval, Mutation, set_members
-from timeleap.sessions.statefile import VERSION as STATE_VERSION
-from timeleap.sessions.statefile import approval_members, subagent_members, values_of
-from timeleap.sessions.statefile import decode as decode_fields
 from timeleap.storage.engine import TimelineFacts
 from timeleap.store.creation import Traits, write_meta
 from timeleap.store.listing import set_last_change

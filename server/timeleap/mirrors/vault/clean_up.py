@@ -10,7 +10,7 @@ from typing import Any, Final
 from timeleap import clock
 from timeleap.mirrors.folders import is_subagent, look
 from timeleap.mirrors.vault.notes import read_notes
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 from timeleap.storage.durable import OpenFile, list_directory
 
 DAYS: Final = 30

@@ -14,7 +14,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.sessions.files import read_document, write_document
+from timeleap.sessions.documents.json_files import read_document, write_document
 from timeleap.storage.durable import list_directory
 
 NOTES_NAME: Final = "kept.json"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from timeleap import user_folders
 from timeleap.mirrors.vault.notes import NOTES_NAME, read_notes
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.documents.meta import Meta
 from timeleap.storage.durable import list_directory, remove_file
 
 _FILE: Final = re.compile(r"kept_[0-9]{1,9}\.(?:bytes|xz)")

@@ -10,8 +10,8 @@ import pytest
 
 from timeleap.attach.notified import MAX_KNOWN, NotifiedApprovals
 from timeleap.features.approvals.requests import automatic
-from timeleap.sessions import files
-from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, left_open
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.audit import FIELD, MAX_PENDING, Audit, ends, left_open
 from timeleap.sessions.shapes import APPROVAL_REQUESTED as REQUESTED
 from timeleap.sessions.shapes import APPROVAL_RESOLVED as RESOLVED
 from timeleap.sessions.shapes import Approval

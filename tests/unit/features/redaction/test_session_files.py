@@ -16,7 +16,7 @@ from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
-from timeleap.sessions import session_files
+from timeleap.sessions.documents import session_files
 from timeleap.sessions.removing import PruneRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.lock import SessionLock

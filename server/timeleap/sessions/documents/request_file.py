@@ -32,8 +32,8 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
-from timeleap.sessions import files
-from timeleap.sessions.session_files import REQUESTS_NAME
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.session_files import REQUESTS_NAME
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import atomic_write, is_regular, status, storage_errors
 from timeleap.storage.record import MADE_HERE

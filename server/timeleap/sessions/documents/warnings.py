@@ -13,12 +13,13 @@ from msgspec.structs import asdict
 from timeleap.call import Client
 from timeleap.errors import ExternallyModifiedError
 from timeleap.placeholders import placeholders
-from timeleap.sessions import files, session_files
-from timeleap.sessions.audit import Audit
-from timeleap.sessions.meta import Meta
-from timeleap.sessions.requests import is_request_line
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents.audit import Audit
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.request_file import is_request_line
+from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import RECOVERED, Event
-from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import is_regular, list_directory, modes_refused, status
 from timeleap.storage.engine import Damage, LogEngine
 from timeleap.storage.log_files import StoredLogs

@@ -14,7 +14,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
-from timeleap.sessions.files import BAD, Problems, choice, is_encodable, items, model, text, whole
+from timeleap.sessions.documents.json_files import BAD, Problems, choice, is_encodable, items, model, text, whole
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 Json = dict[str, Any]

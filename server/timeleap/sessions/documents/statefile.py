@@ -15,9 +15,9 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.sessions import files
-from timeleap.sessions.files import BAD, Check, Document, Problems, flag, items, model, number, text
-from timeleap.sessions.session_files import LEGACY_STATE_NAME, STATE_NAME
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.json_files import BAD, Check, Document, Problems, flag, items, model, number, text
+from timeleap.sessions.documents.session_files import LEGACY_STATE_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, Subagent
 
 VERSION = 1

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from timeleap import clock
-from timeleap.sessions import files, session_files
-from timeleap.sessions.files import is_date
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents.json_files import is_date
 from timeleap.sessions.shapes import Cause, set_members
 from timeleap.storage.durable import OpenFile, atomic_write, status, storage_errors
 

@@ -3,11 +3,11 @@
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `source`, `mirrored` (see `timeleap.mirrors.mirror`), `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
-(see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
+(see `timeleap.sessions.documents.request_file`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
 fingerprints up to it do not count), `filesFollowed` (see `timeleap.sessions.restoring`), `removing` (see
 `timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`), `files` (see
-`timeleap.sessions.tree_settings`) and `filesFrom` (the uid of the session that a fork has its first snapshots of). All are optional; members nobody here knows are kept.
+`timeleap.sessions.documents.tree_settings`) and `filesFrom` (the uid of the session that a fork has its first snapshots of). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -24,8 +24,10 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.sessions import files, past, tree_settings
-from timeleap.sessions.files import (
+from timeleap.sessions import past
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import tree_settings
+from timeleap.sessions.documents.json_files import (
     MAX_NUMBER,
     Check,
     Document,
@@ -41,11 +43,11 @@ from timeleap.sessions.files import (
     whole,
     wire_value,
 )
-from timeleap.sessions.requests import HIGHEST
-from timeleap.sessions.session_files import AUDIT_NAME, META_NAME, REQUESTS_NAME
+from timeleap.sessions.documents.request_file import HIGHEST
+from timeleap.sessions.documents.session_files import AUDIT_NAME, META_NAME, REQUESTS_NAME
+from timeleap.sessions.documents.statefile import parse_subagents
+from timeleap.sessions.documents.tree_settings import TreeSettings
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
-from timeleap.sessions.statefile import parse_subagents
-from timeleap.sessions.tree_settings import TreeSettings
 from timeleap.storage.durable import is_regular
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 from timeleap_protocol.folder_uri import canonical_folder_uri
