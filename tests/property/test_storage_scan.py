@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.memory_engine import MemoryFile
 from tests.unit.storage.logs import always, said, say
 
-from timeleap.storage import load, scan
+from timeleap.storage import opened_log, scan
 from timeleap.storage.engine import LogState, RecordFlag, RecordKind
 from timeleap.storage.index import EntryStore
 from timeleap.storage.jsonl import JsonlEngine
@@ -161,7 +161,7 @@ async def test_no_flipped_bit_is_accepted_in_silence(
         index = (log.parent / ".context.jsonl.idx").read_bytes()
         history = await seen(log)
         if not small:
-            monkeypatch.setattr(load, "SMALL", 16)
+            monkeypatch.setattr(opened_log, "SMALL", 16)
         for bit in range(0, len(content) * 8, 1 if small else 5):
             flipped = bytearray(content)
             flipped[bit // 8] ^= 1 << bit % 8
@@ -228,7 +228,7 @@ async def test_a_flipped_bit_costs_the_line_it_is_in_and_no_other(
         index = (log.parent / ".context.jsonl.idx").read_bytes()
         lines = content.splitlines(keepends=True)
         if not small:
-            monkeypatch.setattr(load, "SMALL", 16)
+            monkeypatch.setattr(opened_log, "SMALL", 16)
         for bit in range(0, len(content) * 8, 1 if small else 5):
             hit = content[: bit // 8].count(b"\n")
             flipped = bytearray(content)

@@ -31,7 +31,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
 )
 from timeleap.storage.index import EntryStore
-from timeleap.storage.load import Loaded
+from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import StoredLog, same_bytes
 from timeleap.storage.rewrite import Draft, copy_lines, copy_prefix, copy_timeline
 

@@ -17,7 +17,7 @@ from timeleap.features.compaction.summary import summarise
 from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.message_text import called
-from timeleap.sessions.removing import PruneRequest
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, CompactionPlan, Mutation, Retention
 from timeleap.storage.engine import LogReader, RecordKind

@@ -27,7 +27,7 @@ from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timeleap.storage.lock import Endpoint
+    from timeleap.storage.owner_lock import Endpoint
 
 log = logging.getLogger(__name__)
 

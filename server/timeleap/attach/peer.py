@@ -20,7 +20,7 @@ from timeleap.attach import sockets
 from timeleap.errors import SessionLockedError
 from timeleap.rpc.codec import encode, plain
 from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire, wire_error
-from timeleap.storage.lock import Endpoint, boot_id
+from timeleap.storage.owner_lock import Endpoint, boot_id
 from timeleap.store.listing import holder_of
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing

@@ -14,7 +14,7 @@ from timeleap.sessions.documents.session_files import LOG_NAME, list_files
 from timeleap.sessions.documents.statefile import StateFile, approval_members
 from timeleap.sessions.shapes import Approval
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.storage.postgresql.database import Database
 from timeleap.storage.postgresql.session_copies import publish
 from timeleap.storage.postgresql.working_copy import WorkingCopy

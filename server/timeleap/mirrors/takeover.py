@@ -21,7 +21,7 @@ from timeleap.mirrors.folders import FOLDER, FOLDERS, ID_DIGITS, former_id, mirr
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import atomic_write, make_directory
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.home import Home
 from timeleap.store.store import SessionStore
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
-from timeleap.call import staleness
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
+from timeleap.freshness import staleness
 from timeleap.service.service import guard
 from timeleap.sessions.documents import tree_settings
 from timeleap.sessions.documents.warnings import tell_recovery

@@ -1,4 +1,4 @@
-"""When requests run: the order of one connection's requests on one session (G6), and long reading in short slices.
+"""The order of one connection's requests on one session (G6).
 
 Most requests go straight to the session's own queue and need no more. But some first do something that takes time
 before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
@@ -15,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from timeleap.call import to_its_end
@@ -32,31 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLICE: Final = 0.005  # seconds
-
-WARM_UP: Final = 0.25
-"""Seconds from the reply to `initialize`, and from each step of what is done then to the next."""
 
 MAX_ASKING: Final = 256
 """Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
 
-Work = Generator[tuple[int, int], None, T]
-"""Pauses with how much is done, and how much there is; returns the result."""
 
 WHOLE_TRASH = ""
 """In the place of a session id: all that lies in the trash, and is on its way there or back."""
-
-
-def step_by_step(steps: Iterator[Callable[[], object]], wanted: Callable[[], bool]) -> None:
-    """Do the steps while they are wanted, each in a turn of the loop of its own: a request that comes waits for one at
-    most."""
-
-    def next_step() -> None:
-        if wanted() and (step := next(steps, None)) is not None:
-            step()
-            step_by_step(steps, wanted)
-
-    asyncio.get_running_loop().call_later(WARM_UP, next_step)
 
 
 def refuse_change(session: Session, access: Access, call: Call, params: Any) -> None:
@@ -238,39 +219,3 @@ class RequestOrder:
         for name in names:
             if self.blocked.get(name) is mine:
                 del self.blocked[name]
-
-
-class Slices:
-    """Scheduler of time slices: runs one at a time."""
-
-    def __init__(self) -> None:
-        self._turn = asyncio.Lock()
-
-    async def run(self, work: Work[T], progress: Callable[[int, int], None] | None = None) -> T:
-        """The result of `work`; its exceptions are raised here.
-
-        Args:
-            work: The work to do; abandoned if the caller is cancelled.
-            progress: Told now and then how far it has come.
-        """
-        result: list[T] = []
-        while True:
-            async with self._turn:
-                done = await asyncio.to_thread(_one_slice, work, result)
-            if done is None:
-                return result[0]
-            if progress is not None:
-                progress(*done)
-
-
-def _one_slice(work: Work[T], result: list[T]) -> tuple[int, int] | None:
-    """Go on with `work` for a moment; returns how far it has come, or None when `result` has its result."""
-    end = time.monotonic() + SLICE
-    while True:
-        try:
-            done = next(work)
-        except StopIteration as stop:
-            result.append(stop.value)
-            return None
-        if time.monotonic() >= end:
-            return done

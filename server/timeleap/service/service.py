@@ -15,19 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
-from timeleap.call import Call, Client, marked_when_stale
+from timeleap.call import Call, Client
 from timeleap.errors import NotSupportedByStoreError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.freshness import marked_when_stale
 from timeleap.kept_modules import KEPT
 from timeleap.service import config as settings
 from timeleap.service.connections import ClientConnection, OpenHandle
-from timeleap.service.scheduling import (
-    WHOLE_TRASH,
-    Slices,
-    refuse_change,
-    refuse_decision,
-    step_by_step,
-    until_cancelled,
-)
+from timeleap.service.scheduling import WHOLE_TRASH, refuse_change, refuse_decision, until_cancelled
+from timeleap.service.slices import Slices, step_by_step
 from timeleap.sessions.documents.warnings import tell_recovery
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,

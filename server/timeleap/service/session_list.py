@@ -25,7 +25,7 @@ from timeleap.sessions.documents.warnings import (
     loss_in_words,
 )
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.removing import PruneRequest
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.shapes import Cause, Retention
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import LOSSES, Damage

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import DMailPendingError, NoPendingDMailError
-from timeleap.sessions import append_plan, past, removing, rewrite_plan, shapes
+from timeleap.sessions import append_plan, past, pruning, rewrite_plan, shapes
+from timeleap.sessions import scrubbing as removing
 from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
@@ -29,10 +30,11 @@ from timeleap.sessions.documents.warnings import (
 )
 from timeleap.sessions.file_snapshots import FileSnapshots
 from timeleap.sessions.past import Direction
-from timeleap.sessions.removing import PruneRequest, Scrub
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.restoring import RestoreRequest, WithFiles
 from timeleap.sessions.rewrite_plan import RewritePlan
+from timeleap.sessions.scrubbing import Scrub
 from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot, with_subagents
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -432,10 +434,10 @@ class Session:
         """Remove timelines for good.
 
         Raises:
-            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `removing.plan_prune`; after the last of them some
+            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `pruning.plan_prune`; after the last of them some
                 may be gone.
         """
-        return await removing.prune(self.transactions, selection, guard, dry_run=dry_run)
+        return await pruning.prune(self.transactions, selection, guard, dry_run=dry_run)
 
     async def scrub(self, work: Scrub, guard: Mutation = NOBODY) -> Json:
         """Take something out of it for good (see `removing.scrub`)."""

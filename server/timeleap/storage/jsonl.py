@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.placeholders import placeholders
-from timeleap.storage import appending, durable, load, losses, rewrite, scrub
+from timeleap.storage import appending, durable, load, losses, rewrite, scrub, validation
 from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.durable import FileStatus
 from timeleap.storage.engine import (
@@ -40,10 +40,12 @@ from timeleap.storage.engine import (
     Timeline,
 )
 from timeleap.storage.index import index_path
-from timeleap.storage.load import Loaded, Validation
-from timeleap.storage.lock import Endpoint, LockMode, SessionLock, Watch
+from timeleap.storage.opened_log import Loaded
+from timeleap.storage.owner_lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import MemoryNotes, StoredLog, head_end, head_start
 from timeleap.storage.rewrite import Timelines
+from timeleap.storage.validation import Validation
+from timeleap.storage.watch import Watch
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -152,7 +154,7 @@ class Follower:
         checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
         checking = thread.begin(
             partial(
-                load.validate,
+                validation.validate,
                 self.log,
                 parsed=self._parsed,
                 writable=self._access == "write" and self.owned,
@@ -177,7 +179,7 @@ class Follower:
                 return [], False
             before, known = log.state, {damage.offset for damage in log.damage()}
             try:
-                adopted = await self.in_thread(load.adopt, found, log)
+                adopted = await self.in_thread(validation.adopt, found, log)
             except StorageFailureError:
                 found.discard()
                 raise

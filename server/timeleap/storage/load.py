@@ -1,25 +1,20 @@
-"""Opening a log: what a crash left is mended; its index is used if it can be believed, else it is scanned; and checking
-all of a log that is in use. Blocking; run in the log's own thread.
+"""Opening a log: mend what a crash left, then use the index if it can be believed, or scan the log.
+
+All of it blocks, and runs in the log's own thread.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from bisect import bisect_right
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap import clock
-from timeleap.errors import StorageFailureError
-from timeleap.storage import durable, index_cache, losses, scan
-from timeleap.storage.durable import OpenFile, failpoint
-from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantined, RecordKind, Recovery
+from timeleap.storage import durable, index_cache, losses, opened_log, scan
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import Damage, LogState, Progress, Quarantined, Recovery
 from timeleap.storage.index import (
     EntryStore,
     IndexDamagedError,
@@ -27,20 +22,19 @@ from timeleap.storage.index import (
     first_difference,
     fresh_store,
     header,
-    index_path,
     old_index,
     open_index,
 )
+from timeleap.storage.intents import intent_pending, settle_intent, tidy
+from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import (
-    LastBatch,
     StoredLog,
     highest_number,
-    last_batch,
     last_record,
-    same_as_live,
 )
 from timeleap.storage.record import ID_LIMIT
 from timeleap.storage.reference import Reference
+from timeleap.storage.tail import cut_tail, without_incomplete_tail
 
 # Replacing a log where the file system has no hard links: an intent record, then two renames
 #
@@ -48,144 +42,9 @@ from timeleap.storage.reference import Reference
 # log for writing can finish it, or undo it where the new log is gone.
 
 
-def intent_path(log: Path) -> Path:
-    return log.parent / f".{log.name}.intent"
-
-
-def declare_intent(log: Path, timeline: Path, temporary: Path) -> None:
-    """Write down, durably, that `log` is to become `timeline` and `temporary` is to become `log`."""
-    record = {"timeline": timeline.name, "new": temporary.name}
-    durable.atomic_write(intent_path(log), json.dumps(record).encode())
-
-
-def withdraw_intent(log: Path) -> None:
-    durable.remove_file(intent_path(log))
-    durable.sync_directory(log.parent)
-
-
-def settle_intent(log: Path) -> bool:
-    """Finish or undo a replacement that was cut short; says whether there was one."""
-    path = intent_path(log)
-    if not durable.is_regular(path):
-        return False
-    try:
-        record: Any = json.loads(OpenFile(path).pread(0, 4096))
-    except (OSError, ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        record = {}
-    # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
-    timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
-    new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
-    if durable.status(log) is None:
-        if new is not None and durable.is_regular(new):
-            durable.replace_file(new, log)
-        elif timeline is not None and durable.is_regular(timeline):
-            durable.replace_file(timeline, log)
-        durable.sync_directory(log.parent)
-    elif new is not None:
-        durable.remove_file(new)
-    withdraw_intent(log)
-    return True
-
-
-def intent_pending(log: Path) -> bool:
-    """True if a replacement is between its two renames."""
-    return durable.status(log) is None and durable.is_regular(intent_path(log))
-
-
-def _sibling(log: Path, name: object, form: str) -> Path | None:
-    """The file of that name in the log's directory, if the name is of that form."""
-    if not isinstance(name, str) or re.fullmatch(form, name) is None:
-        return None
-    return log.parent / name
-
-
 # Repairs at opening a log for writing: leftovers of an interrupted step, a torn tail, an incomplete batch
 #
 # Nothing is thrown away: what is cut from the log is first made durable in a quarantine file beside it.
-
-
-def tidy(log: Path) -> None:
-    """Finish or undo a replacement that was cut short, and remove what a killed process left."""
-    changed = settle_intent(log)
-    for path in same_as_live(log):
-        failpoint("recovery.unlink")
-        durable.remove_file(path)
-        durable.remove_file(index_path(path))
-        changed = True
-    for path in leftovers(log):
-        durable.remove_file(path)
-    if changed:
-        durable.sync_directory(log.parent)
-
-
-def leftovers(log: Path) -> list[Path]:
-    """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that
-    lines are missing."""
-    names = set(durable.list_directory(log.parent))
-    if not durable.any_left_over(names):
-        return []  # as nearly always: the patterns would take longer than the rest
-    stem, suffix, whole = re.escape(log.stem), re.escape(log.suffix), re.escape(log.name)
-    temporary = re.compile(rf"\.{stem}(_[0-9]+)?{suffix}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp")
-    index = re.compile(rf"\.({stem}_[0-9]{{1,18}}{suffix}|{whole}\.[0-9]{{1,18}})\.idx")
-    going = [name for name in names if temporary.fullmatch(name)]
-    going += [name for name in names if (match := index.fullmatch(name)) and match[1] not in names]
-    return [log.parent / name for name in going if durable.is_regular(log.parent / name)]
-
-
-def cut_tail(loaded: Loaded) -> Quarantined | None:
-    """Cut what does not count from the end of the log, after keeping it in a quarantine file."""
-    log = loaded.log
-    if not loaded.cut or log.file is None:
-        return None
-    offset = log.state.length
-    reason: Literal["tornTail", "incompleteBatch"] = "tornTail" if loaded.cut == loaded.torn else "incompleteBatch"
-    kept = _quarantine(log.path, log.file, offset, loaded.cut)
-    failpoint("recovery.before_cut")
-    log.file.truncate(offset)  # not synced: if it is lost, the same is cut again; the next record's sync covers it
-    failpoint("recovery.after_cut")
-    return Quarantined(kept, offset, loaded.cut, reason)
-
-
-def _quarantine(log: Path, file: OpenFile, offset: int, size: int) -> str:
-    """Keep bytes of the log in a file of their own; the same bytes are kept once, however often we are killed here."""
-    data = file.pread(offset, size)
-    stem = f"{log.name}.quarantine-{offset}-"
-    for name in durable.list_directory(log.parent):
-        if name.startswith(stem) and _holds(log.parent / name, data):
-            return name
-    stamp = clock.now_iso().replace("-", "").replace(":", "").replace(".", "")
-    name = stem + stamp
-    attempt = 1
-    while durable.status(log.parent / name) is not None:
-        attempt += 1
-        name = f"{stem}{stamp}-{attempt}"
-    kept = durable.create_exclusive(log.parent / name)
-    try:
-        kept.pwrite(data, 0)
-        kept.sync()
-    except BaseException:
-        kept.close()
-        with suppress(OSError):
-            durable.remove_file(kept.path)
-        raise
-    durable.sync_directory(log.parent)
-    return name
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    there = durable.status(path)
-    if there is None or there.size != len(data) or not durable.is_regular(path):
-        return False
-    try:
-        kept = OpenFile(path, writable=True)  # or Windows does not sync it
-        if kept.pread(0, len(data)) != data:
-            return False
-        kept.sync()
-    except OSError:
-        return False
-    return True
 
 
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
@@ -206,64 +65,10 @@ def _holds(path: Path, data: bytes) -> bool:
 #   index knew more, it has lost its end later, and what is there stays; but for one that was written without syncs
 #   (durability `os`): of that a power failure leaves just that.
 
-_BLOCK: Final = 512  # what a disk writes is a multiple of it
-_ZEROS: Final = re.compile(rb"\0+")
-
-
-def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
-    """How many lines of a log are left without what a crash cut short at its end. Lines below `covered` were indexed,
-    so they were acknowledged once; `torn`: behind the last line is what may be the beginning of a record."""
-    lines = log.state.lines
-    while lines > covered:
-        if _has_hole(log, log.store.entry(lines - 1)):
-            lines, torn = lines - 1, True
-            continue
-        batch = last_batch(log, lines)
-        if batch is None or batch.last < covered or not _cut_short(log, batch, lines, torn=torn):
-            return lines
-        lines, torn = batch.first, False
-    return lines
-
-
-def _cut_short(log: StoredLog, batch: LastBatch, lines: int, *, torn: bool) -> bool:
-    """True if a crash left the last batch of the first `lines` lines in its present state."""
-    start = batch.first if batch.positions[0] == 0 else last_record(log, batch.first) + 1
-    stop = batch.last if batch.ended else lines
-    damaged = [entry for entry in log.entries(start, stop) if entry.kind == RecordKind.DAMAGED]
-    if any(_has_hole(log, entry) for entry in damaged):
-        return True
-    return not batch.ended and (torn or not any(entry.line > batch.last for entry in damaged))
-
-
-def _has_hole(log: StoredLog, entry: Entry) -> bool:
-    """True if a line is damaged by zeros that end where a block of the disk ends."""
-    if entry.kind != RecordKind.DAMAGED or log.file is None:
-        return False
-    line = log.file.pread(entry.offset, entry.length)
-    return any((entry.offset + zeros.end()) % _BLOCK == 0 for zeros in _ZEROS.finditer(line))
-
 
 # Loading
 
-SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
 _SAMPLE: Final = 8
-
-
-class Loaded(Struct, frozen=True):
-    log: StoredLog  # what of it counts: without a torn tail, without an incomplete batch at its end
-    cut: int = 0  # bytes after that
-    torn: int = 0  # of them, those that are no whole record
-    rebuilt: bool = False  # there was no usable index
-    parsed: bool = True  # every line was parsed at least once
-    accepted: bool = False  # it was taken as it is, whatever the index file says
-    lost: Damage | None = None  # where lines that were written are missing, or have others in their place
-    undecided: bool = False  # some are missing, and nobody has accepted that: nothing may be written
-    recovery: Recovery = Recovery()  # of a log that was opened: what there is to say about it
-    highest: int = 0  # of a log that was opened: the highest number of a timeline
-
-    @property
-    def checked(self) -> bool:
-        return self.parsed and self.log.state.length <= SMALL
 
 
 def load(
@@ -331,10 +136,8 @@ def _read_again(
     # The old index stays until it is known that no line of it is lost.
     store = fresh_store(path) if writable and old is None else EntryStore()
     loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
-    covered, lost = (
-        loaded.log.state.lines,
-        None,
-    )  # what is there counts: nothing was cut short since it was acknowledged
+    # Without the index all that is there counts: nothing was cut short since it was acknowledged.
+    covered, lost = loaded.log.state.lines, None
     if trust_index:
         covered, lost = _compared(loaded.log, size, reference, old)
     loaded = _settled(loaded, covered)
@@ -349,7 +152,7 @@ def _compared(
     the `old` one of another file."""
     synced = old is not None and old.synced
     if reference is not None:
-        lost = _lost_of(log, reference)
+        lost = loss_behind(log, reference)
         if lost is not None and lost.kind == "notAsWritten" and old is not None:
             lost = losses.behind(log, old) or lost
         if reference.length <= size:
@@ -370,7 +173,7 @@ def _with_index_file(loaded: Loaded) -> Loaded:
     return replace(loaded, log=StoredLog(log.path, log.file, store, log.state, open_ended=log.open_ended))
 
 
-def _lost_of(log: StoredLog, known: Reference) -> Damage | None:
+def loss_behind(log: StoredLog, known: Reference) -> Damage | None:
     """The loss of a log that was scanned with its old index at hand, or the place from which it is not as it was."""
     if (line := known.lost) is None:
         return None
@@ -385,7 +188,7 @@ def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress |
     try:
         lines = lines_within(store, size)
         ahead = lines < store.count
-        first = 0 if size <= SMALL else max(0, lines - _SAMPLE)
+        first = 0 if size <= opened_log.SMALL else max(0, lines - _SAMPLE)
         if first_difference(log.file, store, first, lines) is not None:
             return None
         state = store.state(lines)
@@ -430,7 +233,7 @@ def lines_within(store: EntryStore, size: int) -> int:
 def _scanned(log: StoredLog, size: int, known: Reference | None = None, progress: Progress | None = None) -> Loaded:
     """The log and what comes after it up to `size` bytes; all of that is parsed if it is little, or known already."""
     assert log.file is not None
-    parsed = size - log.state.length <= SMALL or known is not None
+    parsed = size - log.state.length <= opened_log.SMALL or known is not None
     if parsed:
         found = scan.thoroughly(log.file, log.state, size, log.store, reference=known, progress=progress)
     else:
@@ -458,7 +261,11 @@ def _settled(loaded: Loaded, covered: int) -> Loaded:
 def looked_at(path: Path, progress: Progress | None, expected: bool = False) -> Loaded:
     """The log as readers open it: without an index beside it, by the one that an earlier look left in the cache."""
     there = durable.status(path)
-    if there is None or there.size <= SMALL or open_index(path, there.identity.inode, writable=False) is not None:
+    if (
+        there is None
+        or there.size <= opened_log.SMALL
+        or open_index(path, there.identity.inode, writable=False) is not None
+    ):
         return _described(load(path, writable=False, progress=progress, expected=expected))
     loaded = _by_cached_index(path, progress) or load(path, writable=False, progress=progress, expected=expected)
     log = loaded.log
@@ -574,93 +381,3 @@ def new_log(path: Path) -> StoredLog:
 
 
 # Checking a whole log that is in use: every checksum, and every line that was never parsed
-
-
-class Validation(Struct):
-    """A log parsed again, its entries in an index that is not yet in use."""
-
-    log: StoredLog
-    index: OpenFile | None  # the file of the new entries; None while they are in memory
-    lost: Damage | None = None  # where lines that were written are not there any more; by the index we held
-
-    def discard(self) -> None:
-        if self.index is not None:
-            self.index.close()
-            with suppress(OSError):  # the next open removes it
-                durable.remove_file(self.index.path)
-
-
-class _AbandonedError(Exception):
-    """Nobody wants to know any more."""
-
-
-def validate(
-    log: StoredLog, *, parsed: bool, writable: bool, abandoned: Callable[[], bool], progress: Progress | None = None
-) -> Validation | None:
-    """Parse a log again, which may be appended to meanwhile: lines that are not what was written are damaged then.
-    Blocking; None if there was no need.
-
-    Args:
-        log: The log as it is now.
-        parsed: Every line was parsed before: only the checksums are looked at.
-        writable: New entries may be written beside the log.
-        abandoned: Asked now and then whether anybody still wants to know.
-        progress: Told how far it is.
-    """
-
-    def told(done: int, total: int) -> None:
-        if abandoned():
-            raise _AbandonedError
-        if progress is not None:
-            progress(done, total)
-
-    try:
-        if log.file is None or (parsed and has_bytes_of(log, log.file, told)):
-            return None
-        index = durable.open_temporary(log.path.parent, log.path.name) if writable else None
-        store = EntryStore(index, 0, writable=writable)
-        found = Validation(StoredLog(log.path, log.file, store), index)
-        try:
-            if index is not None:
-                index.pwrite(header(log.file.identity.inode, parsed=True), 0)
-            continue_to(found, log, told)
-            told(log.state.length, log.state.length)
-        except BaseException:
-            found.discard()
-            raise
-    except _AbandonedError:
-        return None
-    except OSError as error:
-        raise StorageFailureError.of(error, "check the log", log.path) from error
-    return found
-
-
-def continue_to(found: Validation, log: StoredLog, progress: Progress | None = None) -> None:
-    """Go on to where the log is now."""
-    assert log.file is not None
-    known = Reference(log.store, log.state.lines)
-    state = found.log.state
-    if found.log.open_ended:  # it may have got its line feed meanwhile
-        state = found.log.store.state(state.lines - 1)
-        found.log.store.truncate(state.lines)
-    known.skip_to(state.length)
-    scanned = scan.thoroughly(log.file, state, log.state.length, found.log.store, reference=known, progress=progress)
-    found.lost = found.lost or _lost_of(StoredLog(log.path, log.file, found.log.store, scanned.state), known)
-    found.log = StoredLog(log.path, log.file, found.log.store, scanned.state, open_ended=log.open_ended)
-
-
-def adopt(found: Validation, log: StoredLog) -> StoredLog:
-    """Put the new entries in the place of the log's index; nobody writes to the log meanwhile. Raises OSError."""
-    continue_to(found, log)
-    if found.index is not None:
-        durable.replace_file(found.index.path, index_path(log.path))
-        found.index.path = index_path(log.path)
-    return found.log
-
-
-def has_bytes_of(log: StoredLog, file: OpenFile, progress: Progress | None = None) -> bool:
-    """True if a file has what a log's index says of it."""
-    try:
-        return first_difference(file, log.store, 0, log.state.lines, progress) is None
-    except IndexDamagedError:
-        return False

@@ -51,7 +51,9 @@ from timeleap.storage.index import (
     peek,
     save,
 )
-from timeleap.storage.load import Loaded, declare_intent, has_bytes_of, load, new_log, withdraw_intent
+from timeleap.storage.intents import declare_intent, withdraw_intent
+from timeleap.storage.load import load, new_log
+from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import (
     StoredLog,
     TimelineName,
@@ -67,6 +69,7 @@ from timeleap.storage.record import classify, without_batch_marks
 from timeleap.storage.reference import Reference
 from timeleap.storage.syncing import threads
 from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
+from timeleap.storage.validation import has_bytes_of
 
 MAX_GONE: Final = 100
 """Timelines that are gone by now and whose counts are still remembered."""

@@ -23,8 +23,8 @@ from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
-from timeleap.storage.lock import OwnerRecord, SessionLock
 from timeleap.storage.log_files import state_and_loss
+from timeleap.storage.owner_lock import OwnerRecord, SessionLock
 from timeleap.store.backing import SharedStore
 from timeleap.store.home import Home, is_session
 from timeleap_protocol.folder_uri import canonical_folder_uri

@@ -30,8 +30,8 @@ from timeleap.sessions.transaction import Files, SessionServices, SessionTransac
 from timeleap.sessions.working_tree import TreeOf
 from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import Durability, LogEngine, Progress
-from timeleap.storage.lock import Endpoint
 from timeleap.storage.log_files import Lease, share
+from timeleap.storage.owner_lock import Endpoint
 from timeleap.store import listing
 from timeleap.store.approvals_port import StoreApprovals
 from timeleap.store.backing import SharedStore

@@ -12,7 +12,6 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.call import staleness
 from timeleap.errors import (
     InvalidInputError,
     SessionExistsError,
@@ -21,6 +20,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
+from timeleap.freshness import staleness
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import (
@@ -37,7 +37,7 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.working_tree import TreeOf, no_tree
 from timeleap.storage.engine import Durability, Progress
-from timeleap.storage.lock import Endpoint, SessionLock
+from timeleap.storage.owner_lock import Endpoint, SessionLock
 from timeleap.store import creation, listing
 from timeleap.store.approvals_port import StoreApprovals
 from timeleap.store.backing import SharedStore

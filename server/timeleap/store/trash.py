@@ -28,7 +28,7 @@ from timeleap.sessions.documents.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Cause, Json, Mutation, SessionPage
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.durable import failpoint
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.store import listing
 from timeleap.store.approvals_port import StoreApprovals
 from timeleap.store.backing import SharedStore

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 
 from timeleap.service import scheduling as module
-from timeleap.service.scheduling import SLICE, Slices
+from timeleap.service.slices import SLICE, Slices
 
 
 @pytest.fixture(autouse=True)

@@ -41,8 +41,8 @@ from timeleap.sessions.documents.warnings import file_problems
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
-from timeleap.storage.load import intent_path, settle_intent
-from timeleap.storage.lock import SessionLock, decode_record
+from timeleap.storage.intents import intent_path, settle_intent
+from timeleap.storage.owner_lock import SessionLock, decode_record
 from timeleap.storage.reader import MemoryNotes, StoredLog, highest_number, timeline_names
 from timeleap.storage.rewrite import MAX_GONE, Timelines
 

@@ -8,7 +8,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World
 
 from timeleap.features.approvals.switches import set_afk, set_auto_approve, set_yolo
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.removing import PruneRequest
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.shapes import CompactionPlan
 from timeleap_protocol.methods import REQUESTS
 

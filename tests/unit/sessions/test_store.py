@@ -32,6 +32,7 @@ from timeleap.errors import (
 )
 from timeleap.features.approvals.switches import set_yolo
 from timeleap.sessions.documents.warnings import recovered
+from timeleap.storage import opened_log
 from timeleap.store.listing import created_at, last_change_ns
 from timeleap.store.store import SessionStore
 
@@ -447,13 +448,12 @@ async def test_a_store_that_is_read_only_can_be_read(world: World, monkeypatch: 
 
 
 async def test_damage_found_behind_the_back_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from timeleap.storage import load
 
     session = await world.session()
     for _ in range(50):
         await session.append([USER])
     await world.close()
-    monkeypatch.setattr(load, "SMALL", 100)
+    monkeypatch.setattr(opened_log, "SMALL", 100)
     log = world.path() / "context.jsonl"
     data = bytearray(log.read_bytes())
     data[data.index(b"Where", 400)] = ord("w")
@@ -502,7 +502,7 @@ async def test_what_is_asked_of_a_closed_session_is_refused(world: World) -> Non
 
 
 async def test_a_store_on_a_read_only_disk_can_be_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from timeleap.storage.lock import SessionLock
+    from timeleap.storage.owner_lock import SessionLock
 
     def refuse(_: SessionLock) -> bool:
         raise StorageFailureError("cannot take the session's lock: Read-only file system", errno="EROFS")

@@ -19,13 +19,13 @@ from tests.support.turns import until
 from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import appending, durable, index, load
+from timeleap.storage import appending, durable, index, load, opened_log
 from timeleap.storage.appending import LogThread
 from timeleap.storage.durable import Identity, OpenFile
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.storage.record import message_record
 
 
@@ -206,7 +206,7 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     real, looking, go_on = load.caught_up, threading.Event(), threading.Event()
     asked: list[object] = []
 
-    def slow(shown: object, seen: int) -> load.Loaded | None:
+    def slow(shown: object, seen: int) -> opened_log.Loaded | None:
         asked.append(shown)
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
@@ -231,14 +231,14 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.write_bytes(line("a") + b'{"role":"user","content":"broken\xff"}\n' + line("b") + USAGE)
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     engine = await JsonlEngine.open(log, access="read")
     assert engine.damage() == []
     with log.open("ab") as file:
         file.write(line("theirs"))
     real, looking, go_on = load.caught_up, threading.Event(), threading.Event()
 
-    def slow(shown: object, seen: int) -> load.Loaded | None:
+    def slow(shown: object, seen: int) -> opened_log.Loaded | None:
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
         assert go_on.wait(PATIENCE)

@@ -11,7 +11,7 @@ from tests.support.repaired import repair
 from tests.unit.storage.logs import keep, say, texts
 
 from timeleap.errors import ExternallyModifiedError
-from timeleap.storage import load
+from timeleap.storage import opened_log
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 
@@ -297,7 +297,7 @@ async def test_a_damaged_last_line_without_line_feed_stays_and_is_not_glued_to(
     rewritten(log, damaged)
     os.unlink(index_path(log))
     if not small:
-        monkeypatch.setattr(load, "SMALL", 16)
+        monkeypatch.setattr(opened_log, "SMALL", 16)
     for _ in range(2):
         engine = await JsonlEngine.open(log)
         assert texts(engine) == ["a"]

@@ -17,13 +17,14 @@ from tests.support.turns import idle, until
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage import durable, load
+from timeleap.storage import durable, intents
 from timeleap.storage import lock as locks
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.lock import SessionLock, Watch
 from timeleap.storage.log_files import share
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
+from timeleap.storage.watch import Watch
 
 
 @pytest.fixture
@@ -276,7 +277,7 @@ async def test_a_follower_takes_a_log_that_shrank_or_was_written_over(log: Path)
 async def test_a_follower_keeps_its_view_while_the_log_has_no_name(log: Path) -> None:
     log.write_bytes(line("a"))
     follower = await JsonlEngine.open(log, access="read")
-    load.declare_intent(log, log.parent / "context_1.jsonl", log.parent / "x")
+    intents.declare_intent(log, log.parent / "context_1.jsonl", log.parent / "x")
     log.rename(log.parent / "context_1.jsonl")
     assert not await follower.refresh()
     assert texts(follower) == ["a"]

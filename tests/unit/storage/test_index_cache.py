@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.storage.logs import texts
 
-from timeleap.storage import index_cache, load, scan
+from timeleap.storage import index_cache, opened_log, scan
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache folder, and logs of more than 100 bytes are large."""
     monkeypatch.setattr(index_cache, "directory", lambda: tmp_path / "cache" / "indexes")
-    monkeypatch.setattr(load, "SMALL", 100)
+    monkeypatch.setattr(opened_log, "SMALL", 100)
     return tmp_path / "cache" / "indexes"
 
 

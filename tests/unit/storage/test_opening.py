@@ -11,11 +11,11 @@ import pytest
 from tests.unit.storage.logs import always, count, hidden, keep, mark, names, records, restore, said, say, texts
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
-from timeleap.storage import durable, load, scan
+from timeleap.storage import durable, opened_log, scan
 from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.lock import LockMode
+from timeleap.storage.owner_lock import LockMode
 from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
 
@@ -421,7 +421,7 @@ async def test_a_line_that_is_not_what_was_written_is_damaged(
         file.seek(content.index(b"message 3") + 8)
         file.write(b"9")
     if not small:
-        monkeypatch.setattr(load, "SMALL", 10)
+        monkeypatch.setattr(opened_log, "SMALL", 10)
     engine = await JsonlEngine.open(log, access=access)  # type: ignore[arg-type]
     head = engine.head
     if not small:
@@ -458,7 +458,7 @@ async def test_a_large_log_is_validated_behind_the_sessions_back(log: Path, monk
         + line("b")
         + b'{"role":"user","content":"x","name":5}\n{"role":"_usage","token_count":3}\n'
     )
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     engine = await JsonlEngine.open(log)
     assert engine.state.messages == 4, "told by its first bytes"
     assert engine.recovery.index_rebuilt
@@ -567,7 +567,7 @@ async def test_lines_that_are_not_as_they_were_written_are_reported(
         file.write(b"".join(lines))
         file.truncate()
     if not small:
-        monkeypatch.setattr(load, "SMALL", 16)
+        monkeypatch.setattr(opened_log, "SMALL", 16)
     engine = await JsonlEngine.open(log)
     reported = [*engine.recovery.warnings, *await engine.validate_in_background()]
     lost = how in ("missing", "cut at the end", "cut short")

@@ -12,7 +12,7 @@ from tests.support.memory_engine import MemoryEngine
 from tests.unit.storage.logs import always, keep, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.storage import load, reader, scan
+from timeleap.storage import opened_log, reader, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, LogState, RecordFlag
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, fresh_store, index_path, save
@@ -52,7 +52,7 @@ async def test_verifying_says_what_is_wrong_with_each_line(
     content = line("a") + b"".join(wrong for wrong, _ in WRONG) + b'{"role":"oracle","content":""}\n'
     log.write_bytes(content + b'{"role":"_usage","token_count":1}\n')
     if not small:
-        monkeypatch.setattr(load, "SMALL", 16)
+        monkeypatch.setattr(opened_log, "SMALL", 16)
     engine = await JsonlEngine.open(log)
     found = engine.verify()
     assert kinds(found) == [*(("damagedRecord", i) for i in range(1, 7)), ("notReadableByOriginal", 7)]

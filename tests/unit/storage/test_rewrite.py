@@ -17,7 +17,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, load, rewrite, scan
+from timeleap.storage import durable, intents, opened_log, rewrite, scan
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, open_index, peek
 from timeleap.storage.jsonl import JsonlEngine
@@ -154,7 +154,7 @@ async def test_a_damaged_timeline_is_not_restored(engine: JsonlEngine, content: 
 async def test_a_long_timeline_is_compared_with_what_was_written(
     engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     for text in ("aaaa", "bbbb", *"cdefghijkl"):  # more than the last ones, at which every opening looks
         await say(engine, text)
     before = engine.path.read_bytes()
@@ -178,7 +178,7 @@ async def test_a_long_timeline_that_was_never_parsed_is_parsed_before_it_is_rest
 ) -> None:
     # Of what stands before the last token count a long log's opening sees only how it begins.
     log.write_bytes(line("a")[:-3] + b'\xff"}\n' + b'{"role": "_usage", "token_count": 1}\n')
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     engine = await JsonlEngine.open(log)
     kept = await keep(engine, 0)
     with pytest.raises(CorruptedError, match="context_1"):
@@ -190,7 +190,7 @@ async def test_a_long_timeline_is_parsed_only_when_it_is_first_restored(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.write_bytes(line("a") * 20 + b'{"role": "_usage", "token_count": 1}\n')
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     engine = await JsonlEngine.open(log)
     kept = await keep(engine, 0)
     timeline = log.parent / f"{kept.timeline_id}.jsonl"
@@ -262,7 +262,7 @@ async def test_the_pending_characters_of_a_cut_log_are_known(log: Path, monkeypa
         + line("d")
         + b'{"role": "_usage", "token_count": 6}\n'
     )
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     engine = await JsonlEngine.open(log)
     assert engine.entries(2, 3)[0].value == -1, "not looked at"
     assert engine.entries(2, 3)[0].state.pending_chars == -1
@@ -455,11 +455,11 @@ async def test_a_leftover_intent_of_a_step_that_never_began_is_withdrawn(log: Pa
     log.write_bytes(line("a"))
     temporary = log.parent / ".context.jsonl.0123456789abcdef.tmp"
     temporary.write_bytes(line("b"))
-    load.declare_intent(log, log.parent / "context_1.jsonl", temporary)
+    intents.declare_intent(log, log.parent / "context_1.jsonl", temporary)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == line("a")
     assert not temporary.exists()
-    assert not load.intent_path(log).exists()
+    assert not intents.intent_path(log).exists()
 
 
 @pytest.mark.parametrize("new_log_is_there", [True, False])
@@ -468,8 +468,8 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
     timeline.write_bytes(line("old"))
     if new_log_is_there:
         temporary.write_bytes(line("new"))
-    load.declare_intent(log, timeline, temporary)
-    assert load.intent_pending(log)
+    intents.declare_intent(log, timeline, temporary)
+    assert intents.intent_pending(log)
     follower = await JsonlEngine.open(log, access="read")
     assert not await follower.refresh()
     await follower.aclose()
@@ -485,13 +485,13 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
 async def test_a_damaged_intent_touches_nothing(log: Path, record: bytes) -> None:
     log.write_bytes(line("a"))
     (log.parent.parent / "x").write_text("x")
-    load.intent_path(log).write_bytes(record)
+    intents.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == line("a")
     assert (log.parent.parent / "x").exists()
     log.unlink()
     index_path(log).unlink()
-    load.intent_path(log).write_bytes(record)
+    intents.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == b""
 
@@ -556,7 +556,7 @@ async def test_repair_leaves_out_what_is_damaged_and_keeps_the_old_log(
     old = log.read_bytes().replace(b"bbbb", b"bxbb") + DAMAGED + line("c") + b'{"torn'
     with log.open("r+b") as file:
         file.write(old)
-    monkeypatch.setattr(load, "SMALL", 10)
+    monkeypatch.setattr(opened_log, "SMALL", 10)
     done = await repair(log)
     assert [(one.kind, one.line) for one in done.removed] == [("checksumMismatch", 1), ("damagedRecord", 3)]
     assert done.recovery.cut_bytes == 6

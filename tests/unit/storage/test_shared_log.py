@@ -17,9 +17,9 @@ from psycopg import errors
 from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import keep, restore, said, say, texts
 
-from timeleap.call import Staleness
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.storage import load
+from timeleap.freshness import Staleness
+from timeleap.storage import opened_log
 from timeleap.storage.appending import GroupWriter, LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
@@ -343,7 +343,7 @@ async def moved_by_a_revert(
 async def test_what_a_revert_and_its_undo_cost_does_not_depend_on_the_length(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "SMALL", 0)  # a timeline that is restored is checked in full up to that size
+    monkeypatch.setattr(opened_log, "SMALL", 0)  # a timeline that is restored is checked in full up to that size
     few = await moved_by_a_revert(database, tmp_path / "few", 1000, monkeypatch)
     many = await moved_by_a_revert(database, tmp_path / "many", 20_000, monkeypatch)
     assert max(few) < 150_000

@@ -14,7 +14,7 @@ from tests.support.turns import until
 from tests.unit.storage.logs import always, hidden, keep, said, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import index, load, scan
+from timeleap.storage import index, opened_log, scan, validation
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -24,7 +24,7 @@ from timeleap.storage.record import message_record
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A log that counts as large, told by its first bytes only."""
-    monkeypatch.setattr(load, "SMALL", 16)
+    monkeypatch.setattr(opened_log, "SMALL", 16)
     monkeypatch.setattr(scan, "BLOCK", 64)
     monkeypatch.setattr(scan, "_BUFFER", 64)
     monkeypatch.setattr(index, "_AT_ONCE", 64)
@@ -47,7 +47,7 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        real = load.continue_to
+        real = validation.continue_to
 
         def held(*args: object) -> None:
             real(*args)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ class Gate:
                 self.reached.set()
                 self.open.wait(PATIENCE)
 
-        monkeypatch.setattr(load, "continue_to", held)
+        monkeypatch.setattr(validation, "continue_to", held)
 
     async def wait(self) -> None:
         await asyncio.to_thread(self.reached.wait, 10)

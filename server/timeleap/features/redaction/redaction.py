@@ -42,8 +42,8 @@ from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.durable import failpoint, storage_errors
 from timeleap.storage.engine import Progress
-from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.files_port import HeldSnapshot, SnapshotStore
 
 Json = dict[str, Any]

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from timeleap.call import Call
     from timeleap.features.transfer.exhibit import Exhibit
-    from timeleap.service.scheduling import T, Work
+    from timeleap.service.scheduling import T
     from timeleap.service.service import Service
+    from timeleap.service.slices import Work
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.working_tree import TreeControl

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from psycopg import Connection
 from psycopg.pq import Format
 
-from timeleap.call import Staleness
+from timeleap.freshness import Staleness
 from timeleap.storage.postgresql.approval_rows import STORE
 from timeleap.storage.postgresql.database import Database
 from timeleap.storage.postgresql.migrations import VERSION

@@ -18,8 +18,8 @@ import psycopg
 from psycopg import Connection, errors
 
 from timeleap import clock
-from timeleap.call import Staleness
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.freshness import Staleness
 from timeleap.storage.postgresql import poolers, refusals, usability
 from timeleap.storage.postgresql.migrations import MIGRATIONS, VERSION
 from timeleap.storage.postgresql.refusals import Reason, Refusal

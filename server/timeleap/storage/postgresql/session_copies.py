@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.call import staleness
 from timeleap.errors import SessionNotFoundError, TimeleapError
+from timeleap.freshness import staleness
 from timeleap.storage import durable
 from timeleap.storage.engine import Access, Durability, LogState, Notes, Progress
-from timeleap.storage.lock import Endpoint, FileLock, LockMode
+from timeleap.storage.lock import FileLock
 from timeleap.storage.log_files import state_of
+from timeleap.storage.owner_lock import Endpoint, LockMode
 from timeleap.storage.postgresql import store_rows
 from timeleap.storage.postgresql.announcements import Announcements
 from timeleap.storage.postgresql.approval_rows import STORE

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from msgspec import json, structs
 
-from timeleap.call import Staleness, staleness
 from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
+from timeleap.freshness import Staleness, staleness
 from timeleap.storage import durable
 from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup, plan_all
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement

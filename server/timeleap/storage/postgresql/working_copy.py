@@ -25,8 +25,8 @@ from psycopg import Connection
 from psycopg.pq import Format
 
 from timeleap import clock
-from timeleap.call import Staleness
 from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
+from timeleap.freshness import Staleness
 from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState

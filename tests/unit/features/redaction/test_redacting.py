@@ -31,7 +31,7 @@ from timeleap.rpc.errors import to_wire
 from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, PendingDMail
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.store_requests import Ledger
 
 SECRET = 'se"cret/7'
