@@ -38,7 +38,7 @@ from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.slices import Work
+    from timeleap.service.time_slices import Work
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader, Timeline

@@ -22,7 +22,7 @@ from timeleap.kept_modules import KEPT
 from timeleap.service import config as settings
 from timeleap.service.connections import ClientConnection, OpenHandle
 from timeleap.service.scheduling import WHOLE_TRASH, refuse_change, refuse_decision, until_cancelled
-from timeleap.service.slices import Slices, step_by_step
+from timeleap.service.time_slices import Slices, step_by_step
 from timeleap.sessions.documents.warnings import tell_recovery
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,

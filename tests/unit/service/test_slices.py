@@ -9,8 +9,8 @@ from collections.abc import Generator
 
 import pytest
 
-from timeleap.service import scheduling as module
-from timeleap.service.slices import SLICE, Slices
+from timeleap.service import time_slices as module
+from timeleap.service.time_slices import SLICE, Slices
 
 
 @pytest.fixture(autouse=True)

@@ -161,7 +161,7 @@ def test_of_a_file_that_is_damaged_again_and_again_the_newest_are_kept(
 
 def test_one_process_at_a_time_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
-        "import sys; from pathlib import Path; from timeleap.sessions import files\n"
+        "import sys; from pathlib import Path; from timeleap.sessions.documents import json_files as files\n"
         "with files.locked(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.readline()"
     )
     path = tmp_path / "lock"

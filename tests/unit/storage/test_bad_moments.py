@@ -19,7 +19,7 @@ from tests.support.turns import until
 from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import appending, durable, index, load, opened_log
+from timeleap.storage import appending, durable, index, load, opened_log, tail
 from timeleap.storage.appending import LogThread
 from timeleap.storage.durable import Identity, OpenFile
 from timeleap.storage.index import index_path
@@ -175,7 +175,7 @@ async def test_a_quarantine_file_that_cannot_be_opened_is_passed_over(
         assert how == {"writable": True}, "what is opened to be read cannot be synced everywhere"
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(load, "OpenFile", refused)
+    monkeypatch.setattr(tail, "OpenFile", refused)
     engine = await JsonlEngine.open(log)
     assert len(list(log.parent.glob("*.quarantine-*"))) == 2
     await engine.aclose()

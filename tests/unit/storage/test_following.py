@@ -17,8 +17,9 @@ from tests.support.turns import idle, until
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage import durable, intents
-from timeleap.storage import lock as locks
+from timeleap.storage import durable, intents, owner_lock
+from timeleap.storage import lock as lock_module
+from timeleap.storage import watch as watches
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import share
 from timeleap.storage.owner_lock import SessionLock
@@ -83,7 +84,7 @@ async def test_a_lock_taken_for_a_write_is_waited_for(log: Path, monkeypatch: py
     engine = await opening
     await engine.aclose()
     await lock.acquire("per-write")
-    monkeypatch.setattr(locks, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(owner_lock, "WAIT_SECONDS", 0.05)
     with pytest.raises(SessionLockedError):
         await SessionLock(log).acquire("hold", wait=0.05)
     lock.release()
@@ -160,7 +161,7 @@ async def test_an_owner_that_cannot_leave_a_record_is_still_the_owner(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(locks.FileLock, "write", refuse)
+    monkeypatch.setattr(lock_module.FileLock, "write", refuse)
     lock = SessionLock(log)
     await lock.acquire("hold")
     assert SessionLock(log).taken()
@@ -318,7 +319,7 @@ class Looks:
             self._done += 1
 
         monkeypatch.setattr(Watch, "now", look)
-        monkeypatch.setattr(locks, "PERIOD_SECONDS", 0.01)
+        monkeypatch.setattr(watches, "PERIOD_SECONDS", 0.01)
 
     async def at_all(self) -> None:
         """Return when what is there now has been looked at: the next look may have begun before."""

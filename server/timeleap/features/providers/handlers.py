@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeleap.features.providers.transcript import Format
     from timeleap.rpc.codec import Pieces
     from timeleap.service.service import Service
-    from timeleap.service.slices import Work
+    from timeleap.service.time_slices import Work
     from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader
     from timeleap_protocol.structs.context import GetHistoryParams

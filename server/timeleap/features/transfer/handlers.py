@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from timeleap.features.transfer.exhibit import Exhibit
     from timeleap.service.scheduling import T
     from timeleap.service.service import Service
-    from timeleap.service.slices import Work
+    from timeleap.service.time_slices import Work
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.working_tree import TreeControl

@@ -13,7 +13,7 @@ from tests.support.holding import PATIENCE
 from tests.support.turns import idle, until
 
 from timeleap.features.transfer.handlers import _heed_cancellation, _run
-from timeleap.service.slices import Slices
+from timeleap.service.time_slices import Slices
 
 
 class Work:
