@@ -115,11 +115,18 @@ class KimiCodeLog(Conversation):
         elif record.get("type") == "profile.bind":
             if self._prompt is None and isinstance(record.get("systemPrompt"), str) and record["systemPrompt"]:
                 self._prompt = PieceStep(f"{line.offset}", line.offset, line.length, when, "profile")
-        elif str(record.get("type")).startswith("context.") and not is_state(record):
+        else:
+            self._leave_out(record)
+
+    def _leave_out(self, record: Json) -> None:
+        """Note a record that is neither of the conversation nor state."""
+        if is_state(record):
+            return
+        kind = str(record.get("type"))
+        if kind.startswith("context."):
             self.file.left_out.add("records", "records of the conversation cannot be read")
-        elif not is_state(record):
-            kind = str(record.get("type"))[:40]
-            self.file.left_out.add("records", f"records of the type {kind} are none of the conversation")
+        else:
+            self.file.left_out.add("records", f"records of the type {kind[:40]} are none of the conversation")
 
     def _apply(self, entry: JournalEntry, record: Json) -> None:
         if entry.prompt and self.first_prompt is None:
@@ -326,14 +333,7 @@ class KimiCodeLog(Conversation):
     def _records_of(self, steps: list[Step]) -> Iterator[Json]:
         """The journal of a new session: what the old one says of itself before its first message, then messages as they
         are. Blocking."""
-        first = min((entry.offset for entry in self._entries), default=self.file.end)
-        for line in KimiCodeLog(self.file.path).file.added():
-            if line.offset >= first:
-                break
-            if line.record is not None and str(line.record.get("type")).startswith(
-                ("metadata", "runtime.", "profile.", "permission.")
-            ):
-                yield line.record
+        yield from self._records_before_messages()
         open_step: str | None = None
         for step, record in self.file.records(steps):
             assert isinstance(step, PieceStep)
@@ -349,18 +349,34 @@ class KimiCodeLog(Conversation):
             if kind == "compaction":
                 yield _as_message(_summary_in(record), {"kind": "compaction_summary"}, record)
             elif kind == "message" and step.stop >= 0:
-                message = record["message"]
-                text = _joined(message.get("content"))[step.start : step.stop]
-                yield {**record, "message": {**message, "content": [{"type": "text", "text": text}]}}
+                yield _shown_part(step, record)
             else:
                 yield record
             if kind in ("end", "message", "compaction"):
                 open_step = None
 
+    def _records_before_messages(self) -> Iterator[Json]:
+        """Records in which a journal describes itself, before its first message. Blocking."""
+        first = min((entry.offset for entry in self._entries), default=self.file.end)
+        for line in KimiCodeLog(self.file.path).file.added():
+            if line.offset >= first:
+                break
+            if line.record is not None and str(line.record.get("type")).startswith(
+                ("metadata", "runtime.", "profile.", "permission.")
+            ):
+                yield line.record
+
 
 def _loop_event(event: Json, beside: Json) -> Json:
     kept: Json = {name: beside[name] for name in ("agentId", "time") if name in beside}
     return {"type": "context.append_loop_event", **kept, "event": event}
+
+
+def _shown_part(step: PieceStep, record: Json) -> Json:
+    """The record of a message, with no more of its text than a step shows."""
+    message = record["message"]
+    text = _joined(message.get("content"))[step.start : step.stop]
+    return {**record, "message": {**message, "content": [{"type": "text", "text": text}]}}
 
 
 def _as_message(text: str, origin: Json, beside: Json) -> Json:

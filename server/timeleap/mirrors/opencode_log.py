@@ -155,6 +155,9 @@ class OpencodeLog(Conversation):
             before = [replace(message, parts=dict(message.parts)) for message in self._told.values()]
             self._removed = [*self._removed, sorted(before, key=_order)][-MAX_BRANCHES:]
         self._removing = removes
+        if removes:
+            self._remove(data, is_message=kind == "message.removed.1")
+            return
         info, part = data.get("info"), data.get("part")
         if kind == "message.updated.1" and isinstance(info, dict) and isinstance(info.get("id"), str):
             made = message_of(info["id"], info, seq)
@@ -166,12 +169,14 @@ class OpencodeLog(Conversation):
             message = self._told.get(str(part.get("messageID")))
             if message is not None:
                 message.parts[part["id"]] = part_of(part["id"], part, seq)
-        elif kind == "message.removed.1":
+
+    def _remove(self, data: Json, *, is_message: bool) -> None:
+        """Take away a message, or a part of one."""
+        message = self._told.get(str(data.get("messageID")))
+        if is_message:
             self._told.pop(str(data.get("messageID")), None)
-        elif kind == "message.part.removed.1":
-            message = self._told.get(str(data.get("messageID")))
-            if message is not None:
-                message.parts.pop(str(data.get("partID")), None)
+        elif message is not None:
+            message.parts.pop(str(data.get("partID")), None)
 
     def _read_rows(self, connection: sqlite3.Connection) -> None:
         """Take in the messages as they are now. A part that the events describe as it is says by which of them."""
@@ -247,6 +252,16 @@ class OpencodeLog(Conversation):
 
     def earlier(self, since: int = 0) -> list[Earlier]:
         now = [step.key for step in self.steps()]
+        kept: list[Earlier] = []
+        for each in self._conversations_before():
+            keys = [step.key for step in each.steps]
+            is_new = any(step.offset >= since for step in each.steps)
+            if keys and is_new and keys != now[: len(keys)] and all(keys != _keys(other) for other in kept):
+                kept.append(each)
+        return kept[-MAX_BRANCHES:]
+
+    def _conversations_before(self) -> list[Earlier]:
+        """Conversations before each removal, compaction, revert and dropped message, some of them more than once."""
         every = list(self._rows.values())
         found = [Earlier(steps_of(since_compaction(self._whole(known)))) for known in self._removed]
         found += [Earlier(steps_of(since_compaction(every[:at])), "compact") for at in compactions(every)]
@@ -257,13 +272,7 @@ class OpencodeLog(Conversation):
                 if message.dropped and _words(message):
                     before = steps_of(since_compaction(messages[:number]))
                     found.append(Earlier([*before, *steps_of([message], dropped=True)]))
-        kept: list[Earlier] = []
-        for each in found:
-            keys = [step.key for step in each.steps]
-            is_new = any(step.offset >= since for step in each.steps)
-            if keys and is_new and keys != now[: len(keys)] and all(keys != _keys(other) for other in kept):
-                kept.append(each)
-        return kept[-MAX_BRANCHES:]
+        return found
 
     def _whole(self, before: list[RowMessage]) -> list[RowMessage]:
         """With what was said before the events begin."""

@@ -158,23 +158,39 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
         return "gemini", True
     if _is_of_gemini(record):
         return "gemini", False
-    if (kind == "metadata" and "protocol_version" in record) or (
-        kind.startswith("context.") and not {"agentId", "message", "event"}.isdisjoint(record)
-    ):
+    if _is_of_kimi_code(record, kind):
         return "kimi-code", True
-    if kind in _OF_CODEX and "payload" in record:
+    if _is_of_codex(record, kind):
         return "codex", True
     if kind == "file-history-snapshot":
         return "claude-code", True
-    if (kind in IN_TREE or kind in STATE or kind in TITLES) and not _OF_SESSIONS.isdisjoint(record):
+    if _is_of_claude_code(record, kind):
         return "claude-code", kind in ("user", "assistant")
-    if (
+    if _is_of_old_codex(record, kind):
+        return "codex", True
+    return ("kimi" if isinstance(role, str) and not kind else None), True
+
+
+def _is_of_kimi_code(record: dict[str, Any], kind: str) -> bool:
+    if kind == "metadata":
+        return "protocol_version" in record
+    return kind.startswith("context.") and not {"agentId", "message", "event"}.isdisjoint(record)
+
+
+def _is_of_claude_code(record: dict[str, Any], kind: str) -> bool:
+    return (kind in IN_TREE or kind in STATE or kind in TITLES) and not _OF_SESSIONS.isdisjoint(record)
+
+
+def _is_of_codex(record: dict[str, Any], kind: str) -> bool:
+    return kind in _OF_CODEX and "payload" in record
+
+
+def _is_of_old_codex(record: dict[str, Any], kind: str) -> bool:
+    return (
         kind in _OF_OLD_CODEX
         or record.get("record_type") == "state"
         or {"id", "timestamp", "instructions"} <= set(record)
-    ):
-        return "codex", True
-    return ("kimi" if isinstance(role, str) and not kind else None), True
+    )
 
 
 def _is_of_gemini(record: dict[str, Any]) -> bool:

@@ -133,10 +133,8 @@ def _message_entry(message: Any, place: Json) -> JournalEntry | None:
     origin = found if isinstance(found, dict) else {}
     kind = str(origin.get("kind") or "")
     is_user = message["role"] == "user"
-    by_slash = kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash"
-    said = is_user and (kind in ("", "user") or by_slash)
-    called = message.get("toolCalls")
-    calls = [call for call in called if isinstance(call, dict)] if isinstance(called, list) else []
+    said = is_user and _is_from_person(kind, origin)
+    calls = _calls_in(message)
     parts = parts_in(message.get("content"))
     result = message.get("toolCallId")
     return JournalEntry(
@@ -154,6 +152,16 @@ def _message_entry(message: Any, place: Json) -> JournalEntry | None:
         calls=tuple(sound(call["id"]) for call in calls if isinstance(call.get("id"), str)),
         **place,
     )
+
+
+def _is_from_person(kind: str, origin: Json) -> bool:
+    by_slash = kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash"
+    return kind in ("", "user") or by_slash
+
+
+def _calls_in(message: Json) -> list[Json]:
+    called = message.get("toolCalls")
+    return [call for call in called if isinstance(call, dict)] if isinstance(called, list) else []
 
 
 def _switch_entry(record: Json, place: Json) -> JournalEntry | None:

@@ -26,6 +26,7 @@ _NOT_SENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", 
 _OVER: Final = ("completed", "error")
 
 Said = Literal["user", "text", "think", "call", "result"]
+_SAID: Final[dict[str, Said]] = {"text": "text", "reasoning": "think"}
 
 
 class RowPart(Struct, frozen=True):
@@ -281,7 +282,6 @@ def _answered(message: RowMessage, *, over: bool) -> list[Step]:
     found: list[Step] = []
     results: list[RowPart] = []
     calls: list[RowPart] = []
-    rounds = [part for part in message.sorted() if part.kind not in _NOT_SENT or part.kind.startswith("step-")]
 
     def flush(*, ended: bool) -> None:
         if ended or all(call.answered for call in calls):
@@ -289,25 +289,34 @@ def _answered(message: RowMessage, *, over: bool) -> list[Step]:
         results.clear()
         calls.clear()
 
-    for part in rounds:
+    for part in _parts_of_rounds(message):
+        is_ready = part.whole or over
         if part.kind in ("step-start", "step-finish"):
             flush(ended=True)
-        elif part.kind == "tool" and (part.whole or over):
+        elif part.kind == "tool" and is_ready:
             calls.append(part)
             found.append(_step(message, part, "call", f"{part.id}.call.{part.given}"))
             if part.answered:
                 results.append(part)
-        elif part.words and (part.whole or over) and part.kind in ("text", "reasoning"):
-            said: Said = "text" if part.kind == "text" else "think"
-            found.append(_step(message, part, said, f"{part.id}.{part.digest}"))
+        elif part.words and is_ready and part.kind in _SAID:
+            found.append(_step(message, part, _SAID[part.kind], f"{part.id}.{part.digest}"))
     flush(ended=over)
-    if found and over and message.tokens:
-        last = found[-1]
-        assert isinstance(last, RowStep)
-        found[-1] = RowStep(
-            last.key, last.offset, last.length, last.time, last.said, last.parts, last.call, message.tokens
-        )
-    return found
+    return _with_tokens(found, message.tokens) if over else found
+
+
+def _parts_of_rounds(message: RowMessage) -> list[RowPart]:
+    """Parts that are sent, and those that begin and end the rounds of an answer."""
+    return [part for part in message.sorted() if part.kind not in _NOT_SENT or part.kind.startswith("step-")]
+
+
+def _with_tokens(steps: list[Step], tokens: int) -> list[Step]:
+    """Steps of an answer, the last of which bears the tokens that the answer took."""
+    if not steps or not tokens:
+        return steps
+    last = steps[-1]
+    assert isinstance(last, RowStep)
+    counted = RowStep(last.key, last.offset, last.length, last.time, last.said, last.parts, last.call, tokens)
+    return [*steps[:-1], counted]
 
 
 def _step(message: RowMessage, part: RowPart, said: Said, key: str) -> RowStep:
