@@ -20,7 +20,7 @@ from timeleap.errors import CancelledError, ExternallyModifiedError
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, RecordKind
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.reader import MemoryNotes
+from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
 
 T = TypeVar("T")

@@ -29,11 +29,12 @@ from timeleap.errors import StorageFailureError
 from timeleap.kept_modules import KEPT
 from timeleap.rpc import client_process
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode, encode_usual
-from timeleap.rpc.errors import RefusedError, refused_value
+from timeleap.rpc.errors import RefusedError
+from timeleap.rpc.initialization import accept_initialize
 from timeleap.rpc.protocol import CANCEL, VERSION, Answer, ClientNotification, EdgeProtocol, Reply, Work
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
-from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
+from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, framed
 from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT, PROTOCOL_VERSION
 from timeleap_protocol.method import Method
@@ -326,7 +327,7 @@ class Connection(asyncio.Protocol):
             return partial(self._service().handle, row.name, row.read_params(params))
         if row.name == "initialize":
             self._refuse_replaced()
-            accepted = _accept_initialize(row, params)
+            accepted = accept_initialize(row, params)
             self.stage = Stage.INITIALIZING
             return partial(self._initialize, *accepted)
         if row.name == "shutdown":
@@ -558,46 +559,6 @@ def _refusal(fault: Fault) -> RefusedError:
     if fault.fatal:
         log.error("the protocol stream is lost: %s", fault.message)
     return RefusedError(ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE, fault.message)
-
-
-def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[str, Any], bool, frozenset[str]]:
-    """Return a client's information, its options, whether it only asks, and the notifications it does not want."""
-    options = params.get("initializationOptions")
-    if options is not None and not isinstance(options, dict):
-        message = "initializationOptions must be an object"
-        errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
-        raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
-    known = row.read_params({**params, "initializationOptions": None})
-    options = dict(options or {})
-    return known, options, _only_asks(options.pop("approvals", None)), _names(options.pop("optOutNotifications", None))
-
-
-def _only_asks(value: Any) -> bool:
-    """Return True if the connection cannot decide; raises `RefusedError` if `approvals` is neither `ask` nor absent."""
-    if value is None:
-        return False
-    if value == "ask":
-        return True
-    problem = refused_value(["initializationOptions", "approvals"], 'must be "ask", or absent', "literal_error")
-    message = 'initializationOptions.approvals must be "ask": leave it out for a connection that can decide as well'
-    raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=[problem])
-
-
-def _names(value: Any) -> frozenset[str]:
-    """`optOutNotifications`; raises `RefusedError` if it is no list of names."""
-    where: list[str | int] = ["initializationOptions", "optOutNotifications"]
-    if value is None:
-        return frozenset()
-    problems = [refused_value(where, "must be a list of strings", "list_type")]
-    if isinstance(value, list):
-        places = [place for place, name in enumerate(value) if not isinstance(name, str)]
-        problems = [
-            refused_value([*where, place], "must be a string", "string_type") for place in places[:MAX_REPORTED]
-        ]
-    if problems:
-        message = "initializationOptions.optOutNotifications must be a list of strings"
-        raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=problems)
-    return frozenset(value)
 
 
 async def _discover(_: Call) -> Any:

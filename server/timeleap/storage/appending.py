@@ -26,10 +26,11 @@ from typing import Any, Final, TypeVar, TypeVarTuple, cast
 from msgspec import Struct
 
 from timeleap import clock
-from timeleap.errors import ExternallyModifiedError, StorageFailureError
+from timeleap.errors import StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
 from timeleap.storage.engine import Appended, DirectAppend, Durability, First, LogState, NewRecord, Plan
+from timeleap.storage.external_change import changed_log
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
@@ -419,28 +420,7 @@ def untouched(log: StoredLog) -> bool:
 def check_untouched(log: StoredLog) -> None:
     """Raise ExternallyModifiedError if a program that takes no lock changed the log."""
     if not untouched(log):
-        raise changed(log)
-
-
-def changed(log: StoredLog) -> ExternallyModifiedError:
-    """The error of a log that a program that takes no lock has changed. Raises StorageFailureError."""
-    try:
-        words = _change_in_words(log)
-    except OSError as error:
-        raise StorageFailureError.of(error, "look at the log", log.path) from error
-    return ExternallyModifiedError(f"{words}; reload the session to take over its state")
-
-
-def _change_in_words(log: StoredLog) -> str:
-    """The change of a log by a program that takes no lock, as far as a look at its file can tell. Raises OSError."""
-    name, there = log.path.name, durable.status(log.path)
-    if there is None:
-        return f"{name} is gone: another program has removed or moved it"
-    if log.file is not None and there.identity != log.file.identity:
-        return f"another program has put another file in the place of {name}"
-    if there.size < log.state.length:
-        return f"another program has cut {log.state.length - there.size:,} bytes off the end of {name}"
-    return f"{name} was changed by a program that takes no lock"
+        raise changed_log(log)
 
 
 class Written(Struct):
@@ -588,7 +568,7 @@ def _interleaved_write(log: StoredLog, file: OpenFile, group: WriteGroup, end: i
     if not whole or (data[:1] != b"\n" and file.pread(start - 1, 1) != b"\n"):
         if whole and file.status().size == end:
             file.truncate(start)
-        raise changed(log)
+        raise changed_log(log)
     if durability == "disk":
         try:
             file.sync()

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.placeholders import placeholders
 from timeleap.storage import appending, durable, load, losses, rewrite, scrub, validation
-from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
+from timeleap.storage.appending import LogThread, UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.durable import FileStatus
 from timeleap.storage.engine import (
     Access,
@@ -39,10 +39,12 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
 )
+from timeleap.storage.external_change import changed_log
 from timeleap.storage.index import index_path
+from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.owner_lock import Endpoint, LockMode, SessionLock
-from timeleap.storage.reader import MemoryNotes, StoredLog, head_end, head_start
+from timeleap.storage.reader import StoredLog, head_end, head_start
 from timeleap.storage.rewrite import Timelines
 from timeleap.storage.validation import Validation
 from timeleap.storage.watch import Watch
@@ -150,25 +152,10 @@ class Follower:
 
     async def check(self, progress: Progress | None) -> Validation | None:
         """Check the whole log, in a thread of its own; None if there was no need, or nobody needs it any more."""
-        thread = LogThread(f"timeleap check of {self.path.parent.name}")
-        checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
-        checking = thread.begin(
-            partial(
-                validation.validate,
-                self.log,
-                parsed=self._parsed,
-                writable=self._access == "write" and self.owned,
-                abandoned=lambda: self._stand_back() or (checking is not None and checking.unwanted),
-                progress=progress,
-            )
+        writable = self._access == "write" and self.owned
+        return await validation.validate_in_thread(
+            self.log, parsed=self._parsed, writable=writable, abandoned=self._stand_back, progress=progress
         )
-        thread.end()
-        found = await checking.result_uncancelled()
-        if checking.unwanted:
-            if found is not None:
-                found.discard()
-            raise asyncio.CancelledError
-        return found
 
     async def adopt(self, found: Validation) -> tuple[list[Damage], bool]:
         """Show the log as a check found it. Returns damage that was not known, and whether the history changed."""
@@ -281,7 +268,7 @@ class LockedLog(WriteQueue):
                 f"{lost.message}; nothing is written until session/reload accepts the log as it is"
             )
         if self.modified:
-            raise appending.changed(self._shown.log)
+            raise changed_log(self._shown.log)
 
     async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
         shown, before = self._shown, self._shown.log.state

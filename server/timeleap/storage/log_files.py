@@ -29,8 +29,9 @@ from timeleap.storage.engine import (
 from timeleap.storage.index import EntryStore, IndexDamagedError, index_path, old_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import load
+from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.owner_lock import Endpoint, LockMode
-from timeleap.storage.reader import MemoryNotes, StoredLog, timeline_names
+from timeleap.storage.reader import StoredLog, timeline_names
 from timeleap.storage.rewrite import Draft, Timelines, copy_prefix
 
 _Key = tuple[Identity | str, str, Access]

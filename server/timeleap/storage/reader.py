@@ -31,8 +31,6 @@ from timeleap.storage.engine import (
     Progress,
     RecordFlag,
     RecordKind,
-    TimelineFacts,
-    highest_noted,
 )
 from timeleap.storage.index import (
     CHECKPOINTS,
@@ -574,32 +572,3 @@ def same_bytes(file: OpenFile, other: OpenFile) -> bool:
             return False
         offset += len(data)
     return True
-
-
-class MemoryNotes:
-    """Notes for logs that have nothing beside them; forgotten with the object."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.rotation = 0
-        self.existing = False
-        self._facts: dict[str, TimelineFacts] = {}
-
-    @property
-    def noted(self) -> int:
-        return highest_noted(self._facts)
-
-    def facts(self, timeline_id: str) -> TimelineFacts | None:
-        return self._facts.get(timeline_id)
-
-    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
-        self._facts[timeline_id] = facts
-
-    def refresh(self) -> None:
-        return
-
-    def bump_epoch(self) -> None:
-        self.epoch += 1
-
-    def remember(self, *, rotation: int) -> None:
-        self.rotation = max(self.rotation, rotation)

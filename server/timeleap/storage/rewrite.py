@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from timeleap.errors import (
     CorruptedError,
-    ExternallyModifiedError,
     StorageFailureError,
     TimeleapError,
     TimelineNotFoundError,
@@ -40,6 +39,7 @@ from timeleap.storage.engine import (
     Timeline,
     TimelineFacts,
 )
+from timeleap.storage.external_change import changed_names
 from timeleap.storage.index import (
     ENTRY_SIZE,
     EntryStore,
@@ -522,14 +522,14 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
     try:
         linked = durable.link_exclusive(log.path, timeline)
     except FileExistsError as error:
-        raise _external_change(log.path) from error
+        raise changed_names(log.path) from error
     if not linked:
         _exchange_by_renames(log, draft, timeline)
         return
     try:
         there = durable.status(timeline)
         if there is None or there.identity != log.file.identity:
-            raise _external_change(log.path)
+            raise changed_names(log.path)
         failpoint("replace.linked")
         if not draft.working_copy:
             durable.sync_directory(log.path.parent)
@@ -546,7 +546,7 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
 def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:
     """The same without hard links; between the two renames the intent record tells what was meant."""
     if durable.status(timeline) is not None:
-        raise _external_change(log.path)
+        raise changed_names(log.path)
     declare_intent(log.path, timeline, draft.file.path)
     try:
         failpoint("replace.declared")
@@ -595,7 +595,3 @@ def _move_indexes(path: Path, draft: Draft, timeline: Path) -> None:
     except OSError:
         with suppress(OSError):
             durable.remove_file(draft.index.path)
-
-
-def _external_change(path: Path) -> ExternallyModifiedError:
-    return ExternallyModifiedError(f"another program is changing the logs of {path.name}; reload the session")

@@ -1,10 +1,11 @@
 """Checks of a whole log: every line and checksum, in pieces, while others write.
 
-All of it blocks, and runs in the log's own thread.
+All of it but `validate_in_thread` blocks, and runs in a thread of the log's.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
 from timeleap.storage import durable, scan
+from timeleap.storage.appending import LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Progress
 from timeleap.storage.index import (
@@ -84,6 +86,28 @@ def validate(
         return None
     except OSError as error:
         raise StorageFailureError.of(error, "check the log", log.path) from error
+    return found
+
+
+async def validate_in_thread(
+    log: StoredLog, *, parsed: bool, writable: bool, abandoned: Callable[[], bool], progress: Progress | None
+) -> Validation | None:
+    """Run `validate` in a thread of its own. If this is cancelled, the thread ends soon, and its result is discarded."""
+    thread = LogThread(f"timeleap check of {log.path.parent.name}")
+    checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
+
+    def unwanted() -> bool:
+        return abandoned() or (checking is not None and checking.unwanted)
+
+    checking = thread.begin(
+        lambda: validate(log, parsed=parsed, writable=writable, abandoned=unwanted, progress=progress)
+    )
+    thread.end()
+    found = await checking.result_uncancelled()
+    if checking.unwanted:
+        if found is not None:
+            found.discard()
+        raise asyncio.CancelledError
     return found
 
 

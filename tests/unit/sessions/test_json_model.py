@@ -42,8 +42,9 @@ from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
 from timeleap.storage.intents import intent_path, settle_intent
+from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.owner_lock import SessionLock, decode_record
-from timeleap.storage.reader import MemoryNotes, StoredLog, highest_number, timeline_names
+from timeleap.storage.reader import StoredLog, highest_number, timeline_names
 from timeleap.storage.rewrite import MAX_GONE, Timelines
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))

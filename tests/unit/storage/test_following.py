@@ -22,8 +22,8 @@ from timeleap.storage import lock as lock_module
 from timeleap.storage import watch as watches
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import share
+from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.owner_lock import SessionLock
-from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
 from timeleap.storage.watch import Watch
 

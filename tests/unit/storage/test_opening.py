@@ -15,8 +15,8 @@ from timeleap.storage import durable, opened_log, scan
 from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.owner_lock import LockMode
-from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
 
 

@@ -18,7 +18,8 @@ from timeleap.storage.engine import Damage, LogState, RecordFlag
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, fresh_store, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
-from timeleap.storage.reader import MemoryNotes, StoredLog
+from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import after_record, batch_member, message_record, usage_record
 
 

@@ -22,7 +22,8 @@ from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFac
 from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, open_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
-from timeleap.storage.reader import MemoryNotes, StoredLog
+from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import message_record, usage_record
 
 

@@ -25,7 +25,7 @@ from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap.storage.postgresql import servers, session_copies, working_copy
 from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.migrations import VERSION
+from timeleap.storage.postgresql.migrations import VERSION, migrate
 from timeleap.storage.postgresql.session_copies import PostgresStore, publish
 from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
 from timeleap.storage.postgresql.shared_parts import SharedParts
@@ -454,9 +454,9 @@ def test_a_newer_release_changes_the_schema_when_no_change_is_under_way(database
     with database.connect() as newer:
         newer.execute("SET lock_timeout = '200ms'")
         with database.transaction(), newer.transaction(), pytest.raises(errors.LockNotAvailable):
-            database._migrate(newer, VERSION)
+            migrate(newer, VERSION)
         with newer.transaction():
-            database._migrate(newer, VERSION)
+            migrate(newer, VERSION)
 
 
 def test_a_server_that_hangs_is_not_waited_for_where_another_one_has_taken_over(

@@ -21,7 +21,7 @@ from timeleap import clock
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.freshness import Staleness
 from timeleap.storage.postgresql import poolers, refusals, usability
-from timeleap.storage.postgresql.migrations import MIGRATIONS, VERSION
+from timeleap.storage.postgresql.migrations import VERSION, migrate
 from timeleap.storage.postgresql.refusals import Reason, Refusal
 from timeleap.storage.postgresql.servers import (
     SILENT_SECONDS,
@@ -371,7 +371,7 @@ class Database:
                 connection.patience = WORKING_SECONDS
                 with connection.transaction():
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
-                    self._migrate(connection, self.version(connection))
+                    migrate(connection, self.version(connection))
         except errors.InsufficientPrivilege as error:
             message = f"the role may not set up {self.label} ({refusals.first_line(error)}): run `timeleap store init`"
             raise self.failure("rights", f"{message} as a role that may") from error
@@ -389,16 +389,6 @@ class Database:
             self._checked = False
             message = f"{self.label} has schema version {version}, this release knows {VERSION}: use a newer Timeleap"
             raise self.failure("newerSchema", message)
-
-    def _migrate(self, connection: Connection[Any], version: int) -> None:
-        if version == 0:
-            connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")
-            connection.execute("INSERT INTO timeleap_schema VALUES (0)")
-        # Changes under way end first, and later ones see the new version: none is of another release than the schema.
-        connection.execute("LOCK TABLE timeleap_schema IN ACCESS EXCLUSIVE MODE")
-        for migration in MIGRATIONS[version:]:
-            connection.execute(migration)
-        connection.execute("UPDATE timeleap_schema SET version = %s WHERE version < %s", [VERSION, VERSION])
 
     def elsewhere(self, connection: Connection[Any]) -> str | None:
         """Where a store is that the role does not see, in the place of one that it sees; None: nowhere."""

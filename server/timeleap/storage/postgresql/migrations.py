@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from psycopg import Connection
 
 MIGRATIONS: Final = (
     """
@@ -77,3 +79,15 @@ MIGRATIONS: Final = (
 )
 """`MIGRATIONS[n]` makes a schema of version n + 1 of one of version n."""
 VERSION: Final = len(MIGRATIONS)
+
+
+def migrate(connection: Connection[Any], version: int) -> None:
+    """Bring a schema of that version up to this release's, in a transaction that has the lock of migrations."""
+    if version == 0:
+        connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")
+        connection.execute("INSERT INTO timeleap_schema VALUES (0)")
+    # Changes under way end first, and later ones see the new version: none is of another release than the schema.
+    connection.execute("LOCK TABLE timeleap_schema IN ACCESS EXCLUSIVE MODE")
+    for migration in MIGRATIONS[version:]:
+        connection.execute(migration)
+    connection.execute("UPDATE timeleap_schema SET version = %s WHERE version < %s", [VERSION, VERSION])
