@@ -106,8 +106,8 @@ def _write(wanted: AdoptPlan, source: Path, place: Callable[[Path], Path]) -> Ad
     path = place(made.path)
     with storage_errors("write the new session", path):
         make_directory(path.parent)
-        for beside, data in made.beside.items():
-            atomic_write(place(beside), data)
+        for companion, data in made.companions.items():
+            atomic_write(place(companion), data)
         atomic_write(path, ("\n".join(lines) + "\n").encode())
     failpoint("bridge.adopted")
     command, *arguments = made.command

@@ -87,7 +87,7 @@ class ResumableSession(Struct, frozen=True):
         records: On the lines of it.
         command: What goes on in it, with its arguments.
         healed: What the program would refuse, and is put right in the new session, in words.
-        beside: Other files that the program needs with it.
+        companions: Other files that the program needs with it.
         shown: What is mirrored, if not the file.
     """
 
@@ -95,7 +95,7 @@ class ResumableSession(Struct, frozen=True):
     records: Iterator[Json]
     command: tuple[str, ...]
     healed: tuple[str, ...] = ()
-    beside: Mapping[Path, bytes] = {}
+    companions: Mapping[Path, bytes] = {}
     shown: Path | None = None
 
 

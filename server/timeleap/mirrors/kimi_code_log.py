@@ -137,7 +137,7 @@ class KimiCodeLog(Conversation):
             before = self._steps(held=False)
             if entry.kind == "switch":
                 self._context = JournalContext()
-                for each in Branches(self._entries).chain():
+                for each in Branches(self._entries).active():
                     self._context.take(each, self._text_of)
             elif not self._is_paired(entry):
                 self._context.take(entry, self._text_of)
@@ -367,8 +367,8 @@ class KimiCodeLog(Conversation):
                 yield line.record
 
 
-def _loop_event(event: Json, beside: Json) -> Json:
-    kept: Json = {name: beside[name] for name in ("agentId", "time") if name in beside}
+def _loop_event(event: Json, origin_record: Json) -> Json:
+    kept: Json = {name: origin_record[name] for name in ("agentId", "time") if name in origin_record}
     return {"type": "context.append_loop_event", **kept, "event": event}
 
 
@@ -379,8 +379,8 @@ def _shown_part(step: PieceStep, record: Json) -> Json:
     return {**record, "message": {**message, "content": [{"type": "text", "text": text}]}}
 
 
-def _as_message(text: str, origin: Json, beside: Json) -> Json:
-    kept: Json = {name: beside[name] for name in ("agentId", "time") if name in beside}
+def _as_message(text: str, origin: Json, origin_record: Json) -> Json:
+    kept: Json = {name: origin_record[name] for name in ("agentId", "time") if name in origin_record}
     message = {"role": "user", "content": [{"type": "text", "text": text}], "toolCalls": [], "origin": origin}
     return {"type": "context.append_message", **kept, "message": message}
 

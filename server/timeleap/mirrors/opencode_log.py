@@ -211,7 +211,7 @@ class OpencodeLog(Conversation):
             self._find_first_prompt(connection)
 
     def _read_part(self, connection: sqlite3.Connection, part_id: str, message_id: str, changed: int) -> RowPart | None:
-        """A part as its row says it, read anew if it may have changed; None where it cannot be read."""
+        """The part of a row, read again if it may have changed; None where it cannot be read."""
         message = self._told.get(message_id)
         told = message.parts.get(part_id) if message is not None else None
         when, known = self._parts.get(part_id, (-1, None))

@@ -59,7 +59,7 @@ class Branches:
         self._active = branch
         self._paired = {entry.paired for entry in entries if entry.kind == "switch"}
 
-    def chain(self) -> list[JournalEntry]:
+    def active(self) -> list[JournalEntry]:
         """The entries that count, in their order."""
         ranges: list[tuple[int, int]] = []
         branch, until, met = self._active, self._until[self._active], set[str]()
