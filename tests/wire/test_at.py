@@ -30,7 +30,7 @@ def told(session: Session) -> Session:
 
 def test_every_message_has_the_checkpoint_before_it_and_the_one_after_it(told: Session) -> None:
     listed = told.get_state()["context"]["checkpoints"]
-    first, second = ({name: one[name] for name in one if name != "summary"} for one in listed)
+    first, second = ({name: one[name] for name in one if name not in ("summary", "name")} for one in listed)
     expected = [(None, first), (first, second), (first, second), (second, None), (second, None)]
     for index, (before, after) in enumerate(expected):
         found = told.call("context/at", index=index)

@@ -60,7 +60,7 @@ def test_the_preview_is_the_beginning_of_the_next_message(session: Session) -> N
     last = session.checkpoint()
     listed = session.call("context/listCheckpoints", order="asc")["checkpoints"]
     assert [checkpoint.get("preview") for checkpoint in listed] == ["é" * 120, "short", None]
-    assert listed[0] == {**first, "preview": "é" * 120, "summary": listed[0]["summary"]}
+    assert listed[0] == {**first, "preview": "é" * 120, "summary": listed[0]["summary"], "name": "é" * 199 + "…"}
     assert listed[2] == {**last, "summary": EMPTY}
 
 
@@ -118,4 +118,4 @@ def test_uids_survive_a_reopening(session: Session) -> None:
     session.call("session/close")
     again = session.reopen(session.server)
     listed = again.call("context/listCheckpoints", order="asc")["checkpoints"]
-    assert listed == [{**checkpoint, "summary": EMPTY} for checkpoint in made]
+    assert listed == [{**checkpoint, "summary": EMPTY, "name": checkpoint["label"]} for checkpoint in made]

@@ -23,7 +23,7 @@ def told(session: Session, method: str, **params: object) -> tuple[Message, list
 def newest_span(session: Session) -> Message:
     """What happened since the newest checkpoint, as the list of checkpoints says it."""
     newest = session.call("context/listCheckpoints", limit=1)["checkpoints"][0]
-    return {"checkpointUid": newest["uid"], "summary": newest["summary"]}
+    return {"checkpointUid": newest["uid"], "summary": newest["summary"], "name": newest["name"]}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

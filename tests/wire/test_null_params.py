@@ -20,7 +20,9 @@ from timeleap_protocol.generate.schema import definitions
 from timeleap_protocol.methods import ANSWERED
 
 LIFECYCLE = {"initialize", "shutdown", "rpc.discover"}
-ELSEWHERE = {"approval/respond", "bridge/adopt", "bridge/catchUp", "files/read"}
+ELSEWHERE = {
+    *("approval/respond", "bridge/adopt", "bridge/catchUp", "bridge/listKept", "bridge/restoreFile", "files/read"),
+}
 """What needs a second client to be answered, or another program's file (its params are tried in tests/unit/protocol), or a
 file (below)."""
 

@@ -172,7 +172,8 @@ def test_lines_that_do_not_hold_it_keep_their_bytes(session: Session) -> None:
         assert after[number] == lines[number]
     checkpoints = again.get_state()["context"]["checkpoints"]
     said = {**before[0]["summary"], "text": "the [redacted] é /"}
-    assert checkpoints == [{**before[0], "preview": "the [redacted] é /", "summary": said}, before[1]]
+    renamed = dict.fromkeys(("preview", "name"), "the [redacted] é /")
+    assert checkpoints == [{**before[0], **renamed, "summary": said}, before[1]]
     uid = before[1]["uid"]
     assert again.call("context/revertTo", checkpointUid=uid, dryRun=True)["removed"]["messages"] == 1
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.file_changes import mark
 from timeleap.cli.formatting import Json, clock, count, now, one_line, size
-from timeleap.summaries.names import growth, span_name
+from timeleap.message_text import span_name
+from timeleap.summaries.names import growth
 
 if TYPE_CHECKING:
     from rich.text import Text

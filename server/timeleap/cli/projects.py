@@ -20,7 +20,7 @@ _OWN: Final = "timeleap"
 """The program of a session that belongs to no other."""
 
 
-class Place(NamedTuple):
+class SessionProject(NamedTuple):
     """Where a session belongs.
 
     Attributes:
@@ -34,11 +34,11 @@ class Place(NamedTuple):
     worktree: bool = False
 
 
-def place_of(session: Json) -> Place:
+def place_of(session: Json) -> SessionProject:
     """Tell where a session of a list belongs. Blocking."""
     workspace = session.get("workspace")
     if not workspace:
-        return Place("", "")
+        return SessionProject("", "")
     return _place(path_of(workspace))
 
 
@@ -49,9 +49,9 @@ def program_of(session: Json) -> str:
 
 
 @cache
-def _place(folder: str) -> Place:
+def _place(folder: str) -> SessionProject:
     if not Path(folder).is_absolute():
-        return Place(folder, folder)
+        return SessionProject(folder, folder)
     for parent in (Path(folder), *Path(folder).parents):  # what is gone may still lie in a repository
         mark = parent / ".git"
         try:
@@ -59,11 +59,11 @@ def _place(folder: str) -> Place:
         except (OSError, ValueError):
             continue
         if stat.S_ISDIR(kind):
-            return Place(str(parent), folder)
+            return SessionProject(str(parent), folder)
         if stat.S_ISREG(kind):
             main = _main_repository(mark)
-            return Place(str(parent), folder) if main is None else Place(main, folder, worktree=True)
-    return Place(folder, folder)
+            return SessionProject(str(parent), folder) if main is None else SessionProject(main, folder, worktree=True)
+    return SessionProject(folder, folder)
 
 
 def _main_repository(mark: Path) -> str | None:

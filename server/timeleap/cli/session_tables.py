@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timeleap.cli.formatting import Json, ago, one_line, process
-from timeleap.cli.projects import Place, place_of, program_of
+from timeleap.cli.projects import SessionProject, place_of, program_of
 from timeleap.cli.terminal import Terminal
 
 _RIGHT = ("messages", "tokens")
@@ -25,7 +25,7 @@ def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: st
 def list_by_project(terminal: Terminal, found: list[Json]) -> None:
     """Print sessions with those of a project together, and in it those of a folder and a program. The project with the
     newest change comes first, in it the repository's own folder and then what lies below it."""
-    projects: dict[str, list[tuple[Place, Json]]] = {}
+    projects: dict[str, list[tuple[SessionProject, Json]]] = {}
     for info in found:
         place = place_of(info)
         projects.setdefault(place.project, []).append((place, info))
@@ -40,8 +40,8 @@ def list_by_project(terminal: Terminal, found: list[Json]) -> None:
     terminal.grouped(columns, rows, 2, right=_RIGHT)
 
 
-def _by_folder_and_program(members: list[tuple[Place, Json]]) -> list[tuple[Place, Json]]:
-    groups: dict[tuple[str, str], list[tuple[Place, Json]]] = {}
+def _by_folder_and_program(members: list[tuple[SessionProject, Json]]) -> list[tuple[SessionProject, Json]]:
+    groups: dict[tuple[str, str], list[tuple[SessionProject, Json]]] = {}
     for place, info in members:  # a group stands where its newest session stood
         groups.setdefault((place.folder, program_of(info)), []).append((place, info))
     project = members[0][0].project
@@ -49,7 +49,7 @@ def _by_folder_and_program(members: list[tuple[Place, Json]]) -> list[tuple[Plac
     return [member for group in ordered for member in groups[group]]
 
 
-def _first(groups: dict[tuple[str, str], list[tuple[Place, Json]]], folder: str) -> tuple[str, str]:
+def _first(groups: dict[tuple[str, str], list[tuple[SessionProject, Json]]], folder: str) -> tuple[str, str]:
     """The first group of a folder: all of its groups stand there."""
     return next(group for group in groups if group[0] == folder)
 

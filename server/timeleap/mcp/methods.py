@@ -69,6 +69,7 @@ NEVER: Final = frozenset(
         *("session/archive", "session/unarchive", "session/export", "session/import", "session/repair"),
         # The person decides which other programs' sessions are read, and goes on in them; hooks ask for the rest.
         *("bridge/list", "bridge/watch", "bridge/unwatch", "bridge/catchUp", "bridge/adopt"),
+        *("bridge/listKept", "bridge/restoreFile"),
         # A model does not write its own past: it leaves notes, which the loop or the person delivers.
         *("context/appendMessage", "context/revertTo", "context/clear", "context/restoreTimeline", "context/undo"),
         *("context/redo", "context/deliverDMail", "context/cancelDMail", "context/compact", "context/setSystemPrompt"),

@@ -17,7 +17,7 @@ from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.mirrors.formats.conversion import RecordWriter, folder_of
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
-from timeleap.mirrors.vault import restoring
+from timeleap.mirrors.vault import given_back as restoring
 from timeleap.mirrors.vault.notes import read_notes
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import atomic_write, failpoint, make_directory, storage_errors

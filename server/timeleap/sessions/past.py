@@ -26,7 +26,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
     UndoUnavailableError,
 )
-from timeleap.message_text import texts
+from timeleap.message_text import span_name, texts
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.documents.tree_settings import checkpoint_files
 from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members
@@ -42,7 +42,6 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
 from timeleap.summaries.log_spans import NewSpans, SpanRead, add_records, read_spans
-from timeleap.summaries.names import span_name
 
 SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120

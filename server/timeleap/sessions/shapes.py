@@ -16,9 +16,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from timeleap.message_text import should_compact
+from timeleap.message_text import checkpoint_name, should_compact
 from timeleap.storage.engine import Appended
-from timeleap.summaries.names import checkpoint_name
 
 _log = logging.getLogger(__name__)
 

@@ -53,6 +53,7 @@ def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tupl
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
             if not durable.HOLD_OPEN:
                 draft.file.close()
+            _remove_index(log.path)
             durable.replace_file(draft.file.path, log.path)
     live.path = log.path
     try:
@@ -88,6 +89,7 @@ def revise_closed(path: Path, edit: Edit) -> int:
             failpoint("revise.closed_built")
             draft.file.close()
             draft.index.close()
+            _remove_index(path)
             durable.replace_file(draft.file.path, path)
         _move_index(draft, path)
         durable.sync_directory(path.parent)
@@ -125,8 +127,15 @@ def _revise_tail(draft: Draft, log: StoredLog, edit: Edit) -> int:
     return changed
 
 
+def _remove_index(path: Path) -> None:
+    """Remove the index of a log that is about to be replaced."""
+    # After a crash in between, it would say of the redacted log that another one was saved there.
+    with suppress(OSError):
+        durable.remove_file(index_path(path))
+
+
 def _move_index(draft: Draft, path: Path) -> None:
-    """The new index in the place of the old one, which must not stay; without one the log is scanned."""
+    """Put the new index in the place of the old one, which must not stay; without one the log is scanned."""
     try:
         durable.replace_file(draft.index.path, index_path(path))
         draft.index.path = index_path(path)

@@ -17,12 +17,21 @@ import msgspec
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError
-from timeleap.message_text import MOST_CHARACTERS, beginning_of, cut, is_summary, note_in, plain_line, prompt_in, texts
+from timeleap.message_text import (
+    MOST_CHARACTERS,
+    beginning_of,
+    checkpoint_name,
+    cut,
+    is_summary,
+    note_in,
+    plain_line,
+    prompt_in,
+    texts,
+)
 from timeleap.storage.durable import crc32
 from timeleap.storage.engine import Entry, LogEngine, LogReader, LogState, NewRecord, RecordKind, Role
 from timeleap.storage.record import after_record, decode_json, decode_strictly
 from timeleap.summaries.calls import CalledTool, calls_in, command_in
-from timeleap.summaries.names import checkpoint_name
 from timeleap.summaries.outcome import is_failure, is_terminal_prompt
 
 Json = dict[str, Any]

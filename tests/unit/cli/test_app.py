@@ -167,6 +167,8 @@ def test_settings_of_the_command_line_are_those_of_the_server(tmp_path: Path):
         "retention.maxTimelines": loaded.retention.max_timelines,
         "retention.maxTimelineBytes": loaded.retention.max_timeline_bytes,
         "trash.maxAge": loaded.trash_max_age,
+        "agents.keep.maxBytes": loaded.kept_bytes,
+        "agents.keep.exclude": loaded.kept_exclude,
         "summarizer.timeout": DEFAULT_SUMMARIZER_TIMEOUT,
         **dict.fromkeys(f"summarizer.{key}" for key in ("baseUrl", "model", "apiKeyFile", "contextSize")),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from timeleap.cli.projects import Place, place_of, program_of
+from timeleap.cli.projects import SessionProject, place_of, program_of
 
 
 def git(folder: Path, *words: str) -> None:
@@ -26,7 +26,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def place(folder: Path) -> Place:
+def place(folder: Path) -> SessionProject:
     return place_of({"workspace": folder.as_uri()})
 
 
@@ -35,27 +35,27 @@ def test_a_repository_its_folders_and_its_worktrees_are_one_project(repository: 
     git(repository, "worktree", "add", "-q", str(tmp_path / "elsewhere"))
     git(repository, "worktree", "add", "-q", str(repository / ".claude" / "worktrees" / "x"))
     project = str(repository)
-    assert place(repository) == Place(project, project)
-    assert place(repository / "src") == Place(project, str(repository / "src"))
-    assert place(tmp_path / "elsewhere") == Place(project, str(tmp_path / "elsewhere"), worktree=True)
+    assert place(repository) == SessionProject(project, project)
+    assert place(repository / "src") == SessionProject(project, str(repository / "src"))
+    assert place(tmp_path / "elsewhere") == SessionProject(project, str(tmp_path / "elsewhere"), worktree=True)
     inner = repository / ".claude" / "worktrees" / "x"
-    assert place(inner) == Place(project, str(inner), worktree=True)
-    assert place(repository / "gone" / "deep") == Place(project, str(repository / "gone" / "deep"))
+    assert place(inner) == SessionProject(project, str(inner), worktree=True)
+    assert place(repository / "gone" / "deep") == SessionProject(project, str(repository / "gone" / "deep"))
 
 
 def test_a_worktree_of_a_bare_repository_is_below_it(repository: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
     git(bare, "worktree", "add", "-q", str(tmp_path / "tree"))
-    assert place(tmp_path / "tree") == Place(str(bare), str(tmp_path / "tree"), worktree=True)
+    assert place(tmp_path / "tree") == SessionProject(str(bare), str(tmp_path / "tree"), worktree=True)
 
 
 def test_other_folders_are_their_own_project(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    assert place(plain) == Place(str(plain), str(plain))
-    assert place_of({}) == Place("", "")
-    assert place_of({"workspace": "vscode-remote://host/x"}) == Place(
+    assert place(plain) == SessionProject(str(plain), str(plain))
+    assert place_of({}) == SessionProject("", "")
+    assert place_of({"workspace": "vscode-remote://host/x"}) == SessionProject(
         "vscode-remote://host/x", "vscode-remote://host/x"
     )
 
@@ -67,18 +67,18 @@ def test_what_a_stranger_wrote_there_leads_nowhere(tmp_path: Path, content: byte
     folder = tmp_path / "odd"
     folder.mkdir()
     (folder / ".git").write_bytes(content)
-    assert place(folder) == Place(str(folder), str(folder))
+    assert place(folder) == SessionProject(str(folder), str(folder))
 
 
 def test_a_pipe_or_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "pipe"
     folder.mkdir()
     os.mkfifo(folder / ".git")
-    assert place(folder) == Place(str(folder), str(folder))
+    assert place(folder) == SessionProject(str(folder), str(folder))
     other = tmp_path / "link"
     other.mkdir()
     (other / ".git").symlink_to(folder / ".git")
-    assert place(other) == Place(str(other), str(other))
+    assert place(other) == SessionProject(str(other), str(other))
 
 
 def test_a_session_is_of_the_program_that_wrote_it() -> None:

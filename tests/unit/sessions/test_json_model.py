@@ -286,6 +286,7 @@ REQUEST = '{"r":"a","h":"0123456789abcdef","m":"clear","v":{"head":"x"}}'
     ids=lambda line: line[:30],
 )  # fmt: skip
 def test_a_line_that_is_no_request_is_said_and_left_out(tmp_path: Path, line: str) -> None:
+    (tmp_path / "timeleap.json").write_text('{"version":1,"uid":"u","epoch":5}')
     path = tmp_path / "requests.jsonl"
     path.write_text(f"{REQUEST}\n{line}\n{REQUEST}\n")
     found = files.read_lines(path, is_request_line)
@@ -302,6 +303,7 @@ def test_a_torn_line_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_an_entry_of_the_audit_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "timeleap.json").write_text('{"version":1,"uid":"u","epoch":5}')
     good = '{"time":"2026-01-01T00:00:00.000Z","who":null,"field":"yolo","from":false,"to":true}'
     for bad in ('{"time":5,"who":null,"field":"yolo"}', '{"time":"soon"}', good.replace("null", "[]"), "{}"):
         (tmp_path / "audit.jsonl").write_text(f"{good}\n{bad}\n")
@@ -360,6 +362,7 @@ def test_lines_that_are_none_are_kept_aside_when_the_file_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "FILE_LINES", 3)
+    (tmp_path / "timeleap.json").write_text('{"version":1,"uid":"u","epoch":5}')
     file = requests.RequestFile(tmp_path)
     (tmp_path / "requests.jsonl").write_text(f'{REQUEST}\n{{"r":5}}\n')
     before = (tmp_path / "requests.jsonl").read_bytes()

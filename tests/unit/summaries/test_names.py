@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from timeleap.message_text import checkpoint_name, span_name
 from timeleap.summaries.calls import calls_in
-from timeleap.summaries.names import checkpoint_name, growth, span_name
+from timeleap.summaries.names import growth
 
 
 def of(**members: Any) -> dict[str, Any]:

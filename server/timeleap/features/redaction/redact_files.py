@@ -22,7 +22,7 @@ from msgspec import Struct, field
 
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
-from timeleap.mirrors.vault import scrubbing
+from timeleap.mirrors.vault import redacted_copies as scrubbing
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files

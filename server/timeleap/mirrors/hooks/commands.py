@@ -26,10 +26,10 @@ from timeleap.mirrors.hooks.keep_commands import (
     all_read,
     going_soon,
     keep,
-    kept,
     line_of,
     own_words,
     restore,
+    show_kept,
     store_home,
     tell_changes,
 )
@@ -245,7 +245,7 @@ def _source_row(source: dict[str, Any]) -> tuple[object, ...]:
 
 
 command(agents)(keep)
-command(agents)(kept)
+command(agents, "kept")(show_kept)
 command(agents)(restore)
 
 

@@ -141,8 +141,8 @@ def _by_hand(commands: Sequence[Sequence[str]], told: Told) -> str:
     return f"the file is written, but {told.problem}: run {lines} yourself"
 
 
-def kept(terminal: Terminal, session: Session) -> None:
-    """Say what is kept of an agent's session, byte for byte: a generation for each time its file was begun anew.
+def show_kept(terminal: Terminal, session: Session) -> None:
+    """Say what is kept of an agent's session, byte for byte: a generation for each time its file was begun again.
 
     Example:
         timeleap agents kept SESSION

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.mirrors.formats.conversion import folder_of
-from timeleap.mirrors.vault import packing, restoring
+from timeleap.mirrors.vault import given_back as restoring
+from timeleap.mirrors.vault import packing
 from timeleap.mirrors.vault.kept_file import bytes_of
 from timeleap.mirrors.vault.notes import Generation, read_notes
 from timeleap.sessions.shapes import set_members

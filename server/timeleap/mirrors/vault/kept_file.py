@@ -27,7 +27,7 @@ TAIL: Final = 4096
 
 
 class _Lock:
-    """Held by whoever changes what is kept in a directory."""
+    """The lock on a directory of kept bytes, for one change."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

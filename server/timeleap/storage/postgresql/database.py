@@ -74,7 +74,7 @@ class Untold:
         self._since = None
 
     def doubt(self) -> None:
-        """Whoever listens has lost its connection, as another one has seen."""
+        """The listener has lost its connection, as another user of the database has seen."""
         self._since = float("-inf")
 
     def since(self, seconds: float) -> bool:

@@ -43,11 +43,11 @@ async def list_trash(service: Service, params: Any, call: Call) -> Json:
 def _add_kept(sessions: list[Json]) -> None:
     for session in sessions:
         source = session.get("source")
-        if source is not None and "path" in source and (facts := kept(Path(session["path"]), source)) is not None:
+        if source is not None and "path" in source and (facts := kept_facts(Path(session["path"]), source)) is not None:
             source["kept"] = facts
 
 
-def kept(directory: Path, source: Json) -> Json | None:
+def kept_facts(directory: Path, source: Json) -> Json | None:
     """`SessionInfo.source.kept` of the contract; None where nothing is kept. Blocking."""
     generations = read_notes(directory)
     if not generations:
