@@ -23,7 +23,8 @@ def told(session: Session, method: str, **params: object) -> tuple[Message, list
 def newest_span(session: Session) -> Message:
     """What happened since the newest checkpoint, as the list of checkpoints says it."""
     newest = session.call("context/listCheckpoints", limit=1)["checkpoints"][0]
-    return {"checkpointUid": newest["uid"], "summary": newest["summary"], "name": newest["name"]}
+    said = newest["summary"]["text"]  # by a person: its name, where the checkpoint itself may have a label
+    return {"checkpointUid": newest["uid"], "summary": newest["summary"], "name": said}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
