@@ -17,6 +17,7 @@ LEFT = {
     "tests/crash/wire/test_owner_killed.py": (1, "the moment of each kill is chance"),
     "tests/crash/wire/test_windows_at_random.py": (1, "the moment of each end is chance"),
     "tests/support/chat_endpoint.py": (1, "plays a model that writes slowly"),
+    "tests/support/broken_database.py": (1, "the moment of each end of a connection is chance"),
     "tests/unit/service/test_slices.py": (1, "work that takes a while, so that two of it would meet"),
     "tests/wire/test_failover.py": (1, "the standby takes over after a while, not at once"),
     "tests/wire/test_ordering.py": (1, "memory is looked at while a client does not read"),

@@ -24,7 +24,7 @@ def newest_span(session: Session) -> Message:
     """What happened since the newest checkpoint, as the list of checkpoints says it."""
     newest = session.call("context/listCheckpoints", limit=1)["checkpoints"][0]
     said = newest["summary"]["text"]  # by a person: its name, where the checkpoint itself may have a label
-    return {"checkpointUid": newest["uid"], "summary": newest["summary"], "name": said}
+    return {"checkpointUid": newest["uid"], "summary": newest["summary"], **({"name": said} if said else {})}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

@@ -135,7 +135,8 @@ class NothingApproved:
         """Disregard the file."""
 
     def change(self, change: ApprovalChange, cause: Cause) -> None:
-        raise NotImplementedError  # the methods that change approvals are not served without the feature
+        # The methods that change approvals are not served without the feature.
+        raise NotImplementedError
 
     def misfiled(self) -> bool:
         return False

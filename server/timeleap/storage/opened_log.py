@@ -29,4 +29,5 @@ class Loaded(Struct, frozen=True):
         return self.parsed and self.log.state.length <= SMALL
 
 
-SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
+# A log up to this size is checked in full whenever it is opened: that takes no time that a person notices.
+SMALL: Final = 8 << 20

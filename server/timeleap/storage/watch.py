@@ -8,7 +8,8 @@ from typing import Final
 
 from timeleap.errors import TimeleapError
 
-PERIOD_SECONDS: Final = 0.1  # polled: that sees the same on every platform and on network file systems
+# Polled, since notifications of changes differ by platform, and do not reach network file systems.
+PERIOD_SECONDS: Final = 0.1
 
 
 class Watch:
