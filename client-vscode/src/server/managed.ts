@@ -56,7 +56,10 @@ export class ManagedEnvironment {
       this.check(await this.options.run(python, ["-I", "-m", "venv", this.folder], CREATE_TIMEOUT));
       report(vscode.l10n.t("Installing the server and what it needs"));
       const pip = ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", wheel];
-      this.check(await this.options.run(pythonIn(this.folder, this.options.platform), pip, INSTALL_TIMEOUT));
+      const own = pythonIn(this.folder, this.options.platform);
+      this.check(await this.options.run(own, pip, INSTALL_TIMEOUT));
+      // Regular expressions in searches. Without a wheel, as on Alpine, searches are for words; so its failure is none.
+      await this.options.run(own, [...pip.slice(0, -1), "--only-binary=:all:", `${wheel}[regex]`], INSTALL_TIMEOUT);
       await writeFile(join(this.folder, STAMP), this.options.version);
     } catch (error) {
       await rm(this.folder, { recursive: true, force: true });

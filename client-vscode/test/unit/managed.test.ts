@@ -46,6 +46,7 @@ test("it is not there before it is installed, and afterwards it is", async () =>
   expect(steps).toHaveLength(2);
   expect(asked[0]).toEqual(["/usr/bin/python3", "-I", "-m", "venv", folder()]);
   expect(asked[1]).toEqual([managed.python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", join(wheels, "timeleap-1.2.3-py3-none-any.whl")]);
+  expect(asked[2]?.at(-1)).toBe(`${join(wheels, "timeleap-1.2.3-py3-none-any.whl")}[regex]`);
 });
 
 test("an installation that was interrupted does not count", () => {

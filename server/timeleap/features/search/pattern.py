@@ -2,6 +2,8 @@
 
 Regular expressions are RE2's: the time a search takes grows with the length of the text and with nothing else, so none
 of them can explode. What cannot be had in linear time (look-around, back-references) is refused as a bad pattern.
+Without RE2 (extra `regex`) they are refused, and words are found by Python's own engine: alternatives of one character
+each take linear time there, too.
 
 Words are found however a text composes their characters: `é` is one character in most texts, and two (`e` and an accent)
 in what macOS makes of a file's name. In an expression that goes for characters outside of classes.
@@ -9,6 +11,7 @@ in what macOS makes of a file's name. In an expression that goes for characters 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -73,11 +76,24 @@ def pattern(query: str, *, regex: bool = False, ignore_case: bool = False) -> Pa
         query.encode()
     except UnicodeEncodeError as error:
         raise _refused(f"half of a surrogate pair at character {error.start}", "regex" if regex else "query") from None
+    if regex and _re2() is None:
+        raise _refused("regular expressions need RE2: pip install 'timeleap[regex]'", "regex")
     if regex:
         return Expression(_in_all_forms(query), query, ignore_case=ignore_case)
-    if ignore_case or not _has_one_form(query):
-        return Expression(_words_in_all_forms(query), query, ignore_case=ignore_case, words=query)
-    return Words(query)
+    if not ignore_case and _has_one_form(query):
+        return Words(query)
+    if _re2() is None:
+        return WordsInForms(query, ignore_case=ignore_case)
+    return Expression(_words_in_all_forms(query), query, ignore_case=ignore_case, words=query)
+
+
+def _re2() -> Any:
+    """RE2, loaded when somebody needs it; None where it is not installed."""
+    try:
+        import re2
+    except ImportError:
+        return None
+    return re2
 
 
 class JsonFilter:
@@ -90,8 +106,10 @@ class JsonFilter:
     """
 
     def __init__(self, words: str, *, ignore_case: bool) -> None:
-        import re2  # not before somebody needs it
-
+        self._signs: list[Any] | None = None
+        re2 = _re2()
+        if re2 is None:
+            return  # every record is parsed
         options = re2.Options()
         options.never_capture = True
         options.case_sensitive = not ignore_case
@@ -116,6 +134,8 @@ class JsonFilter:
 
     def may_be_in(self, data: bytes) -> bool:
         """True if the words may be in one of the records."""
+        if self._signs is None:
+            return True
         if any(sign.search(data) for sign in self._signs):
             return True
         return self._part.search(data) is not None and data.count(b'"text"') >= _SEVERAL_TEXTS
@@ -140,6 +160,23 @@ class Words(Pattern):
             at = text.find(self._words, done)
 
 
+class WordsInForms(Pattern):
+    """Text whose case, or whose forms, do not count, without RE2."""
+
+    def __init__(self, words: str, *, ignore_case: bool) -> None:
+        flags = re.IGNORECASE if ignore_case else re.NOFLAG
+        self._compiled = re.compile(_words_in_all_forms(words, re.escape), flags)
+
+    def spans(self, text: str) -> Iterator[Span | None]:
+        """Every place from left to right."""
+        done = units = 0
+        for match in self._compiled.finditer(text):
+            start, end = match.span()
+            begin = units + utf16_length(text[done:start])
+            done, units = end, begin + utf16_length(text[start:end])
+            yield begin, units
+
+
 class Expression(Pattern):
     """A regular expression, or text whose case, or whose forms, do not count.
 
@@ -150,8 +187,7 @@ class Expression(Pattern):
     """
 
     def __init__(self, expression: str, typed: str, *, ignore_case: bool, words: str | None = None) -> None:
-        import re2  # not before somebody needs it
-
+        re2 = _re2()
         options = re2.Options()
         options.log_errors = False
         options.max_mem = MAX_MEMORY
@@ -201,9 +237,7 @@ def _forms(character: str) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    import re2  # not before somebody needs it
-
-    return str(re2.escape(text))
+    return str(_re2().escape(text))
 
 
 def _words_in_all_forms(words: str, escaped: Callable[[str], str] = _escaped) -> str:
@@ -235,8 +269,7 @@ def _in_all_forms(expression: str) -> str:
 
 def _error_in(typed: str, options: Any) -> Exception | None:
     """The error in an expression as it was typed, before its characters stood for their other forms."""
-    import re2  # not before somebody needs it
-
+    re2 = _re2()
     found: Exception | None = None
     try:
         re2.compile(typed.encode(), options)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 import unicodedata
 from itertools import islice
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.features.search.test_wording import CHARACTERS, TEXTS, units
 
@@ -242,3 +243,33 @@ def test_a_large_expression_is_too_dear_for_a_long_text_only() -> None:
     assert large.too_dear("a" * 1_000_000) and not large.too_dear("a" * 10_000)
     for small in (pattern("a", regex=True), pattern(r"(\w+)\s*=\s*(\w+)", regex=True), pattern("a")):
         assert not small.too_dear("a" * 32_000_000)
+
+
+@pytest.fixture
+def without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation without the extra, as on Alpine."""
+    monkeypatch.setitem(sys.modules, "re2", None)
+
+
+@pytest.mark.usefixtures("without_re2")
+@pytest.mark.parametrize("word", WRITTEN)
+@pytest.mark.parametrize("said", ["NFC", "NFD"])
+@pytest.mark.parametrize("options", [{}, {"ignore_case": True}], ids=str)
+def test_words_are_found_without_re2(word: str, said: Any, options: dict[str, bool]) -> None:
+    text = unicodedata.normalize(said, f"in {word}, and 🦉 {word}")
+    query = word.upper() if options and word.upper().lower() == word.lower() else word
+    assert found(query, text, **options) == [unicodedata.normalize(said, word)] * 2
+    assert pattern(query, **options).may_be_in(json.dumps({"role": "user", "content": text}).encode())
+
+
+@pytest.mark.usefixtures("without_re2")
+def test_an_expression_without_re2_is_refused_with_the_way_to_get_it() -> None:
+    with pytest.raises(InvalidInputError, match=r"pip install 'timeleap\[regex\]'"):
+        pattern("a+", regex=True)
+
+
+@pytest.mark.usefixtures("without_re2")
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(QUERIES, TEXTS)
+def test_words_without_re2_are_found_where_they_stand(query: str, text: str) -> None:
+    assert spans(query, text) == model_of_forms(query, text)
