@@ -83,7 +83,8 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.GetHistoryParams",
         "context.GetHistoryResult",
         "A page of messages; or all of them as the body of a request to a model's provider.",
-        handler="features.providers.handlers.get_history",
+        handler="service.reading.get_history",
+        formats="features.providers.handlers.get_history",
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.TIMELINE_NOT_FOUND, _E.CONTENT_MODIFIED, _E.CORRUPTED),
     ),
     read(

@@ -80,6 +80,8 @@ class Method:
         summary: One line.
         handler: `module.function` of the server that answers it, or `Session.method` where that gets the params by their
             names; None where the connection does so itself.
+        formats: `module.function` that answers it instead where its params name a `format`.
+        completed_by: `module.function` of a part outside the core that adds to the result, where the part is installed.
         scope: Which session it works on.
         order: When it begins.
         cancel: Until when it can be cancelled.
@@ -109,6 +111,8 @@ class Method:
     result: str | None
     summary: str
     handler: str | None = None
+    formats: str | None = None
+    completed_by: str | None = None
     scope: Scope = "none"
     order: Order = "free"
     cancel: Cancel = "anytime"

@@ -106,7 +106,35 @@ class Handlers(dict[str, Handler]):
     def __missing__(self, method: str) -> Handler:
         if (reason := self.unsupported.get(method)) is not None:
             raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
-        module, _, name = (ANSWERED[method].handler or "").rpartition(".")
+        row = ANSWERED[method]
+        handler, told = self._loaded(method, row.handler or "")
+        if told is not None:
+            self.told[method] = told
+        if row.formats is not None:
+            handler = functools.partial(self._by_format, method, handler)
+        if row.completed_by is not None:
+            handler = functools.partial(self._completed, method, handler)
+        self[method] = handler
+        return handler
+
+    async def _completed(self, method: str, plain: Handler, service: Service, params: Any, call: Call) -> Any:
+        """Answer a method, and let a part add to the result, if it is installed."""
+        result = await plain(service, params, call)
+        try:
+            complete: Any = self._loaded(method, ANSWERED[method].completed_by or "")[0]
+        except NotSupportedByStoreError:
+            return result
+        await complete(result)
+        return result
+
+    async def _by_format(self, method: str, plain: Handler, service: Service, params: Any, call: Call) -> Any:
+        """Answer a method by its `formats` where a format is named."""
+        handler = plain if params.format is None else self._loaded(method, ANSWERED[method].formats or "")[0]
+        return await handler(service, params, call)
+
+    def _loaded(self, method: str, place: str) -> tuple[Handler, Callable[[OpenHandle, Any, Call, Told], bool] | None]:
+        """The function at a place in the table, and its form without a coroutine, if there is one."""
+        module, _, name = place.rpartition(".")
         of_session = module == "Session"
         try:
             loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
@@ -114,10 +142,7 @@ class Handlers(dict[str, Handler]):
             # Folders of features can be left out of an installation; the other methods go on being served.
             raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
         handler: Handler = functools.partial(_change_session, change=name) if of_session else getattr(loaded, name)
-        if (told := getattr(loaded, f"{name}_then", None)) is not None:
-            self.told[method] = told
-        self[method] = handler
-        return handler
+        return handler, getattr(loaded, f"{name}_then", None)
 
 
 class Subscribers:

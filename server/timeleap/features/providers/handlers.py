@@ -17,7 +17,6 @@ from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.providers.transcript import Format
-    from timeleap.rpc.codec import Pieces
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
     from timeleap.sessions.shapes import Json
@@ -36,10 +35,8 @@ def format_of(name: str) -> Format:
     return {"openai": openai.FORMAT, "anthropic": anthropic.FORMAT}[name]
 
 
-async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json | Pieces:
-    """A page of messages; or all of them in a provider's format: a part of them would mislead the model."""
-    if params.format is None:
-        return await reading.get_history(service, params, call)
+async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
+    """All messages in a provider's format: a part of them would mislead the model."""
     for name in _OF_PAGES:
         if getattr(params, name) is not None and (name, params.order) != ("order", "asc"):
             problem = {

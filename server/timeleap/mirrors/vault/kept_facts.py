@@ -1,43 +1,24 @@
-"""session/list with what is kept of the files of mirrors."""
+"""Facts about the kept bytes of a mirror's file, for lists of sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.mirrors.vault.clean_up import goes_at_text
 from timeleap.mirrors.vault.kept_file import bytes_of
 from timeleap.mirrors.vault.notes import read_notes
-from timeleap.service import session_list
 from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
-    from timeleap.call import Call
-    from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
 
 
-async def list_sessions(service: Service, params: Any, call: Call) -> Json:
-    """Sessions of the store and those open by path, newest change first."""
-    found = await session_list.list_sessions(service, params, call)
-    await asyncio.to_thread(_add_kept, found["sessions"])
-    return found
-
-
-async def latest_session(service: Service, params: Any, call: Call) -> Json:
-    """The session changed last, of those that `session/list` shows."""
-    found = await session_list.latest_session(service, params, call)
-    if found["session"] is not None:
-        await asyncio.to_thread(_add_kept, [found["session"]])
-    return found
-
-
-async def list_trash(service: Service, params: Any, call: Call) -> Json:
-    """Deleted sessions, newest first."""
-    found = await session_list.list_trash(service, params, call)
-    await asyncio.to_thread(_add_kept, found["sessions"])
-    return found
+async def add_kept(result: Json) -> None:
+    """Add `source.kept` to the sessions of a result, or to its one session."""
+    one = result.get("session")
+    await asyncio.to_thread(_add_kept, result.get("sessions", [] if one is None else [one]))
 
 
 def _add_kept(sessions: list[Json]) -> None:
