@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import importlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
 from timeleap.call import Call, Client
-from timeleap.errors import NotSupportedByStoreError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.freshness import marked_when_stale
 from timeleap.kept_modules import KEPT
 from timeleap.service import config as settings
 from timeleap.service.connections import ClientConnection, OpenHandle
+from timeleap.service.dispatch import Handlers, Told
 from timeleap.service.scheduling import WHOLE_TRASH, refuse_change, refuse_decision, until_cancelled
 from timeleap.service.time_slices import Slices, step_by_step
 from timeleap.sessions.documents.warnings import tell_recovery
@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from timeleap.store.store import OpenedSession
     from timeleap_protocol.method import Method
 
-Handler = Callable[["Service", Any, "Call"], Coroutine[Any, Any, Any]]
-Told = Callable[[Any, BaseException | None], None]
-
 
 def guard(params: Any, call: Call) -> Mutation:
     """The guard under which a mutating request makes its change.
@@ -92,57 +89,6 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
             call, params.session_id, lambda control: method(**arguments, guard=made_under, control=control)
         )
         return result
-
-
-class Handlers(dict[str, Handler]):
-    """What answers each method, of the method table; a handler's module is loaded when it is asked for."""
-
-    unsupported: Mapping[str, str] = {}  # why, in words
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: dict[str, Callable[[OpenHandle, Any, Call, Told], bool]] = {}  # the same, in fewer steps, of some
-
-    def __missing__(self, method: str) -> Handler:
-        if (reason := self.unsupported.get(method)) is not None:
-            raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
-        row = ANSWERED[method]
-        handler, told = self._loaded(method, row.handler or "")
-        if told is not None:
-            self.told[method] = told
-        if row.formats is not None:
-            handler = functools.partial(self._by_format, method, handler)
-        if row.completed_by is not None:
-            handler = functools.partial(self._completed, method, handler)
-        self[method] = handler
-        return handler
-
-    async def _completed(self, method: str, plain: Handler, service: Service, params: Any, call: Call) -> Any:
-        """Answer a method, and let a part add to the result, if it is installed."""
-        result = await plain(service, params, call)
-        try:
-            complete: Any = self._loaded(method, ANSWERED[method].completed_by or "")[0]
-        except NotSupportedByStoreError:
-            return result
-        await complete(result)
-        return result
-
-    async def _by_format(self, method: str, plain: Handler, service: Service, params: Any, call: Call) -> Any:
-        """Answer a method by its `formats` where a format is named."""
-        handler = plain if params.format is None else self._loaded(method, ANSWERED[method].formats or "")[0]
-        return await handler(service, params, call)
-
-    def _loaded(self, method: str, place: str) -> tuple[Handler, Callable[[OpenHandle, Any, Call, Told], bool] | None]:
-        """The function at a place in the table, and its form without a coroutine, if there is one."""
-        module, _, name = place.rpartition(".")
-        of_session = module == "Session"
-        try:
-            loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
-        except ModuleNotFoundError as error:
-            # Folders of features can be left out of an installation; the other methods go on being served.
-            raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
-        handler: Handler = functools.partial(_change_session, change=name) if of_session else getattr(loaded, name)
-        return handler, getattr(loaded, f"{name}_then", None)
 
 
 class Subscribers:
@@ -207,7 +153,7 @@ class Service:
         make_network: Callable[[Service], LocalNetwork] | None = None,
         make_files: Callable[[Config], StoreParts] = lambda _: StoreParts(),
     ) -> None:
-        self._handlers = Handlers()
+        self._handlers = Handlers(_change_session)
         self.config = config
         self.shapes = Shapes(config.budget)
         self.slices = Slices()

@@ -1,0 +1,77 @@
+"""Functions that answer methods, found by the method table, whose modules are loaded at first use."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from timeleap.errors import NotSupportedByStoreError
+from timeleap_protocol.methods import ANSWERED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from timeleap.call import Call
+    from timeleap.service.connections import OpenHandle
+
+Handler = Callable[[Any, Any, "Call"], Coroutine[Any, Any, Any]]
+Told = Callable[[Any, BaseException | None], None]
+"""Takes the result of a request, or why there is none."""
+
+
+class Handlers(dict[str, Handler]):
+    """The handler of each method; its module is loaded when it is asked for.
+
+    Args:
+        change_session: Calls a method of a session by its name (`change`), for rows that name one.
+    """
+
+    unsupported: Mapping[str, str] = {}  # why, in words
+
+    def __init__(self, change_session: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        super().__init__()
+        self._change_session = change_session
+        self.told: dict[str, Callable[[OpenHandle, Any, Call, Told], bool]] = {}  # the same, in fewer steps, of some
+
+    def __missing__(self, method: str) -> Handler:
+        if (reason := self.unsupported.get(method)) is not None:
+            raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
+        row = ANSWERED[method]
+        handler, told = self._loaded(method, row.handler or "")
+        if told is not None:
+            self.told[method] = told
+        if row.formats is not None:
+            handler = functools.partial(self._by_format, method, handler)
+        if row.completed_by is not None:
+            handler = functools.partial(self._completed, method, handler)
+        self[method] = handler
+        return handler
+
+    async def _completed(self, method: str, plain: Handler, service: Any, params: Any, call: Call) -> Any:
+        """Answer a method, and let a part add to the result, if it is installed."""
+        result = await plain(service, params, call)
+        try:
+            complete: Any = self._loaded(method, ANSWERED[method].completed_by or "")[0]
+        except NotSupportedByStoreError:
+            return result
+        await complete(result)
+        return result
+
+    async def _by_format(self, method: str, plain: Handler, service: Any, params: Any, call: Call) -> Any:
+        """Answer a method by its `formats` where a format is named."""
+        handler = plain if params.format is None else self._loaded(method, ANSWERED[method].formats or "")[0]
+        return await handler(service, params, call)
+
+    def _loaded(self, method: str, place: str) -> tuple[Handler, Callable[[OpenHandle, Any, Call, Told], bool] | None]:
+        """The function at a place in the table, and its form without a coroutine, if there is one."""
+        module, _, name = place.rpartition(".")
+        of_session = module == "Session"
+        try:
+            loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
+        except ModuleNotFoundError as error:
+            # Folders of features can be left out of an installation; the other methods go on being served.
+            raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
+        handler: Handler = functools.partial(self._change_session, change=name) if of_session else getattr(loaded, name)
+        return handler, getattr(loaded, f"{name}_then", None)
