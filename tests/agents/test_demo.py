@@ -16,7 +16,7 @@ from tests.agents.model import Model
 from tests.agents.person import Person
 from tests.support.holding import wait_until
 
-from timeleap.cli import inspect
+from timeleap.cli import inspect, session_tables
 
 pytestmark = pytest.mark.long  # runs the program
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "agents.svg"
@@ -46,7 +46,8 @@ async def test_a_person_undoes_what_a_shell_of_claude_code_did(
     person = Person(tmp_path, model, FILES, columns=WIDTH)
     monkeypatch.chdir(person.project)
     # Columns are as wide as what stands in them, which depends on how long this took and on the number of a process.
-    monkeypatch.setattr(inspect, "ago", lambda _: "20 seconds ago")
+    monkeypatch.setattr(session_tables, "ago", lambda _: "20 seconds ago")
+    monkeypatch.setattr(session_tables, "process", lambda _: "process 4711, opened 20 seconds ago")
     monkeypatch.setattr(inspect, "process", lambda _: "process 4711, opened 20 seconds ago")
     model.calls = {asked: [("Bash", {"command": command})] for asked, (command, _) in STORY.items()}
     model.answers = {asked: answer for asked, (_, answer) in STORY.items()}

@@ -212,3 +212,21 @@ def test_settings_say_how_much_is_kept_and_of_which_nothing(
     assert generations(server, mirror(other)) == []
     file.path.write_bytes(b"".join(file.path.read_bytes().splitlines(keepends=True)[:1]))
     until(lambda: [each["generation"] for each in generations(server, mirror(file))] == [2])
+
+
+def test_killed_while_a_file_is_given_back_there_is_none_or_all_of_it(
+    start_at: StartServer, tmp_path: Path, file: ClaudeFile
+) -> None:
+    victim = start_at(tmp_path / "home", env={"TIMELEAP_FAILPOINTS": "vault.restoring=kill"})
+    victim.initialize()
+    victim.call("bridge/watch", kind="claude-code", path=str(file.folder))
+    until(lambda: generations(victim, mirror(file)) != [])
+    whole = file.path.read_bytes()
+    file.path.unlink()
+    victim.start("bridge/restoreFile", sessionId=mirror(file))
+    victim.process.wait(60)
+    assert not file.path.exists()
+    later = start_at(tmp_path / "home")
+    later.initialize()
+    later.call("bridge/restoreFile", sessionId=mirror(file))
+    assert file.path.read_bytes() == whole

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.support import holding
 from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, private_cluster, shared_cluster, stored_rows
 from tests.support.server import Launch, Message, Server
@@ -556,6 +557,7 @@ def test_a_commit_of_which_nobody_knows_is_said_to_be_unknown(serve: Serve) -> N
         session = Session.open(serve(url.replace(str(cluster.port), str(proxy.port))), "s")
         proxy.cuts = 1 << 30
         asked = session.start("context/appendMessage", message=user("once"), requestId="r")
+        holding.wait_until(lambda: proxy.cuts < 1 << 30)
         proxy.close()
         error = asked.error()
         assert (error["code"], error["data"]["outcome"], error["data"]["reason"]) == (4005, "unknown", "lost")

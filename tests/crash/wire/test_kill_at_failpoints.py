@@ -22,6 +22,8 @@ from tests.support.session import Session, assistant, user
 from tests.support.trace import Tracer
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
+from timeleap.storage.index import index_path
+
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.long,
@@ -46,6 +48,8 @@ KILLED_ELSEWHERE = {
     "approval.after_requests": "wire/test_approval_ends",
     "approval.after_audit": "wire/test_approval_ends",
     "bridge.adopted": "wire/test_bridge",
+    "vault.packed": "unit/mirrors/vault/test_kept_file",
+    "vault.restoring": "wire/test_bridge_kept",
     "mail.arrived": "test_dmail_elsewhere",
     "redact.before_note": "wire/test_purge",
     **dict.fromkeys(FILES, "crash/wire/test_killed_restores, and unit/features/files"),
@@ -233,6 +237,7 @@ def test_killed_while_recovering_from_a_crash(keeper: Server, failpoint: str) ->
     session.call("session/close")
     whole = session.log.read_bytes()
     session.log.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 20])
+    index_path(session.log).unlink()  # it knows that more was answered: that would be a loss
     (session.path / ".stray-temporary.tmp").write_bytes(b"")
     victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{failpoint}=kill"}))
     victim.initialize()

@@ -164,7 +164,7 @@ def lasting(result: Message) -> Message:
     if "checkpoint" in kept:
         kept["checkpoint"] = {name: value for name, value in kept["checkpoint"].items() if name != "preview"}
     if "context" in kept:  # what happened after a checkpoint is read from the log, for a repeat as well
-        listed = [{**checkpoint, "summary": None} for checkpoint in kept["context"]["checkpoints"]]
+        listed = [{**checkpoint, "summary": None, "name": None} for checkpoint in kept["context"]["checkpoints"]]
         kept["context"] = {**kept["context"], "checkpoints": listed}
     return kept
 

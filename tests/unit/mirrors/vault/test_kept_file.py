@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.sessions.worlds import run_child
 
 from timeleap.errors import CorruptedError
 from timeleap.mirrors.vault import kept_file, packing
@@ -211,3 +212,23 @@ def test_packing_stops_when_the_process_has_other_things_to_do(kept: Kept) -> No
     kept.kept.pack(lambda: True)
     assert sorted(os.listdir(kept.directory)) == [NOTES_NAME, "kept_1.bytes", "kept_2.bytes"]
     assert kept.told()[0] == ("rewritten", FIRST)
+
+
+PACK = """
+import sys
+from pathlib import Path
+from timeleap.mirrors.vault.kept_file import KeptFile
+
+KeptFile(Path(sys.argv[1])).pack()
+"""
+
+
+def test_killed_while_it_packs_every_byte_is_there(kept: Kept) -> None:
+    replaced(kept, MORE)
+    kept.keep()
+    before = kept.told()
+    assert run_child(PACK, str(kept.directory), failpoints="vault.packed=kill") == -9
+    assert kept.told() == before
+    assert run_child(PACK, str(kept.directory)) == 0
+    assert kept.told() == before
+    assert [bool(each.packed) for each in read_notes(kept.directory)] == [bool(ended) for ended, _ in before]
