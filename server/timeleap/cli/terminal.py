@@ -184,8 +184,9 @@ class Terminal:
             for name, *cells in zip(columns, *lines, strict=True)
         ]
         cut = {at for at, name in enumerate(columns) if at and name not in right}
-        while sum(widths) + _GAP * (len(widths) - 1) > self.out.width and any(widths[at] > _LEAST_WIDTH for at in cut):
-            widths[max(cut, key=widths.__getitem__)] -= 1
+        for least in (_LEAST_WIDTH, 1):  # a cut name could not be handed to another command
+            while sum(widths) + _GAP * (len(widths) - 1) > self.out.width and any(widths[at] > least for at in cut):
+                widths[max(cut, key=widths.__getitem__)] -= 1
         for name, width in zip(columns, widths, strict=True):
             side: Literal["left", "right"] = "right" if name in right else "left"
             table.add_column(name, justify=side, overflow="ellipsis", no_wrap=True, width=width)

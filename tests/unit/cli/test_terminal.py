@@ -134,3 +134,13 @@ def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(monkeypatch
     assert "title" in heading
     assert (state in line) == (columns != "80")
     assert max(map(len, (heading.rstrip(), line.rstrip()))) <= int(columns)
+
+
+def test_many_columns_of_texts_cut_no_name(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    name, text = "claude-code-" + "5" * 24, "a text that is long"
+    Terminal(None, machine=False).table(("session", "a", "b", "c", "d", "e"), [(name, *[text] * 5)])
+    assert name in screen.getvalue()
