@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -228,7 +229,9 @@ def _calling(call_id: str, tool: str, given: dict[str, Any]) -> Iterator[bytes]:
 
 def _events(block: dict[str, Any], delta: dict[str, Any], reason: str) -> Iterator[bytes]:
     usage = {"input_tokens": 11, "output_tokens": 3}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": [], "usage": usage}
+    # An id of its own for each answer, as the provider gives: the records of one id are one message.
+    name = f"msg_{secrets.token_hex(12)}"
+    message = {"id": name, "type": "message", "role": "assistant", "model": "fake", "content": [], "usage": usage}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}},
         {"type": "content_block_start", "index": 0, "content_block": block},
