@@ -52,7 +52,7 @@ test("with the keyboard alone a person finds the edit that broke the test, goes 
     await keyboard.type(ERROR);
     await expect(window.quick.options.filter({ hasText: ERROR })).toHaveCount(1);
     await keyboard.press("Enter");
-    const failed = window.checkpoints.row("1 failed", 1);
+    const failed = window.checkpoints.failing(1);
     await expect(failed).toHaveAttribute("aria-selected", "true");
     await picture(window, "keyboard");
 

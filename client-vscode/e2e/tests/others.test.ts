@@ -161,8 +161,9 @@ test("what is redacted leaves the page and every open document at once, also of 
         if ((await replaceable.count()) > 0) await window.quick.command("View: Keep Editor");
         await expect(replaceable).toHaveCount(0, { timeout: MOMENT });
     });
+    await asks("context/checkpoint", { label: "the key again" }); // a document so short that all of it is in sight
     await asks("context/appendMessage", { message: { role: "user", content: `once more, the key is ${SECRET}` } });
-    await window.checkpoints.command(window.checkpoints.row("That is not fair", 1), window.texts.command("openDocument"), documents.filter({ hasText: "once more" }));
+    await window.checkpoints.command(window.checkpoints.row("the key again", 1), window.texts.command("openDocument"), documents.filter({ hasText: "once more" }));
     await window.quick.command("View: Move Editor into Next Group");
     await expect(documents.filter({ hasText: SECRET })).toHaveCount(2);
     await window.openSession(elsewhere);

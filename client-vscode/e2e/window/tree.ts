@@ -21,6 +21,11 @@ export class Tree {
         return rows.filter({ hasText: text });
     }
 
+    /** The rows in which a number of calls failed: their badge says so, in words to those who hear it. */
+    failing(count: number): Locator {
+        return this.root.getByRole("treeitem", { name: new RegExp(`, ${String(count)} failed`) });
+    }
+
     /** The rows of one level that are painted now, as text, from the top. */
     async texts(level = 1): Promise<string[]> {
         const rows = this.root.locator(`[role=treeitem][aria-level="${String(level)}"]`);
