@@ -49,7 +49,7 @@ test("while a standby answers, the views and the status bar say that changes may
   const read = (): Promise<unknown> => running.api.shownSession!.history()[Symbol.asyncIterator]().next();
   await read();
   await vi.waitFor(() => said().forEach((text) => expect(text).toMatch(marked)));
-  expect(asked).toEqual(["context/getHistory"]);
+  expect(asked.filter((method) => method !== "session/getState")).toEqual(["context/getHistory"]); // the window may still be reading its state
   standby.answers = false;
   asked.length = 0;
   await read();
