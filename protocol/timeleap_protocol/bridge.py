@@ -110,12 +110,12 @@ class BridgeAdoptResult(Shape):
     """A new session of the agent's program, beside the old one, which is as it was."""
 
     session_id: SessionId
-    """Of its mirror."""
+    """Id of the mirror."""
     path: str
     """The program's new file."""
     resume: ResumeCommand
     healed: Opt[list[str]] = None
-    """What the program would have refused, and is put right in the new file, in words."""
+    """Faults that the program would have refused and the new file has not, in words."""
 
 
 class BridgeCatchUpParams(Params):
@@ -161,7 +161,7 @@ class KeptGeneration(Shape):
     """Its number, from 1."""
     bytes: Count
     sha256: str
-    """Of the bytes, in hexadecimal digits."""
+    """Digest of the bytes, in hexadecimal digits."""
     first_seen: Timestamp
     last_seen: Timestamp
     ended: Opt[Literal["rewritten", "truncated", "replaced", "gone"]] = None
@@ -195,14 +195,14 @@ class BridgeRestoreFileResult(Shape):
     sha256: str
     generation: Count
     resume: Opt[ResumeCommand] = None
-    """What has the program go on in it, where it is at its old place."""
+    """The command that has the program go on in the file, where that is at its old place."""
 
 
 class LostFile(Shape):
     """A program's file that is not there any more."""
 
     session_id: SessionId
-    """Of its mirror."""
+    """Id of the mirror."""
     path: str
 
 

@@ -99,6 +99,6 @@ class SessionRedactResult(Head):
     also_in: Opt[list[str]] = None
     """With `store`: the ids of other sessions that hold it, those in the trash included."""
     untouched: Opt[list[str]] = None
-    """Of the mirror of another program's session: the program's own files that still hold it. They are never changed here; as
+    """Files of the other program that still hold it, where the session is a mirror. They are never changed here; as
     long as they hold it, a rewriting of them by their program brings it back."""
     context: ContextSummary

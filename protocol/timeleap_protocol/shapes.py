@@ -229,10 +229,10 @@ class Loss(Shape):
 
 
 class KeptBytes(Shape):
-    """What is kept of a program's file."""
+    """Bytes that are kept of a program's file."""
 
     bytes: Count
-    """Of all generations together."""
+    """Number of bytes of all generations together."""
     generations: Count
     file_gone: bool
     """The program's file is not there any more."""
@@ -252,7 +252,7 @@ class Source(Shape):
     live: Opt[bool] = None
     """Of a mirror: a process follows the program's file at the moment."""
     kept: Opt[KeptBytes] = None
-    """Of a mirror in a list: what is kept of the program's file, byte for byte; absent where nothing is."""
+    """Bytes that are kept of the program's file, for a mirror in a list; absent where there are none."""
 
 
 class SessionInfo(Shape):

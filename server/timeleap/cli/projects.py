@@ -15,7 +15,7 @@ from timeleap.cli.file_changes import path_of
 from timeleap.cli.formatting import Json
 
 _MOST_BYTES: Final = 4096
-"""Of a file of git's that names a folder."""
+"""Limit for a file of git's that names a folder."""
 _OWN: Final = "timeleap"
 """The program of a session that belongs to no other."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import NotSupportedByStoreError
@@ -43,23 +44,14 @@ class Handlers(dict[str, Handler]):
         if told is not None:
             self.told[method] = told
         if row.formats is not None:
-            handler = functools.partial(self._by_format, method, handler)
+            handler = functools.partial(self._by_format, handler, method)
         if row.completed_by is not None:
-            handler = functools.partial(self._completed, method, handler)
+            with suppress(NotSupportedByStoreError):  # the part is not installed
+                handler = functools.partial(_completed, handler, self._loaded(method, row.completed_by)[0])
         self[method] = handler
         return handler
 
-    async def _completed(self, method: str, plain: Handler, service: Any, params: Any, call: Call) -> Any:
-        """Answer a method, and let a part add to the result, if it is installed."""
-        result = await plain(service, params, call)
-        try:
-            complete: Any = self._loaded(method, ANSWERED[method].completed_by or "")[0]
-        except NotSupportedByStoreError:
-            return result
-        await complete(result)
-        return result
-
-    async def _by_format(self, method: str, plain: Handler, service: Any, params: Any, call: Call) -> Any:
+    async def _by_format(self, plain: Handler, method: str, service: Any, params: Any, call: Call) -> Any:
         """Answer a method by its `formats` where a format is named."""
         handler = plain if params.format is None else self._loaded(method, ANSWERED[method].formats or "")[0]
         return await handler(service, params, call)
@@ -75,3 +67,10 @@ class Handlers(dict[str, Handler]):
             raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
         handler: Handler = functools.partial(self._change_session, change=name) if of_session else getattr(loaded, name)
         return handler, getattr(loaded, f"{name}_then", None)
+
+
+async def _completed(plain: Handler, complete: Any, service: Any, params: Any, call: Call) -> Any:
+    """Answer a method, and let a part add to the result."""
+    result = await plain(service, params, call)
+    await complete(result)
+    return result

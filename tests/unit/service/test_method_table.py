@@ -70,7 +70,7 @@ def test_handler_each_method_is_answered_by_the_function_its_row_names(tmp_path:
 
 def _name_of(handler: Any) -> str:
     if isinstance(handler, partial) and "change" not in handler.keywords:
-        return _name_of(handler.args[1])  # a part answers it in other formats, or adds to it
+        return _name_of(handler.args[0])  # a part answers it in other formats, or adds to it
     if isinstance(handler, partial):
         return f"Session.{handler.keywords['change']}"
     return f"{handler.__module__.removeprefix('timeleap.')}.{handler.__name__}"

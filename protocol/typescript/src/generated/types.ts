@@ -273,12 +273,12 @@ export interface BridgeAdoptParams {
 
 /** A new session of the agent's program, beside the old one, which is as it was. */
 export interface BridgeAdoptResult {
-  /** Of its mirror. */
+  /** Id of the mirror. */
   sessionId: string;
   /** The program's new file. */
   path: string;
   resume: ResumeCommand;
-  /** What the program would have refused, and is put right in the new file, in words. */
+  /** Faults that the program would have refused and the new file has not, in words. */
   healed?: string[];
 }
 
@@ -385,7 +385,7 @@ export interface BridgeRestoreFileResult {
   bytes: number;
   sha256: string;
   generation: number;
-  /** What has the program go on in it, where it is at its old place. */
+  /** The command that has the program go on in the file, where that is at its old place. */
   resume?: ResumeCommand;
 }
 
@@ -1489,9 +1489,9 @@ export interface KeepOptions {
   exclude?: string[];
 }
 
-/** What is kept of a program's file. */
+/** Bytes that are kept of a program's file. */
 export interface KeptBytes {
-  /** Of all generations together. */
+  /** Number of bytes of all generations together. */
   bytes: number;
   generations: number;
   /** The program's file is not there any more. */
@@ -1505,7 +1505,7 @@ export interface KeptGeneration {
   /** Its number, from 1. */
   generation: number;
   bytes: number;
-  /** Of the bytes, in hexadecimal digits. */
+  /** Digest of the bytes, in hexadecimal digits. */
   sha256: string;
   firstSeen: string;
   lastSeen: string;
@@ -1633,7 +1633,7 @@ export interface Loss {
 
 /** A program's file that is not there any more. */
 export interface LostFile {
-  /** Of its mirror. */
+  /** Id of the mirror. */
   sessionId: string;
   path: string;
 }
@@ -2359,7 +2359,7 @@ export interface SessionExportParams {
   overwrite?: boolean;
   /** Of `native`: take the snapshots of the session's files along. Default: false. */
   withFiles?: boolean;
-  /** Of `markdown` and `html`: leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false. */
+  /** Whether `markdown` and `html` leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false. */
   keepSecrets?: boolean;
 }
 
@@ -2742,7 +2742,7 @@ export interface SessionRedactResult {
   snapshotsUnread?: string;
   /** With `store`: the ids of other sessions that hold it, those in the trash included. */
   alsoIn?: string[];
-  /** Of the mirror of another program's session: the program's own files that still hold it. They are never changed here; as long as they hold it, a rewriting of them by their program brings it back. */
+  /** Files of the other program that still hold it, where the session is a mirror. They are never changed here; as long as they hold it, a rewriting of them by their program brings it back. */
   untouched?: string[];
   context: ContextSummary;
 }
@@ -3128,7 +3128,7 @@ export interface Source {
   path?: string;
   /** Of a mirror: a process follows the program's file at the moment. */
   live?: boolean;
-  /** Of a mirror in a list: what is kept of the program's file, byte for byte; absent where nothing is. */
+  /** Bytes that are kept of the program's file, for a mirror in a list; absent where there are none. */
   kept?: KeptBytes;
 }
 
