@@ -23,6 +23,22 @@ needs_opencode = pytest.mark.skipif(
 PATIENCE = 120.0
 
 
+def settings(url: str) -> dict[str, str]:
+    """Variables with which opencode speaks to the model at an address, and to nobody else."""
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "fake",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
+        "models": {"fake": {"name": "fake", "tool_call": True, "limit": {"context": 1_000_000, "output": 8000}}},
+    }
+    config = {
+        "model": "fake/fake", "small_model": "fake/fake", "permission": {"*": "allow", "external_directory": "allow"},
+        "autoupdate": False, "share": "disabled", "lsp": False, "formatter": False, "provider": {"fake": provider},
+    }  # fmt: skip
+    off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+    return {**{f"OPENCODE_DISABLE_{name}": "1" for name in off}, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+
+
 class Opencode:
     """The program in one folder.
 
@@ -37,27 +53,15 @@ class Opencode:
         self.settings = folder / "config" / "opencode"
         for path in (self.data, self.project, self.settings):
             path.mkdir(parents=True, exist_ok=True)
-        provider = {
-            "npm": "@ai-sdk/openai-compatible",
-            "name": "fake",
-            "options": {"baseURL": f"{model.url}/v1", "apiKey": "none"},
-            "models": {"fake": {"name": "fake", "tool_call": True, "limit": {"context": 1_000_000, "output": 8000}}},
-        }
-        config = {
-            "model": "fake/fake", "small_model": "fake/fake", "permission": {"*": "allow", "external_directory": "allow"},
-            "autoupdate": False, "share": "disabled", "lsp": False, "formatter": False, "provider": {"fake": provider},
-        }  # fmt: skip
-        off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
         self.environment = {
             **os.environ,
             **(environment or {}),
-            **{f"OPENCODE_DISABLE_{name}": "1" for name in off},
+            **settings(model.url),
             "HOME": str(folder),
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CACHE_HOME": str(folder / "cache"),
-            "OPENCODE_CONFIG_CONTENT": json.dumps(config),
         }
         self._server: subprocess.Popen[bytes] | None = None
         self._url = ""

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.agents.model import Model
 from tests.agents.test_claude_mirror import ClaudeCode
-from tests.support.claude_histories import History, Said, said
+from tests.support.claude_histories import History, Said
+from tests.support.said import said
 from tests.unit.mirrors.reading import messages
 
 from timeleap.mirrors.claude_log import ClaudeLog

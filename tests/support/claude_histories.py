@@ -162,17 +162,3 @@ class History:
 def write_state(file: ClaudeFile, record: dict[str, Any]) -> None:
     """Write a record that stands in no chain."""
     file.write_bytes(json.dumps(record).encode() + b"\n")
-
-
-def said(messages: list[dict[str, Any]]) -> list[Said]:
-    """Messages of a log in the form of `History.log`."""
-    found: list[Said] = []
-    for message in messages:
-        content = message.get("content")
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
-        if message["role"] == "tool":
-            found.append(("result", message["tool_call_id"]))
-        elif text:
-            found.append((message["role"], text))
-        found += [("call", call["id"]) for call in message.get("tool_calls", [])]
-    return found

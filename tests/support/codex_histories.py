@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.codex_file import CodexFile, message
+from tests.support.said import said as pairs_of
 
 Said = tuple[str, str]
 Op = tuple[str, Any]
@@ -216,16 +217,7 @@ def is_ours(text: str) -> bool:
 
 def said(messages: list[dict[str, Any]]) -> list[Said]:
     """Messages of a log in the form of `CodexHistory.log`."""
-    found: list[Said] = []
-    for each in messages:
-        content = each.get("content")
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
-        if each["role"] == "tool":
-            found.append(("result", each["tool_call_id"]))
-        elif is_ours(text):
-            found.append((each["role"], text))
-        found += [("call", call["id"]) for call in each.get("tool_calls", [])]
-    return found
+    return pairs_of(messages, is_ours)
 
 
 def lines_of(file: CodexFile) -> list[dict[str, Any]]:

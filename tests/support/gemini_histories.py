@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.gemini_file import GeminiFile, message
+from tests.support.said import said as pairs_of
 
 Said = tuple[str, str]
 
@@ -151,16 +152,7 @@ def contents_of(request: list[dict[str, Any]]) -> list[Said]:
 
 def said(messages: list[dict[str, Any]]) -> list[Said]:
     """Messages of a log in the form of `GeminiHistory.log`."""
-    found: list[Said] = []
-    for each in messages:
-        content = each.get("content")
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
-        if each["role"] == "tool":
-            found.append(("result", each["tool_call_id"]))
-        elif is_ours(text):
-            found.append((each["role"], text))
-        found += [("call", call["id"]) for call in each.get("tool_calls", [])]
-    return found
+    return pairs_of(messages, is_ours)
 
 
 def register(home: Path, workspace: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 from tests.support.kimi_file import KimiFile
 
@@ -97,17 +96,3 @@ class KimiHistory:
             b'{"x": 1}\n',
         ]
         self.file.write_bytes(self.random.choice(lines))
-
-
-def said(messages: list[dict[str, Any]]) -> list[Said]:
-    """Messages of a log in the form of `KimiHistory.log`."""
-    found: list[Said] = []
-    for each in messages:
-        content = each.get("content")
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
-        if each["role"] == "tool":
-            found.append(("result", each["tool_call_id"]))
-        elif text:
-            found.append((each["role"], text))
-        found += [("call", call["id"]) for call in each.get("tool_calls", [])]
-    return found

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tests.agents.opencode import settings
 from tests.torture.agent import PATIENCE, TOOLS, Agent, AskedConversation, Conversation, Outcome, used_space
 
 PROGRAM = TOOLS / "node_modules" / ".bin" / "opencode"
@@ -46,22 +47,10 @@ class Opencode(Agent):
         return used_space(self.home / "opencode" / "snapshot")
 
     def environment(self) -> dict[str, str]:
-        provider = {
-            "npm": "@ai-sdk/openai-compatible",
-            "name": "fake",
-            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "none"},
-            "models": {"fake": {"name": "fake", "tool_call": True, "limit": {"context": 1_000_000, "output": 8000}}},
-        }
-        config = {
-            "model": "fake/fake", "small_model": "fake/fake", "permission": {"*": "allow", "external_directory": "allow"},
-            "autoupdate": False, "share": "disabled", "lsp": False, "formatter": False, "provider": {"fake": provider},
-        }  # fmt: skip
-        off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
         return {
             **super().environment(),
-            **{f"OPENCODE_DISABLE_{name}": "1" for name in off},
+            **settings(self.model.url),
             "XDG_DATA_HOME": str(self.home),
-            "OPENCODE_CONFIG_CONTENT": json.dumps(config),
         }
 
     def ask(self, path: str, folder: Path, body: dict[str, Any] | None) -> Any:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from tests.support.agent_file import CREATED
+from tests.support.bridged import mirror_of
 from tests.support.claude_file import ClaudeFile
-from tests.support.claude_histories import History, said
+from tests.support.claude_histories import History
 from tests.support.fixtures import StartServer
 from tests.support.holding import Hold
+from tests.support.said import said
 from tests.support.scene import until
 from tests.support.server import Message, Server
 from tests.support.session import Session
@@ -40,18 +42,6 @@ def watching(start: StartServer, file: ClaudeFile) -> Server:
     return server
 
 
-def shown(server: Server, file: ClaudeFile, messages: int) -> Session:
-    """The mirror, open, when it has so many messages."""
-    session_id = mirror_id("claude-code", file.path)
-
-    def has_all() -> bool:
-        sessions = server.call("session/list", includeSubagents=True)["sessions"]
-        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
-
-    until(has_all)
-    return Session.open(server, session_id, create=False)
-
-
 def says(session: Session, texts: list[str]) -> None:
     until(lambda: session.texts() == texts)
 
@@ -60,14 +50,14 @@ TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 
 
 def test_the_state_of_a_mirror_says_that_it_is_one_and_whose(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     assert mirror.get_state()["source"] == {"kind": "claude-code", "key": file.session_id, "path": str(file.path)}
     forked = Session.open(watching, watching.call("session/fork", sessionId=mirror.id)["sessionId"])
     assert "source" not in forked.get_state()
 
 
 def test_a_session_of_the_program_is_listed_and_read(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     assert mirror.texts() == TWO_TURNS
     assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
     (info,) = watching.call("session/list", source={"kind": "claude-code"})["sessions"]
@@ -78,14 +68,14 @@ def test_a_session_of_the_program_is_listed_and_read(watching: Server, file: Cla
 
 
 def test_its_title_is_the_first_prompt_until_the_program_gives_one(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     until(lambda: mirror.get_state()["title"] == "question 1")
     file.write({"type": "ai-title", "sessionId": file.session_id, "aiTitle": "The till"})
     until(lambda: mirror.get_state()["title"] == "The till")
 
 
 def test_what_the_program_writes_is_shown_and_told(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     watching.heard("bridge/didChange", added=[mirror.id])
     since = len(watching.received)
     file.turn(3)
@@ -95,10 +85,10 @@ def test_what_the_program_writes_is_shown_and_told(watching: Server, file: Claud
 
 
 def test_a_new_session_of_the_program_is_told_as_added(watching: Server, file: ClaudeFile) -> None:
-    watching.heard("bridge/didChange", added=[shown(watching, file, 4).id])
+    watching.heard("bridge/didChange", added=[mirror_of(watching, "claude-code", file.path, 4).id])
     other = ClaudeFile(file.folder, "/other")
     other.turn(1)
-    assert watching.heard("bridge/didChange", added=[shown(watching, other, 2).id])
+    assert watching.heard("bridge/didChange", added=[mirror_of(watching, "claude-code", other.path, 2).id])
 
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
@@ -113,7 +103,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("method", "params"), CHANGES)
 def test_nobody_here_changes_it(watching: Server, file: ClaudeFile, method: str, params: Message) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     assert mirror.get_state()["access"] == "readOnly"
     error = mirror.refuse(method, **params)
     assert (error["code"], error["data"]["reason"]) == (4004, "mirrored")
@@ -122,7 +112,7 @@ def test_nobody_here_changes_it(watching: Server, file: ClaudeFile, method: str,
 
 
 def test_what_is_not_open_is_not_changed_either(watching: Server, file: ClaudeFile) -> None:
-    session_id = shown(watching, file, 4).id
+    session_id = mirror_of(watching, "claude-code", file.path, 4).id
     watching.call("session/close", sessionId=session_id)
     assert watching.refuse("session/archive", sessionId=session_id)["data"]["reason"] == "mirrored"
 
@@ -130,7 +120,7 @@ def test_what_is_not_open_is_not_changed_either(watching: Server, file: ClaudeFi
 def test_another_window_sees_it_grow_and_does_not_change_it(
     watching: Server, start: StartServer, file: ClaudeFile
 ) -> None:
-    session_id = shown(watching, file, 4).id
+    session_id = mirror_of(watching, "claude-code", file.path, 4).id
     window = start(at=watching.home)
     other = Session.open(window, session_id)
     assert other.get_state()["access"] == "readOnly"
@@ -140,7 +130,7 @@ def test_another_window_sees_it_grow_and_does_not_change_it(
 
 
 def test_a_fork_of_it_is_a_session_like_any_other(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     uid = mirror.get_state()["context"]["checkpoints"][1]["uid"]
     fork = Session(watching, mirror.call("session/fork", checkpointUid=uid))
     fork.say("on we go")
@@ -148,7 +138,7 @@ def test_a_fork_of_it_is_a_session_like_any_other(watching: Server, file: Claude
 
 
 def test_where_the_program_goes_back_the_log_as_it_was_is_a_timeline(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     first = json.loads(file.path.read_text().splitlines()[1])["uuid"]
     file.asks("question 2, better", parentUuid=first)
     says(mirror, [*TWO_TURNS[:2], "question 2, better"])
@@ -161,12 +151,12 @@ def test_a_branch_that_was_left_before_is_a_timeline_too(start: StartServer, fil
     file.asks("question 2, better", parentUuid=json.loads(file.path.read_text().splitlines()[1])["uuid"])
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    mirror = shown(server, file, 3)
+    mirror = mirror_of(server, "claude-code", file.path, 3)
     assert [mirror.texts(timelineId=timeline["timelineId"]) for timeline in mirror.timelines()] == [TWO_TURNS]
 
 
 def test_a_file_that_is_replaced_is_read_again(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     other = ClaudeFile(file.folder.parent / "aside", name=file.session_id)
     other.turn(7)
     other.path.replace(file.path)
@@ -175,7 +165,7 @@ def test_a_file_that_is_replaced_is_read_again(watching: Server, file: ClaudeFil
 
 
 def test_a_file_that_is_gone_leaves_the_mirror_as_it_is(watching: Server, file: ClaudeFile) -> None:
-    mirror, since = shown(watching, file, 4), len(watching.received)
+    mirror, since = mirror_of(watching, "claude-code", file.path, 4), len(watching.received)
     file.path.unlink()
     assert watching.heard("bridge/didChange", since=since, gone=[{"sessionId": mirror.id, "path": str(file.path)}])
     assert mirror.texts() == TWO_TURNS
@@ -184,7 +174,7 @@ def test_a_file_that_is_gone_leaves_the_mirror_as_it_is(watching: Server, file: 
 def test_what_was_mirrored_before_is_not_read_at_the_next_start(start: StartServer, file: ClaudeFile) -> None:
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    shown(server, file, 4)
+    mirror_of(server, "claude-code", file.path, 4)
     until(lambda: list((server.home / "mirrors").glob("claude-code-*.json")))
     log = server.home / "sessions" / mirror_id("claude-code", file.path) / "context.jsonl"
     server.shut_down()
@@ -194,8 +184,8 @@ def test_what_was_mirrored_before_is_not_read_at_the_next_start(start: StartServ
     until(lambda: source(again, file)["mirrored"] == 1)
     assert (log.stat().st_mtime_ns, log.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     file.turn(3)
-    assert shown(again, file, 6).texts()[4:] == ["question 3", "answer 3"]
-    assert shown(again, file, 6).timelines() == []
+    assert mirror_of(again, "claude-code", file.path, 6).texts()[4:] == ["question 3", "answer 3"]
+    assert mirror_of(again, "claude-code", file.path, 6).timelines() == []
 
 
 def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServer, file: ClaudeFile) -> None:
@@ -208,34 +198,34 @@ def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServ
     again = start(at=server.home)
     again.call("bridge/watch", kind="claude-code", path=str(file.folder))
     expected = [f"{kind} {number}" for number in range(1, 200) for kind in ("question", "answer")]
-    assert shown(again, file, len(expected)).texts() == expected
+    assert mirror_of(again, "claude-code", file.path, len(expected)).texts() == expected
 
 
 def test_a_file_that_was_edited_while_nobody_looked_is_read_again(start: StartServer, file: ClaudeFile) -> None:
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    shown(server, file, 4)
+    mirror_of(server, "claude-code", file.path, 4)
     server.shut_down()
     file.path.write_bytes(file.path.read_bytes().replace(b"answer 1", b"edited 1"))
     again = start(at=server.home)
     again.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    says(shown(again, file, 4), ["question 1", "edited 1", "question 2", "answer 2"])
+    says(mirror_of(again, "claude-code", file.path, 4), ["question 1", "edited 1", "question 2", "answer 2"])
 
 
 def test_a_second_server_follows_when_the_first_one_ends(
     watching: Server, start: StartServer, file: ClaudeFile
 ) -> None:
-    shown(watching, file, 4)
+    mirror_of(watching, "claude-code", file.path, 4)
     second = start(at=watching.home)
     second.call("bridge/watch", kind="claude-code", path=str(file.folder))
     watching.kill()
     file.turn(3)
-    assert shown(second, file, 6).texts()[4:] == ["question 3", "answer 3"]
+    assert mirror_of(second, "claude-code", file.path, 6).texts()[4:] == ["question 3", "answer 3"]
 
 
 def test_a_version_that_was_not_tested_is_a_warning(watching: Server, file: ClaudeFile) -> None:
     file.asks("from the future", version="9.0.1")
-    mirror = shown(watching, file, 5)
+    mirror = mirror_of(watching, "claude-code", file.path, 5)
     since = len(watching.received)
     file.asks("and again", version="9.0.2")
     until(lambda: len(mirror.history()) == 6)
@@ -267,7 +257,7 @@ def test_a_file_whose_name_is_not_utf_8_is_told_and_leaves_nothing_behind(watchi
 
 
 def test_unwatch_ends_it(watching: Server, file: ClaudeFile) -> None:
-    shown(watching, file, 4)
+    mirror_of(watching, "claude-code", file.path, 4)
     where = {"kind": "claude-code", "path": str(file.folder)}
     assert watching.call("bridge/unwatch", **where) == {"watched": True}
     assert watching.call("bridge/unwatch", **where) == {"watched": False}
@@ -283,10 +273,10 @@ def test_only_sessions_of_the_workspace_are_mirrored_where_one_is_named(start: S
     other.turn(1)
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder), workspace="file:///other")
-    shown(server, other, 2)
+    mirror_of(server, "claude-code", other.path, 2)
     assert len(server.call("session/list")["sessions"]) == 1
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    shown(server, file, 4)
+    mirror_of(server, "claude-code", file.path, 4)
 
 
 def test_links_are_followed_to_each_file_once(start: StartServer, file: ClaudeFile) -> None:
@@ -299,38 +289,38 @@ def test_links_are_followed_to_each_file_once(start: StartServer, file: ClaudeFi
     (file.folder / "nowhere").symlink_to(file.folder / "gone")
     server = start()
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    shown(server, file, 4)
-    assert shown(server, outside, 2).texts() == ["question 1", "answer 1"]
+    mirror_of(server, "claude-code", file.path, 4)
+    assert mirror_of(server, "claude-code", outside.path, 2).texts() == ["question 1", "answer 1"]
     found = source(server, file)
     assert (found["sessions"], "leads nowhere" in found["problem"]) == (2, True)
 
 
 def test_a_session_is_the_same_wherever_its_file_is_moved(watching: Server, file: ClaudeFile) -> None:
-    shown(watching, file, 4)
+    mirror_of(watching, "claude-code", file.path, 4)
     moved = file.folder / "-renamed"
     file.path.parent.rename(moved)
     file.path = moved / file.path.name
     file.turn(3)
-    assert shown(watching, file, 6).texts()[-1] == "answer 3"
+    assert mirror_of(watching, "claude-code", file.path, 6).texts()[-1] == "answer 3"
     (only,) = watching.call("session/list")["sessions"]
     assert only["source"]["path"] == str(file.path)
 
 
 def test_a_session_has_the_times_of_its_records(watching: Server, file: ClaudeFile) -> None:
     file.says("later", timestamp="2026-11-21T10:00:00.500Z")
-    shown(watching, file, 5)
+    mirror_of(watching, "claude-code", file.path, 5)
     until(lambda: watching.call("session/list")["sessions"][0]["updatedAt"] == "2026-11-21T10:00:00.500Z")
     assert watching.call("session/list")["sessions"][0]["createdAt"] == CREATED
 
 
 def test_a_sub_agent_stands_below_its_session(watching: Server, file: ClaudeFile) -> None:
-    parent = shown(watching, file, 4)
+    parent = mirror_of(watching, "claude-code", file.path, 4)
     agent = ClaudeFile(file.folder, name="agent-1")
     agent.path = file.path.with_suffix("") / "subagents" / "agent-1.jsonl"
     agent.path.parent.mkdir(parents=True)
     agent.asks("look into it", isSidechain=True)
     agent.says("I looked", isSidechain=True)
-    child = shown(watching, agent, 2)
+    child = mirror_of(watching, "claude-code", agent.path, 2)
 
     def listed(**how: Any) -> list[str]:
         return [each["sessionId"] for each in watching.call("session/list", **how)["sessions"]]
@@ -342,14 +332,14 @@ def test_a_sub_agent_stands_below_its_session(watching: Server, file: ClaudeFile
 
 
 def test_the_folder_of_a_mirror_may_be_named(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     mirror.call("session/setWorkspace", workspace="file:///elsewhere")
     file.turn(3)
-    assert shown(watching, file, 6).call("session/getState")["workspace"] == "file:///elsewhere"
+    assert mirror_of(watching, "claude-code", file.path, 6).call("session/getState")["workspace"] == "file:///elsewhere"
 
 
 def test_a_mirror_is_verified_with_the_file(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     found = mirror.call("session/verify")
     assert (found["ok"], found["warnings"]) == (True, [])
     watching.call("bridge/unwatch", kind="claude-code", path=str(file.folder))
@@ -367,7 +357,7 @@ def test_an_import_is_what_the_mirror_is(watching: Server, file: ClaudeFile) -> 
     watching.call("session/import", path=str(history.file.path), sessionId="imported")
     imported = Session.open(watching, "imported", create=False)
     assert said(imported.history()) == history.log
-    mirror = shown(watching, history.file, len(imported.history()))
+    mirror = mirror_of(watching, "claude-code", history.file.path, len(imported.history()))
     until(lambda: mirror.history() == imported.history())
     told = {each["sessionId"]: each for each in watching.call("session/list")["sessions"]}
     for name in ("title", "createdAt", "updatedAt", "workspace", "messageCount"):
@@ -375,10 +365,10 @@ def test_an_import_is_what_the_mirror_is(watching: Server, file: ClaudeFile) -> 
 
 
 def test_a_deleted_mirror_comes_back_when_the_program_writes_on(watching: Server, file: ClaudeFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "claude-code", file.path, 4)
     mirror.call("session/delete")
     file.turn(3)
-    assert shown(watching, file, 6).texts()[-1] == "answer 3"
+    assert mirror_of(watching, "claude-code", file.path, 6).texts()[-1] == "answer 3"
 
 
 def test_the_store_is_no_folder_to_watch(watching: Server) -> None:
@@ -403,7 +393,7 @@ Cut = Callable[[Session], Any]
 def test_adopt_writes_a_session_for_the_program_that_ends_there(
     watching: Server, file: ClaudeFile, at: Cut, kept: list[str]
 ) -> None:
-    mirror, before = shown(watching, file, 4), file.path.read_bytes()
+    mirror, before = mirror_of(watching, "claude-code", file.path, 4), file.path.read_bytes()
     made = mirror.call("bridge/adopt", at=at(mirror))
     assert Session.open(watching, made["sessionId"], create=False).texts() == kept
     path = Path(made["path"])
@@ -416,7 +406,7 @@ def test_adopt_writes_a_session_for_the_program_that_ends_there(
 def test_adopt_answers_though_another_process_mirrors_the_new_session_first(
     watching: Server, start: StartServer, file: ClaudeFile, tmp_path: Path
 ) -> None:
-    shown(watching, file, 4)
+    mirror_of(watching, "claude-code", file.path, 4)
     hold = Hold("bridge.adopted", tmp_path)
     window = start(env=hold.environment)
     adopting = window.start("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
@@ -432,7 +422,7 @@ def test_adopt_answers_though_another_process_mirrors_the_new_session_first(
 def test_adopt_whose_server_is_killed_leaves_a_whole_session(start: StartServer, file: ClaudeFile) -> None:
     doomed, before = start(failpoints="bridge.adopted=kill"), file.path.read_bytes()
     doomed.call("bridge/watch", kind="claude-code", path=str(file.folder))
-    shown(doomed, file, 4)
+    mirror_of(doomed, "claude-code", file.path, 4)
     doomed.start("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
     doomed.wait()
     made = next(path for path in file.folder.rglob("*.jsonl") if path != file.path)
@@ -440,14 +430,14 @@ def test_adopt_whose_server_is_killed_leaves_a_whole_session(start: StartServer,
     server.call("bridge/watch", kind="claude-code", path=str(file.folder))
     until(lambda: len(server.call("session/list")["sessions"]) == 2)
     says(Session.open(server, mirror_id("claude-code", made), create=False), TWO_TURNS[:2])
-    assert shown(server, file, 4).texts() == TWO_TURNS
+    assert mirror_of(server, "claude-code", file.path, 4).texts() == TWO_TURNS
     assert file.path.read_bytes() == before
 
 
 def test_adopt_that_cannot_be_mirrored_leaves_no_session_behind(
     watching: Server, start: StartServer, file: ClaudeFile
 ) -> None:
-    shown(watching, file, 4)
+    mirror_of(watching, "claude-code", file.path, 4)
     watching.call("bridge/unwatch", kind="claude-code", path=str(file.folder))  # else it may be the first to mirror it
     window = start(env={"TIMELEAP_FAILPOINTS": "append.before_write=raise:ENOSPC"})
     error = window.refuse("bridge/adopt", sessionId=mirror_id("claude-code", file.path), at=2)
@@ -457,14 +447,14 @@ def test_adopt_that_cannot_be_mirrored_leaves_no_session_behind(
 
 @pytest.mark.parametrize("at", [0, 5, 1 << 40])
 def test_adopt_refuses_a_message_that_is_not_there(watching: Server, file: ClaudeFile, at: int) -> None:
-    error = shown(watching, file, 4).refuse("bridge/adopt", at=at)
+    error = mirror_of(watching, "claude-code", file.path, 4).refuse("bridge/adopt", at=at)
     assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, ["at"])
 
 
 def test_adopt_refuses_to_end_in_the_middle_of_a_tool_call(watching: Server, file: ClaudeFile) -> None:
     file.calls("call-1")
     file.gets("call-1", "done")
-    mirror = shown(watching, file, 6)
+    mirror = mirror_of(watching, "claude-code", file.path, 6)
     assert mirror.refuse("bridge/adopt", at=5)["code"] == -32602
     assert mirror.call("bridge/adopt", at=6)["sessionId"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.bridged import mirror_of
 from tests.support.codex_file import CodexFile, message
 from tests.support.fixtures import StartServer
 from tests.support.scene import until
@@ -14,7 +15,6 @@ from tests.support.server import Message, Server
 from tests.support.session import Session
 
 from timeleap import clock
-from timeleap.mirrors.folders import mirror_id
 
 TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 
@@ -37,24 +37,12 @@ def watching(start: StartServer, file: CodexFile) -> Server:
     return server
 
 
-def shown(server: Server, file: CodexFile, messages: int) -> Session:
-    """The mirror, open, when it has so many messages."""
-    session_id = mirror_id("codex", file.path)
-
-    def has_all() -> bool:
-        sessions = server.call("session/list")["sessions"]
-        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
-
-    until(has_all)
-    return Session.open(server, session_id, create=False)
-
-
 def says(session: Session, texts: list[str]) -> None:
     until(lambda: session.texts() == texts)
 
 
 def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching: Server, file: CodexFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "codex", file.path, 4)
     assert mirror.texts() == TWO_TURNS
     assert [point["label"] for point in mirror.get_state()["context"]["checkpoints"]] == ["question 1", "question 2"]
     (info,) = watching.call("session/list", source={"kind": "codex"})["sessions"]
@@ -66,7 +54,7 @@ def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching:
 
 
 def test_what_the_program_writes_is_shown_and_told(watching: Server, file: CodexFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "codex", file.path, 4)
     watching.heard("bridge/didChange", added=[mirror.id])
     since = len(watching.received)
     file.turn(3)
@@ -76,7 +64,7 @@ def test_what_the_program_writes_is_shown_and_told(watching: Server, file: Codex
 
 
 def test_where_the_program_goes_back_the_log_as_it_was_is_a_timeline(watching: Server, file: CodexFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "codex", file.path, 4)
     file.event("thread_rolled_back", num_turns=1)
     file.asks("question 2, better")
     says(mirror, [*TWO_TURNS[:2], "question 2, better"])
@@ -88,13 +76,13 @@ def test_what_was_summed_up_before_is_a_timeline(start: StartServer, file: Codex
     file.says("on we go")
     server = start()
     server.call("bridge/watch", kind="codex", path=str(file.folder))
-    mirror = shown(server, file, 2)
+    mirror = mirror_of(server, "codex", file.path, 2)
     assert mirror.texts() == ["question 1", "on we go"]
     assert [mirror.texts(timelineId=each["timelineId"]) for each in mirror.timelines()] == [TWO_TURNS]
 
 
 def test_a_file_that_is_replaced_is_read_again(watching: Server, file: CodexFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "codex", file.path, 4)
     other = CodexFile(file.folder.parent / "aside", file.workspace, name=file.session_id)
     other.turn(7)
     other.path.replace(file.path)
@@ -104,7 +92,7 @@ def test_a_file_that_is_replaced_is_read_again(watching: Server, file: CodexFile
 
 def test_a_file_that_is_packed_away_leaves_the_mirror_as_it_is(watching: Server, file: CodexFile) -> None:
     path = str(file.path)
-    mirror, since = shown(watching, file, 4), len(watching.received)
+    mirror, since = mirror_of(watching, "codex", file.path, 4), len(watching.received)
     file.path.rename(file.path.with_name(file.path.name + ".zst"))
     assert watching.heard("bridge/didChange", since=since, gone=[{"sessionId": mirror.id, "path": path}])
     assert mirror.texts() == TWO_TURNS
@@ -120,7 +108,7 @@ def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServ
     again = start(at=server.home)
     again.call("bridge/watch", kind="codex", path=str(file.folder))
     expected = [f"{kind} {number}" for number in range(1, 200) for kind in ("question", "answer")]
-    assert shown(again, file, len(expected)).texts() == expected
+    assert mirror_of(again, "codex", file.path, len(expected)).texts() == expected
 
 
 def test_a_version_that_was_not_tested_is_a_warning(start: StartServer, file: CodexFile) -> None:
@@ -130,7 +118,7 @@ def test_a_version_that_was_not_tested_is_a_warning(start: StartServer, file: Co
     newer.turn(1)
     server = start()
     server.call("bridge/watch", kind="codex", path=str(file.folder))
-    (warning,) = shown(server, newer, 2).get_state()["warnings"]
+    (warning,) = mirror_of(server, "codex", newer.path, 2).get_state()["warnings"]
     assert (warning["kind"], "codex 9.0.1 wrote this" in warning["message"]) == ("newerThanTested", True)
 
 
@@ -174,7 +162,7 @@ def lines(path: str) -> list[Message]:
 
 
 def test_adopt_writes_a_session_for_the_program_that_ends_before_a_prompt(watching: Server, file: CodexFile) -> None:
-    mirror, before = shown(watching, file, 4), file.path.read_bytes()
+    mirror, before = mirror_of(watching, "codex", file.path, 4), file.path.read_bytes()
     made = mirror.call("bridge/adopt", at=mirror.get_state()["context"]["checkpoints"][1]["uid"])
     assert Session.open(watching, made["sessionId"], create=False).texts() == TWO_TURNS[:2]
     facts, *others = lines(made["path"])
@@ -190,7 +178,7 @@ def test_adopt_writes_a_session_for_the_program_that_ends_before_a_prompt(watchi
 def test_adopt_keeps_what_was_taken_back_out_of_the_conversation(watching: Server, file: CodexFile) -> None:
     file.event("thread_rolled_back", num_turns=1)
     file.turn(3)
-    made = shown(watching, file, 4).call("bridge/adopt")
+    made = mirror_of(watching, "codex", file.path, 4).call("bridge/adopt")
     assert Session.open(watching, made["sessionId"], create=False).texts() == [*TWO_TURNS[:2], "question 3", "answer 3"]
 
 
@@ -198,14 +186,14 @@ def test_adopt_cuts_a_summary_where_it_is_told_to(watching: Server, file: CodexF
     history = [message("user", text) for text in ("one", "two", "three")]
     file.write("compacted", {"message": "", "replacement_history": history})
     file.turn(4)
-    made = shown(watching, file, 5).call("bridge/adopt", at=2)
+    made = mirror_of(watching, "codex", file.path, 5).call("bridge/adopt", at=2)
     assert Session.open(watching, made["sessionId"], create=False).texts() == ["one", "two"]
 
 
 def test_adopt_refuses_to_end_in_the_middle_of_a_tool_call(watching: Server, file: CodexFile) -> None:
     file.calls("call-1")
     file.gets("call-1", "done")
-    mirror = shown(watching, file, 6)
+    mirror = mirror_of(watching, "codex", file.path, 6)
     assert mirror.refuse("bridge/adopt", at=5)["data"]["errors"][0]["loc"] == ["at"]
     assert mirror.call("bridge/adopt", at=6)["sessionId"]
 
@@ -217,4 +205,4 @@ def test_adopt_refuses_a_file_that_the_program_reads_no_more(start: StartServer,
     old.write_bytes(json.dumps(message("user", "question 1")).encode() + b"\n")
     server = start()
     server.call("bridge/watch", kind="codex", path=str(file.folder))
-    assert shown(server, old, 1).refuse("bridge/adopt")["data"]["errors"][0]["loc"] == ["sessionId"]
+    assert mirror_of(server, "codex", old.path, 1).refuse("bridge/adopt")["data"]["errors"][0]["loc"] == ["sessionId"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.bridged import mirror_of
 from tests.support.fixtures import StartServer
 from tests.support.gemini_file import GeminiFile
 from tests.support.scene import until
@@ -14,7 +15,6 @@ from tests.support.server import Message, Server
 from tests.support.session import Session
 
 from timeleap import clock
-from timeleap.mirrors.folders import mirror_id
 
 CONTEXT = "<session_context>\nx\n</session_context>"
 TWO_TURNS = [CONTEXT, "question 1", "answer 1", "question 2", "answer 2"]
@@ -35,18 +35,7 @@ def mirror(start: StartServer, file: GeminiFile) -> Session:
     """The mirror, open, of a server that follows the folder."""
     server = start()
     server.call("bridge/watch", kind="gemini", path=str(file.folder))
-    return shown(server, file, 5)
-
-
-def shown(server: Server, file: GeminiFile, messages: int) -> Session:
-    session_id = mirror_id("gemini", file.path)
-
-    def has_all() -> bool:
-        sessions = server.call("session/list")["sessions"]
-        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
-
-    until(has_all)
-    return Session.open(server, session_id, create=False)
+    return mirror_of(server, "gemini", file.path, 5)
 
 
 def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(mirror: Session, file: GeminiFile) -> None:
@@ -86,7 +75,7 @@ def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServ
     again = start(at=server.home)
     again.call("bridge/watch", kind="gemini", path=str(file.folder))
     expected = [f"{kind} {number}" for number in range(1, 200) for kind in ("question", "answer")]
-    assert shown(again, file, len(expected) + 1).texts() == [CONTEXT, *expected]
+    assert mirror_of(again, "gemini", file.path, len(expected) + 1).texts() == [CONTEXT, *expected]
 
 
 def test_what_the_shell_did_in_a_turn_is_undone(shared: Server, file: GeminiFile) -> None:

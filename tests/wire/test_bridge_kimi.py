@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.bridged import mirror_of
 from tests.support.fixtures import StartServer
 from tests.support.kimi_file import KimiFile
 from tests.support.scene import until
 from tests.support.server import Message, Server
 from tests.support.session import Session
-
-from timeleap.mirrors.folders import mirror_id
 
 TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 
@@ -35,24 +34,12 @@ def watching(start: StartServer, file: KimiFile) -> Server:
     return server
 
 
-def shown(server: Server, file: KimiFile, messages: int) -> Session:
-    """The mirror, open, when it has so many messages."""
-    session_id = mirror_id("kimi", file.path)
-
-    def has_all() -> bool:
-        sessions = server.call("session/list")["sessions"]
-        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
-
-    until(has_all)
-    return Session.open(server, session_id, create=False)
-
-
 def checkpoints(session: Session) -> list[tuple[str, str]]:
     return [(point["label"], point["uid"]) for point in session.get_state()["context"]["checkpoints"]]
 
 
 def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching: Server, file: KimiFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "kimi", file.path, 4)
     assert mirror.texts() == TWO_TURNS
     assert [label for label, _ in checkpoints(mirror)] == ["question 1", "question 2"]
     (info,) = watching.call("session/list", source={"kind": "kimi"})["sessions"]
@@ -68,7 +55,7 @@ def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(watching:
 def test_where_the_program_goes_back_what_is_kept_has_its_checkpoints_and_the_rest_is_a_timeline(
     watching: Server, file: KimiFile
 ) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "kimi", file.path, 4)
     before = checkpoints(mirror)
     file.goes_back(2)
     file.turn(7)
@@ -85,7 +72,7 @@ def test_logs_that_were_set_aside_before_are_timelines(start: StartServer, file:
     file.turn(8)
     server = start()
     server.call("bridge/watch", kind="kimi", path=str(file.folder))
-    mirror = shown(server, file, 2)
+    mirror = mirror_of(server, "kimi", file.path, 2)
     until(lambda: mirror.texts() == ["question 8", "answer 8"] and len(mirror.timelines()) == 2)
     assert [mirror.texts(timelineId=each["timelineId"]) for each in mirror.timelines()] == [
         [*TWO_TURNS[:2], "question 7", "answer 7"],
@@ -105,14 +92,14 @@ def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServ
     again = start(at=server.home)
     again.call("bridge/watch", kind="kimi", path=str(file.folder))
     expected = [f"{kind} {number}" for number in (*range(1, 151), 500) for kind in ("question", "answer")]
-    assert shown(again, file, len(expected)).texts() == expected
+    assert mirror_of(again, "kimi", file.path, len(expected)).texts() == expected
 
 
 def test_a_form_that_was_not_tested_is_one_warning(watching: Server, file: KimiFile) -> None:
     newer = KimiFile(file.folder.parent)
     newer.notes("wire.jsonl", {"type": "metadata", "protocol_version": "9.1"})
     newer.turn(1)
-    mirror = shown(watching, newer, 2)
+    mirror = mirror_of(watching, "kimi", newer.path, 2)
     newer.turn(2)
     until(lambda: mirror.texts() == TWO_TURNS)
     (warning,) = mirror.get_state()["warnings"]
@@ -136,7 +123,7 @@ def lines(path: Path | str) -> list[Message]:
 
 
 def test_adopt_writes_a_session_for_the_program_that_ends_before_a_prompt(watching: Server, file: KimiFile) -> None:
-    mirror, before = shown(watching, file, 4), file.path.read_bytes()
+    mirror, before = mirror_of(watching, "kimi", file.path, 4), file.path.read_bytes()
     made = mirror.call("bridge/adopt", at=checkpoints(mirror)[1][1])
     assert Session.open(watching, made["sessionId"], create=False).texts() == TWO_TURNS[:2]
     path = Path(made["path"])
@@ -150,13 +137,13 @@ def test_adopt_writes_a_session_for_the_program_that_ends_before_a_prompt(watchi
 def test_adopt_refuses_to_end_in_the_middle_of_a_tool_call(watching: Server, file: KimiFile) -> None:
     file.calls("call-1")
     file.gets("call-1", "done")
-    mirror = shown(watching, file, 6)
+    mirror = mirror_of(watching, "kimi", file.path, 6)
     assert mirror.refuse("bridge/adopt", at=5)["data"]["errors"][0]["loc"] == ["at"]
     assert mirror.call("bridge/adopt", at=6)["sessionId"]
 
 
 def test_adopt_refuses_a_session_that_the_program_would_not_find(watching: Server, file: KimiFile) -> None:
-    mirror = shown(watching, file, 4)
+    mirror = mirror_of(watching, "kimi", file.path, 4)
     (file.folder.parent / "kimi.json").unlink()
     assert mirror.refuse("bridge/adopt")["data"]["errors"][0]["loc"] == ["sessionId"]
     assert [path.name for path in file.path.parents[1].iterdir()] == [file.session_id]

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.bridged import labels, mirror_of
 from tests.support.fixtures import StartServer
 from tests.support.kimi_code_file import KimiCodeFile
 from tests.support.scene import until
 from tests.support.server import Message, Server
 from tests.support.session import Session
-
-from timeleap.mirrors.folders import mirror_id
 
 TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 
@@ -34,22 +33,7 @@ def mirror(start: StartServer, file: KimiCodeFile) -> Session:
     """The mirror, open, of a server that follows the folder."""
     server = start()
     server.call("bridge/watch", kind="kimi-code", path=str(file.folder))
-    return shown(server, file, 4)
-
-
-def shown(server: Server, file: KimiCodeFile, messages: int) -> Session:
-    session_id = mirror_id("kimi-code", file.path)
-
-    def has_all() -> bool:
-        sessions = server.call("session/list", includeSubagents=True)["sessions"]
-        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
-
-    until(has_all)
-    return Session.open(server, session_id, create=False)
-
-
-def labels(session: Session) -> list[str]:
-    return [point["label"] for point in session.get_state()["context"]["checkpoints"]]
+    return mirror_of(server, "kimi-code", file.path, 4)
 
 
 def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(mirror: Session, file: KimiCodeFile) -> None:
@@ -87,7 +71,7 @@ def test_sub_agents_stand_below_their_session(mirror: Session, file: KimiCodeFil
     aside = KimiCodeFile(tmp_path / "kimi", file.workspace, "agent-1", file.session_id)
     aside.said("user", "look there", {"kind": "user"})
     aside.says("found it")
-    below = shown(mirror.server, aside, 2)
+    below = mirror_of(mirror.server, "kimi-code", aside.path, 2)
     assert below.texts() == ["look there", "found it"]
     found = mirror.server.call("session/list", parent=mirror.id)["sessions"]
     assert [each["sessionId"] for each in found] == [below.id]

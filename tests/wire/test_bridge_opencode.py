@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.bridged import labels, mirror_of
 from tests.support.fixtures import StartServer
 from tests.support.opencode_file import OpencodeFile
 from tests.support.scene import until
 from tests.support.server import Message, Server
 from tests.support.session import Session
-
-from timeleap.mirrors.folders import mirror_id
 
 TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 
@@ -36,22 +35,7 @@ def mirror(start: StartServer, file: OpencodeFile) -> Session:
     """The mirror, open, of a server that follows the folder."""
     server = start()
     server.call("bridge/watch", kind="opencode", path=str(file.folder))
-    return shown(server, file, 4)
-
-
-def shown(server: Server, file: OpencodeFile, messages: int) -> Session:
-    session_id = mirror_id("opencode", file.path)
-
-    def has_all() -> bool:
-        sessions = server.call("session/list", includeSubagents=True)["sessions"]
-        return any(s["sessionId"] == session_id and s["messageCount"] == messages for s in sessions)
-
-    until(has_all)
-    return Session.open(server, session_id, create=False)
-
-
-def labels(session: Session) -> list[str]:
-    return [point["label"] for point in session.get_state()["context"]["checkpoints"]]
+    return mirror_of(server, "opencode", file.path, 4)
 
 
 def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(mirror: Session, file: OpencodeFile) -> None:
@@ -89,7 +73,7 @@ def test_a_turn_makes_no_timeline_and_what_is_reverted_and_deleted_does(mirror: 
 def test_sub_agents_stand_below_their_session(mirror: Session, file: OpencodeFile) -> None:
     aside = OpencodeFile(file.folder, file.workspace, "ses_2", "ses_1")
     aside.turn(7)
-    below = shown(mirror.server, aside, 2)
+    below = mirror_of(mirror.server, "opencode", aside.path, 2)
     found = mirror.server.call("session/list", parent=mirror.id)["sessions"]
     assert [each["sessionId"] for each in found] == [below.id]
     assert [each["sessionId"] for each in mirror.server.call("session/list")["sessions"]] == [mirror.id]

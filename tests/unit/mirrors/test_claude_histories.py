@@ -5,21 +5,13 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.claude_histories import History, said
+from tests.support.claude_histories import History
+from tests.support.said import said
+from tests.unit.mirrors.reading import messages, read_in_pieces
 
 from timeleap.mirrors.claude_log import ClaudeLog
-from timeleap.mirrors.mirror import RecordList
-from timeleap.storage.engine import LogState, RecordKind
-
-
-def messages(log: ClaudeLog, steps: list[Any] | None = None) -> list[dict[str, Any]]:
-    records = RecordList(log.file.left_out, LogState())
-    for _ in log.write(log.steps() if steps is None else steps, records):
-        pass
-    return [json.loads(record.body) for record in records.records if record.kind is RecordKind.MESSAGE]
 
 
 def everything(log: ClaudeLog) -> set[tuple[str, str]]:
@@ -35,11 +27,7 @@ def check(folder: Path, seed: int) -> None:
     assert said(messages(whole)) == history.log, seed
     assert whole.first_prompt == history.first
     grown, data = ClaudeLog(folder / f"{seed}.jsonl"), history.file.path.read_bytes()
-    cuts = sorted(history.random.sample(range(len(data)), 12))
-    for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        with grown.file.path.open("ab") as file:
-            file.write(data[start:end])
-        grown.read()
+    read_in_pieces(grown, data, history.random)
     assert said(messages(grown)) == history.log, seed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.gemini_histories import GeminiHistory, Said, said
-from tests.unit.mirrors.reading import messages
+from tests.unit.mirrors.reading import messages, read_in_pieces
 
 from timeleap.mirrors.gemini_log import GeminiLog
 
@@ -34,11 +34,7 @@ def check(folder: Path, seed: int) -> None:
     logs = [history.log, *shown]
     assert all(any(log[: len(left)] == left for log in logs) for left in history.left), seed
     grown, data = GeminiLog(history.file.path.with_name("session-copy.jsonl")), history.file.path.read_bytes()
-    cuts = sorted(history.random.sample(range(len(data)), 12))
-    for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        with grown.file.path.open("ab") as file:
-            file.write(data[start:end])
-        grown.read()
+    read_in_pieces(grown, data, history.random)
     assert said(messages(grown)) == history.log, seed
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.kimi_code_histories import History
+from tests.unit.mirrors.reading import read_in_pieces
 
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
 from timeleap.mirrors.mirror import RecordList
@@ -59,12 +60,7 @@ def check(folder: Path, seed: int) -> None:
     copy = folder / f"copy-{seed}" / "agents" / "main" / "wire.jsonl"
     copy.parent.mkdir(parents=True)
     grown, data = KimiCodeLog(copy), history.file.path.read_bytes()
-    cuts = sorted(history.random.sample(range(len(data)), 12))
-    for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        with copy.open("ab") as file:
-            file.write(data[start:end])
-        grown.read()
-        grown.steps()
+    read_in_pieces(grown, data, history.random, grown.steps)
     assert said_in(grown) == expected, seed
     assert everything(grown) == everything(whole)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.kimi_histories import KimiHistory, said
+from tests.support.kimi_histories import KimiHistory
+from tests.support.said import said
 from tests.unit.mirrors.reading import messages
 
 from timeleap.mirrors.kimi_log import KimiLog
