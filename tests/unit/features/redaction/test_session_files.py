@@ -286,3 +286,26 @@ async def test_a_trashed_session_is_looked_at_by_the_same_list(world: World) -> 
     redact_files.redact_closed(redact_files.look_at(trash, redactor, trash.name), redactor)
     lock.release()
     assert holders(trash, value=SECRET) == []
+
+
+async def test_every_text_of_a_session_is_shown_to_those_who_look_for_secrets(world: World) -> None:
+    session = await world.session()
+    await session.set_title("in the title")
+    await session.append([{"role": "user", "content": json.dumps({"inner": "in a string of JSON"})}])
+    (world.path() / "wire.jsonl").write_text("in a file of others\n")
+    (world.path() / "context.jsonl.quarantine-9-20260101T000000000Z-2").write_text("no JSON")
+    found = list(redact_files.every_text(world.path()))
+    for text in ("in the title", "in a string of JSON", "no JSON"):
+        assert any(text in one for one in found), text
+
+
+def test_a_file_of_another_program_is_looked_at_as_far_as_it_can_be(tmp_path: Path) -> None:
+    redactor, path = Redactor(TextMatcher([SECRET]), "*"), tmp_path / "session.jsonl"
+    assert not redact_files.still_held(path, redactor)
+    path.write_text(f"one\n{SECRET}\n")
+    assert redact_files.still_held(path, redactor)
+    path.write_text("one\ntwo\n")
+    assert not redact_files.still_held(path, redactor)
+    path.unlink()
+    path.mkdir()
+    assert redact_files.still_held(path, redactor), "a file that cannot be read may hold it"
