@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { COMMAND, start, type Running } from "../support/extension.js";
 import { CancellationTokenSource, lm, user, workspace } from "../support/vscode.js";
-import type { TimeleapSession } from "../../src/apiTypes.js";
+import type { TimeleapSession } from "../../src/features/api/apiTypes.js";
 import { answersOfStandby } from "./support.js";
 
 let running: Running;

@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { painted } from "../../src/text/telling.js";
+import { painted } from "../../src/shared/text/telling.js";
 import { SAMPLE, seed } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { user } from "../support/vscode.js";

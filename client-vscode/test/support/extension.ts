@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type * as vscode from "vscode";
 import { activate, deactivate } from "../../src/extension.js";
-import type { TimeleapApi } from "../../src/apiTypes.js";
-import type { TreeNode } from "../../src/views/node.js";
-import type { NodeTree } from "../../src/views/tree.js";
+import type { TimeleapApi } from "../../src/features/api/apiTypes.js";
+import type { TreeNode } from "../../src/core/tree/node.js";
+import type { NodeTree } from "../../src/core/tree/tree.js";
 import { ROOT } from "./strings.js";
 import { user, Uri } from "./vscode.js";
 

@@ -1,17 +1,17 @@
-import { badgeOf } from "../../src/views/badges.js";
+import { badgeOf } from "../../src/core/tree/badges.js";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
 import { TimeleapError, type Checkpoint, type FileChange, type FilesState, type SessionState } from "timeleap-client";
-import { fileCommands } from "../../src/commands/fileCommands.js";
-import { wordsFor } from "../../src/commands/report.js";
-import { FileContents, fileReferenceOf, fileUri, PIECE } from "../../src/documents/fileContents.js";
-import { PAGE } from "../../src/sessions/log.js";
-import { Session } from "../../src/sessions/session.js";
-import { Sessions } from "../../src/sessions/sessions.js";
-import { diskPath, nameAndFolder, shownPath } from "../../src/text/paths.js";
-import { CheckpointsTree } from "../../src/views/checkpointsTree.js";
-import type { TreeNode } from "../../src/views/node.js";
-import { viewMessage } from "../../src/views/viewMessage.js";
+import { fileCommands } from "../../src/features/files/fileCommands.js";
+import { wordsFor } from "../../src/core/commands/report.js";
+import { FileContents, fileReferenceOf, fileUri, PIECE } from "../../src/features/files/fileContents.js";
+import { PAGE } from "../../src/core/sessions/log.js";
+import { Session } from "../../src/core/sessions/session.js";
+import { Sessions } from "../../src/core/sessions/sessions.js";
+import { diskPath, nameAndFolder, shownPath } from "../../src/shared/text/paths.js";
+import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
+import type { TreeNode } from "../../src/core/tree/node.js";
+import { viewMessage } from "../../src/core/tree/viewMessage.js";
 import { EventEmitter, FileSystemError, log, Uri, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

@@ -1,9 +1,9 @@
 import { beforeEach, expect, test } from "vitest";
 import type { Checkpoint } from "timeleap-client";
-import type { SpanSummary } from "../../src/sessions/spanSummary.js";
-import { age } from "../../src/text/format.js";
-import { callInWords, checkpointName, firstWords, happenedIcon, wholeName } from "../../src/text/happened.js";
-import { badgeOf, badgeUri } from "../../src/views/badges.js";
+import type { SpanSummary } from "../../src/shared/spanSummary.js";
+import { age } from "../../src/shared/text/format.js";
+import { callInWords, checkpointName, firstWords, happenedIcon, wholeName } from "../../src/shared/text/happened.js";
+import { badgeOf, badgeUri } from "../../src/core/tree/badges.js";
 import { env, Uri, user } from "../support/vscode.js";
 
 beforeEach(() => {

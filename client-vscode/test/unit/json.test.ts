@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { elementsOf, indented, memberOf, membersOf } from "../../src/text/json.js";
+import { elementsOf, indented, memberOf, membersOf } from "../../src/shared/text/json.js";
 
 const VALUES: unknown[] = [
   null,

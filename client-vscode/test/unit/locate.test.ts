@@ -2,9 +2,9 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { locateServer, usablePython, type Environment } from "../../src/server/locate.js";
-import { findOnPath, run, type Run } from "../../src/server/programs.js";
-import type { Settings } from "../../src/settings.js";
+import { locateServer, usablePython, type Environment } from "../../src/core/server/locate.js";
+import { findOnPath, run, type Run } from "../../src/core/server/programs.js";
+import type { Settings } from "../../src/shared/settings.js";
 
 const SETTINGS: Settings = {
   command: [],

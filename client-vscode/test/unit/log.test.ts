@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Checkpoint } from "timeleap-client";
-import { Log, PAGE, type Read } from "../../src/sessions/log.js";
-import { Pages } from "../../src/sessions/pages.js";
+import { Log, PAGE, type Read } from "../../src/core/sessions/log.js";
+import { Pages } from "../../src/core/sessions/pages.js";
 
 const checkpoint = (id: number): Checkpoint => ({ id, uid: `c${id}`, messageCount: id * 2, tokenCount: id * 10 });
 

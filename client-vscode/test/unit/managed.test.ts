@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ManagedEnvironment, type ManagedOptions } from "../../src/server/managed.js";
-import type { Run } from "../../src/server/programs.js";
+import { ManagedEnvironment, type ManagedOptions } from "../../src/features/install/managed.js";
+import type { Run } from "../../src/core/server/programs.js";
 import { log } from "../support/vscode.js";
 
 let storage: string;

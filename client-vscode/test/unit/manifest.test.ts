@@ -99,7 +99,7 @@ test("no setting that names a program or a folder can be set by a workspace that
 });
 
 test("settings are read under the names they are declared with", () => {
-  const source = readFileSync(join(ROOT, "src", "settings.ts"), "utf8");
+  const source = readFileSync(join(ROOT, "src", "shared", "settings.ts"), "utf8");
   const read = [...source.matchAll(/\.get(?:<[^(]+>)?\("([\w.]+)"/g)].map(([, name]) => `timeleap.${name!}`);
   expect(read.sort()).toEqual(Object.keys(contributes.configuration.properties).sort());
 });

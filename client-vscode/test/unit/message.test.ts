@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { HistoryMessage, Message } from "timeleap-client";
-import { messageAsMarkdown, markdownOf } from "../../src/documents/markdown.js";
-import { argumentsOf, callsOf, gistOf, rowsOf, textOf, type Row } from "../../src/text/message.js";
+import { messageAsMarkdown, markdownOf } from "../../src/features/documents/markdown.js";
+import { argumentsOf, callsOf, gistOf, rowsOf, textOf, type Row } from "../../src/shared/text/message.js";
 
 const entries = (...messages: unknown[]): HistoryMessage[] => messages.map((message, index) => ({ index, message: message as Message }));
 const call = (id: string, name = "run", args = "{}"): unknown => ({ id, type: "function", function: { name, arguments: args } });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind, type RestoredFiles } from "timeleap-client";
-import { carryOut, chooseRestoring, filesAmount, forecast, restoreFiles } from "../../src/commands/restoring.js";
-import { withLateProgress } from "../../src/commands/progress.js";
+import { carryOut, chooseRestoring, filesAmount, forecast, restoreFiles } from "../../src/core/restore/restoring.js";
+import { withLateProgress } from "../../src/core/commands/progress.js";
 import { CancellationError, user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

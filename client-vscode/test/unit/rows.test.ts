@@ -1,8 +1,8 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Checkpoint } from "timeleap-client";
-import { Log } from "../../src/sessions/log.js";
-import { wholeName } from "../../src/text/happened.js";
-import { CheckpointsTree } from "../../src/views/checkpointsTree.js";
+import { Log } from "../../src/core/sessions/log.js";
+import { wholeName } from "../../src/shared/text/happened.js";
+import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
 import { user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

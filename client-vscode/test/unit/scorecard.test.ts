@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CompactResult } from "timeleap-client";
-import { compactionReport, excerpt, scoreLine } from "../../src/documents/scorecard.js";
+import { compactionReport, excerpt, scoreLine } from "../../src/features/compact/scorecard.js";
 
 const tally = (found: number, kept: number, ...lost: string[]) => ({ found, kept, lost });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MASK, masked, maskedPiece } from "../../src/agents/secrets.js";
+import { MASK, masked, maskedPiece } from "../../src/shared/secrets.js";
 import * as table from "../../../protocol/timeleap_protocol/secret_masks.json";
 
 const word = (length: number): string => "aB3".repeat(length).slice(0, length);

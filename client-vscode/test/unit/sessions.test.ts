@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
 import { TimeleapError, type SessionState } from "timeleap-client";
-import type { Sidecar } from "../../src/server/sidecar.js";
-import { Sessions } from "../../src/sessions/sessions.js";
+import type { Sidecar } from "../../src/core/server/sidecar.js";
+import { Sessions } from "../../src/core/sessions/sessions.js";
 import { EventEmitter, Uri, workspace } from "../support/vscode.js";
 
 /** A server that takes its time to open a session. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Message } from "timeleap-client";
-import { failed, MOST_MESSAGE, MOST_TEXT, shownMessage } from "../../src/page/shown.js";
+import { failed, MOST_MESSAGE, MOST_TEXT, shownMessage } from "../../src/features/page/shown.js";
 
 const shown = (message: object): ReturnType<typeof shownMessage> => shownMessage({ index: 7, message: message as Message });
 const image = (url: string): object => ({ type: "image_url", image_url: { url } });

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LogOutputChannel } from "vscode";
-import { ServerFailure } from "../../src/server/failure.js";
-import type { Launch } from "../../src/server/launch.js";
-import { Sidecar, type SidecarState } from "../../src/server/sidecar.js";
-import type { Settings } from "../../src/settings.js";
+import { ServerFailure } from "../../src/core/server/failure.js";
+import type { Launch } from "../../src/core/server/launch.js";
+import { Sidecar, type SidecarState } from "../../src/core/server/sidecar.js";
+import type { Settings } from "../../src/shared/settings.js";
 import { log, user } from "../support/vscode.js";
 
 const SETTINGS = { durability: "os", home: "/store", store: "", maxContextSize: 1000, requestTimeout: 5_000 } as Settings;

@@ -1,14 +1,14 @@
 import { beforeEach, expect, test } from "vitest";
 import type { Memento } from "vscode";
 import { TimeleapError } from "timeleap-client";
-import { wordsFor } from "../../src/commands/report.js";
-import { writableSession } from "../../src/commands/targets.js";
-import { startFailure } from "../../src/server/failure.js";
-import { storageTroubleOf } from "../../src/server/storageTrouble.js";
-import { Sessions } from "../../src/sessions/sessions.js";
-import { TroubleNode } from "../../src/views/node.js";
-import { viewMessage } from "../../src/views/viewMessage.js";
-import { News } from "../../src/views/notifications.js";
+import { wordsFor } from "../../src/core/commands/report.js";
+import { writableSession } from "../../src/core/commands/targets.js";
+import { startFailure } from "../../src/core/server/failure.js";
+import { storageTroubleOf } from "../../src/core/server/storageTrouble.js";
+import { Sessions } from "../../src/core/sessions/sessions.js";
+import { TroubleNode } from "../../src/core/tree/node.js";
+import { viewMessage } from "../../src/core/tree/viewMessage.js";
+import { News } from "../../src/features/status/notifications.js";
 import { EventEmitter, log, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { labelsOf, painted, PAINTED, type Named } from "../../src/text/telling.js";
+import { labelsOf, painted, PAINTED, type Named } from "../../src/shared/text/telling.js";
 
 const rows = (...names: readonly string[]): Named[] => names.map((name, at) => ({ name, id: names.length - 1 - at }));
 const labels = (...names: readonly string[]): string[] => labelsOf(rows(...names));

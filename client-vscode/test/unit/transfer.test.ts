@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { transferCommands } from "../../src/commands/transferCommands.js";
-import { noteOf } from "../../src/text/message.js";
+import { transferCommands } from "../../src/features/transfer/transferCommands.js";
+import { noteOf } from "../../src/shared/text/message.js";
 import { log, user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

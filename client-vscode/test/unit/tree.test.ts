@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type * as vscode from "vscode";
-import { TreeNode, TroubleNode, treeItem } from "../../src/views/node.js";
-import { NodeTree } from "../../src/views/tree.js";
+import { TreeNode, TroubleNode, treeItem } from "../../src/core/tree/node.js";
+import { NodeTree } from "../../src/core/tree/tree.js";
 import { user, window } from "../support/vscode.js";
 
 beforeEach(() => {

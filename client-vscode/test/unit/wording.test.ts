@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Message } from "timeleap-client";
-import { messageAsMarkdown, rangeInMarkdown } from "../../src/documents/markdown.js";
-import { rangeAt } from "../../src/text/position.js";
-import { piecesOf } from "../../src/text/wording.js";
+import { messageAsMarkdown, rangeInMarkdown } from "../../src/features/documents/markdown.js";
+import { rangeAt } from "../../src/shared/text/position.js";
+import { piecesOf } from "../../src/shared/text/wording.js";
 
 const MESSAGE = {
   role: "assistant",

@@ -1,18 +1,18 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
-import { isStale, Refusal, reload, report, wordsFor } from "../../src/commands/report.js";
-import { writableSession } from "../../src/commands/targets.js";
-import { referenceOf, uriOf, type Reference } from "../../src/documents/reference.js";
-import { ServerFailure } from "../../src/server/failure.js";
-import type { SidecarState } from "../../src/server/sidecar.js";
-import type { Sessions } from "../../src/sessions/sessions.js";
-import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
-import { sayInPlace } from "../../src/text/say.js";
-import { warningInWords } from "../../src/text/warnings.js";
-import { MoreNode, treeItem } from "../../src/views/node.js";
-import { News } from "../../src/views/notifications.js";
-import { tokensShown } from "../../src/views/statusBar.js";
-import { serverMessage, viewMessage } from "../../src/views/viewMessage.js";
+import { isStale, Refusal, reload, report, wordsFor } from "../../src/core/commands/report.js";
+import { writableSession } from "../../src/core/commands/targets.js";
+import { referenceOf, uriOf, type Reference } from "../../src/features/documents/reference.js";
+import { ServerFailure } from "../../src/core/server/failure.js";
+import type { SidecarState } from "../../src/core/server/sidecar.js";
+import type { Sessions } from "../../src/core/sessions/sessions.js";
+import { oneLine, relativeTime, short, tokens } from "../../src/shared/text/format.js";
+import { sayInPlace } from "../../src/shared/text/say.js";
+import { warningInWords } from "../../src/shared/text/warnings.js";
+import { MoreNode, treeItem } from "../../src/core/tree/node.js";
+import { News } from "../../src/features/status/notifications.js";
+import { tokensShown } from "../../src/features/status/statusBar.js";
+import { serverMessage, viewMessage } from "../../src/core/tree/viewMessage.js";
 import { CancellationError, env, EventEmitter, log, Uri, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {

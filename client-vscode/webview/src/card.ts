@@ -3,7 +3,7 @@
 import { button, make } from "./dom.js";
 import { editsOf, gistOf, membersIn, type Edit } from "./edits.js";
 
-export { failedAnswer } from "../../src/text/failure.js";
+export { failedAnswer } from "../../src/shared/text/failure.js";
 
 /** Lines, and characters, beyond which a text is folded; and of what is shown then. */
 export const FOLDED = 40;

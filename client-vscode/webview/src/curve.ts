@@ -1,6 +1,6 @@
 /** How many tokens the conversation had along its way. */
 
-import type { Facts, ShownCheckpoint } from "../../src/page/wire.js";
+import type { Facts, ShownCheckpoint } from "../../src/features/page/wire.js";
 
 export type CurvePoint = readonly [at: number, tokens: number];
 

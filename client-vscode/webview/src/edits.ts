@@ -1,7 +1,7 @@
 /** What a call's arguments say, as a person reads them: an edit as the lines it changes, else member by member. */
 
 import { diffLines } from "diff";
-import { indented, membersOf } from "../../src/text/json.js";
+import { indented, membersOf } from "../../src/shared/text/json.js";
 
 export interface Line {
   readonly mark: "same" | "removed" | "added";

@@ -1,6 +1,6 @@
 /** One message as elements; a call stands in it with the message that answers it. */
 
-import type { ShownCall, ShownMessage, ShownPart } from "../../src/page/wire.js";
+import type { ShownCall, ShownMessage, ShownPart } from "../../src/features/page/wire.js";
 import { answerCard, card, cards, folded, type CardWords, type Folds } from "./card.js";
 import { button, make } from "./dom.js";
 import { MOST_MARKDOWN, rendered } from "./markdown.js";

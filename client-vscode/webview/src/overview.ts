@@ -1,6 +1,6 @@
 /** The conversation at a glance: its tokens as a curve, its timelines as branches on the same axis, and a slider through its checkpoints. */
 
-import type { Facts, ShownCheckpoint, ShownTimeline } from "../../src/page/wire.js";
+import type { Facts, ShownCheckpoint, ShownTimeline } from "../../src/features/page/wire.js";
 import { button, draw, icon, ICONS, make } from "./dom.js";
 import { curvePoints } from "./curve.js";
 import { counted, exact, say, short, timeOf } from "./words.js";

@@ -1,7 +1,7 @@
 /** The page: what the extension host tells is shown, what a person does is told. */
 
-import { actionsAt } from "../../src/page/wire.js";
-import type { Action, Facts, FromPage, Kept, ShownCall, ShownCheckpoint, ShownMessage, ToPage } from "../../src/page/wire.js";
+import { actionsAt } from "../../src/features/page/wire.js";
+import type { Action, Facts, FromPage, Kept, ShownCall, ShownCheckpoint, ShownMessage, ToPage } from "../../src/features/page/wire.js";
 import { button, icon, ICONS, make } from "./dom.js";
 import { showMenu, type Entry } from "./menu.js";
 import { body, roleName, type MessageContext } from "./message.js";

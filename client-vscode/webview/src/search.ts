@@ -1,6 +1,6 @@
 /** The words that are looked for: typed, found, gone through, and marked where they are in sight. */
 
-import type { Hit } from "../../src/page/wire.js";
+import type { Hit } from "../../src/features/page/wire.js";
 import { button, icon, ICONS, make } from "./dom.js";
 import { exact, say } from "./words.js";
 

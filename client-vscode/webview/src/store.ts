@@ -1,6 +1,6 @@
 /** What the page knows of the conversation: the messages around what is looked at, in blocks, and nothing else of them. */
 
-import type { ShownMessage } from "../../src/page/wire.js";
+import type { ShownMessage } from "../../src/features/page/wire.js";
 
 /** Messages of a block, and the blocks that are kept. */
 export const BLOCK = 40;

@@ -1,6 +1,6 @@
 /** What the page says: the extension host puts it into the page, in the editor's language. */
 
-import type { Counted, Said, Words } from "../../src/page/words.js";
+import type { Counted, Said, Words } from "../../src/features/page/words.js";
 
 const language = document.documentElement.lang || "en";
 const number = new Intl.NumberFormat(language);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ShownMessage } from "../../src/page/wire.js";
+import type { ShownMessage } from "../../src/features/page/wire.js";
 import { BLOCK, Messages } from "../src/store.js";
 
 const message = (index: number, text = `m${index}`): ShownMessage => ({ index, role: "user", parts: [{ kind: "text", text }], calls: [] });

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 // In an extension of your own: copy that file, and install `timeleap-client` for the types it names.
-import type { Message, TimeleapApi, TimeleapSession } from "../../../client-vscode/src/apiTypes.js";
+import type { Message, TimeleapApi, TimeleapSession } from "../../../client-vscode/src/features/api/apiTypes.js";
 
 const SESSION = "sample-agent";
 

@@ -3,7 +3,7 @@
 What messages hold is shown, not interpreted, wherever it could change the page around it: tool calls, results and
 thoughts stand in fences longer than any in them, and what a user wrote stands in a quotation. Message text stays inside
 its message: no HTML, no link definitions, no math blocks, no images that load, no links but to the web, no code block
-left open (the VS Code extension does the same in `src/documents/inert.ts`). What is code to a Markdown parser must not be
+left open (the VS Code extension does the same in `inert.ts`). What is code to a Markdown parser must not be
 escaped, or it is unreadable; what is not must be. Code is only left as it is where every parser agrees that it is code.
 """
 

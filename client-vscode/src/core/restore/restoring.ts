@@ -1,0 +1,213 @@
+/**
+ * Changes of the conversation that can take the workspace's files along: what is asked before, what is done about files that somebody
+ * else has changed, and how the change is carried out.
+ */
+
+import * as vscode from "vscode";
+import type { FilePath, Methods, RestoredFiles } from "timeleap-client";
+import { isTimeleapError } from "../server/errors.js";
+import type { Session } from "../sessions/session.js";
+import { withDetail } from "../../shared/text/detail.js";
+import { exact, files, listed } from "../../shared/text/format.js";
+import { shownPath } from "../../shared/text/paths.js";
+import { withLateProgress } from "../commands/progress.js";
+
+/** The changes that can take files along. */
+type Change = "context/revertTo" | "context/restoreTimeline" | "context/deliverDMail" | "context/undo" | "context/redo";
+type Params<M extends Change> = Omit<Methods[M]["params"], "sessionId" | "restore" | "onConflict">;
+
+/** What goes back, and what is done about files that somebody else has changed since. */
+export interface Restoring {
+  readonly restore: "conversation" | "files" | "both";
+  readonly onConflict?: "keep" | "overwrite";
+}
+
+export const CONVERSATION: Restoring = { restore: "conversation" };
+
+/** A dry run. `files`: what would happen to them; absent where they cannot go along, with the reason if there is one to tell. */
+export interface Forecast<T> {
+  readonly plan: T;
+  readonly files?: RestoredFiles;
+  readonly unavailable?: string;
+}
+
+/** Errors that keep files from going along, and the conversation from nothing. */
+const WITHOUT_FILES = ["filesUnavailable", "filesTooLarge", "filesBusy", "filesIncomplete", "snapshotNotFound"] as const;
+
+/** The most names of files that a question shows. */
+const NAMED = 10;
+
+/** Asks what would happen, with the files if the session has snapshots of them. */
+export async function forecast<M extends Change>(session: Session, method: M, params: Params<M>): Promise<Forecast<Methods[M]["result"]>> {
+  const { mode, snapshots } = session.state.files ?? { mode: "off", snapshots: 0 };
+  // The count is as of a moment ago: where snapshots are taken there may be the first one by now.
+  if (mode === "off" && snapshots === 0) {
+    return { plan: await send(session, method, { ...params, dryRun: true }) };
+  }
+  try {
+    const asked = withLateProgress(vscode.l10n.t("Comparing files…"), ({ options }) => send(session, method, { ...params, dryRun: true, restore: "both" }, options));
+    const plan = await asked;
+    return plan.files ? { plan, files: plan.files } : { plan };
+  } catch (error) {
+    if (!WITHOUT_FILES.some((kind) => isTimeleapError(error, kind))) {
+      throw error;
+    }
+    const plan = await send(session, method, { ...params, dryRun: true });
+    return isTimeleapError(error, "snapshotNotFound") ? { plan } : { plan, unavailable: whyNoFiles(error) };
+  }
+}
+
+/** Whether files would change along. */
+export function touchesFiles({ files: changed }: Pick<Forecast<unknown>, "files">): boolean {
+  return changed !== undefined && changed.added + changed.modified + changed.deleted + changed.conflicts > 0;
+}
+
+/** Asks what is to go back. Undefined: nothing. `filesOnly`: whether the conversation may stay. */
+export async function chooseRestoring(
+  question: { readonly message: string; readonly detail: string; readonly button: string; readonly filesOnly?: boolean },
+  { files: changed, unavailable }: Pick<Forecast<unknown>, "files" | "unavailable">,
+): Promise<Restoring | undefined> {
+  const { message, button, filesOnly = false } = question;
+  if (changed === undefined || !touchesFiles({ files: changed })) {
+    const detail = unavailable === undefined ? question.detail : `${question.detail}\n\n${withDetail(vscode.l10n.t("Files stay as they are."), unavailable)}`;
+    return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button ? CONVERSATION : undefined;
+  }
+  const conversation = vscode.l10n.t("Conversation Only");
+  const both = vscode.l10n.t("Conversation and Files");
+  const alone = vscode.l10n.t("Files Only");
+  const detail = [question.detail, filesDetail(changed)].join("\n\n");
+  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, conversation, both, ...(filesOnly ? [alone] : []));
+  if (chosen === conversation) {
+    return CONVERSATION;
+  }
+  if (chosen !== both && chosen !== alone) {
+    return undefined;
+  }
+  const restore = chosen === both ? "both" : "files";
+  if (changed.conflicts === 0) {
+    return { restore };
+  }
+  const onConflict = await settleConflicts(changed.conflictPaths ?? [], changed.conflicts);
+  return onConflict && { restore, onConflict };
+}
+
+/** What to do with files that somebody else has changed. Undefined: leave everything as it is. */
+export async function settleConflicts(paths: readonly FilePath[], count: number): Promise<Restoring["onConflict"]> {
+  const nothing = vscode.l10n.t("Change Nothing");
+  const keep = vscode.l10n.t("Keep These Files");
+  const overwrite = vscode.l10n.t("Overwrite These Files");
+  const message =
+    count === 1
+      ? vscode.l10n.t("1 file was changed after the conversation's last message, by you or another program.")
+      : vscode.l10n.t("{0} files were changed after the conversation's last message, by you or another program.", exact(count));
+  const shown = paths.slice(0, NAMED).map(shownPath);
+  const left = count - shown.length;
+  const detail = [
+    [...shown, ...(left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [])].join("\n"),
+    vscode.l10n.t("Kept, they stay as they are, and the others go back. Overwritten, what is in them now is in the snapshot that is taken before, and Undo brings it back."),
+  ].join("\n\n");
+  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, nothing, keep, overwrite);
+  return chosen === keep ? "keep" : chosen === overwrite ? "overwrite" : undefined;
+}
+
+/** Makes the change. What somebody changes between the question and now is asked about, too. */
+export async function carryOut<M extends Change>(session: Session, method: M, params: Params<M>, { restore, onConflict }: Restoring): Promise<Methods[M]["result"]> {
+  if (restore === "conversation") {
+    return send(session, method, params);
+  }
+  return withConflicts((settled) =>
+    withLateProgress(vscode.l10n.t("Putting files back…"), ({ options }) => {
+      const conflicts = settled ?? onConflict;
+      return send(session, method, { ...params, restore, ...(conflicts === undefined ? {} : { onConflict: conflicts }) }, options);
+    }),
+  );
+}
+
+/** Puts files back, all of them or some, and leaves the conversation as it is. */
+export async function restoreFiles(
+  session: Session,
+  snapshot: string,
+  only?: FilePath,
+  { onConflict, expectedFiles }: { readonly onConflict?: Restoring["onConflict"]; readonly expectedFiles?: string | undefined } = {},
+): Promise<Methods["files/restore"]["result"]> {
+  return withConflicts((settled) =>
+    withLateProgress(vscode.l10n.t("Putting files back…"), ({ options }) => {
+      const conflicts = settled ?? onConflict;
+      const params = {
+        ...filesToRestore(snapshot, only),
+        ...(conflicts === undefined ? {} : { onConflict: conflicts }),
+        ...(expectedFiles === undefined ? {} : { expectedFiles }),
+      };
+      return session.request("files/restore", params, options);
+    }),
+  );
+}
+
+/** The params that say what is put back. */
+export function filesToRestore(snapshot: string, only?: FilePath): Omit<Methods["files/restore"]["params"], "sessionId"> {
+  if (only === undefined) {
+    return { to: { snapshot } };
+  }
+  const { path, ...rest } = only;
+  return { to: { snapshot }, paths: [path], ...rest };
+}
+
+/** "1 file put back, 2 files changed back"; for questions and for what was done. */
+export function filesAmount({ added, modified, deleted, kept }: Pick<RestoredFiles, "added" | "modified" | "deleted" | "kept">): string {
+  return listed([
+    added === 0 ? "" : vscode.l10n.t("{0} put back", files(added)),
+    modified === 0 ? "" : vscode.l10n.t("{0} changed back", files(modified)),
+    deleted === 0 ? "" : vscode.l10n.t("{0} removed", files(deleted)),
+    kept === 0 ? "" : vscode.l10n.t("{0} kept as it is", files(kept)),
+  ]);
+}
+
+/** Behind what is said of the conversation, where files went along. */
+export function andFiles(done: { readonly files?: RestoredFiles }): string {
+  const amount = done.files ? filesAmount(done.files) : "";
+  return amount === "" ? "" : ` ${vscode.l10n.t("Files: {0}.", amount)}`;
+}
+
+function filesDetail(changed: RestoredFiles): string {
+  const amount = filesAmount(changed);
+  const conflicts = changed.conflicts;
+  return [
+    amount === "" ? "" : vscode.l10n.t("Files: {0}.", amount),
+    conflicts === 0 ? "" : vscode.l10n.t("Changed after the last message, by you or another program: {0}. You are asked about them.", files(conflicts)),
+    vscode.l10n.t("The files as they are now are saved first, so this can be undone, too."),
+  ]
+    .filter((line) => line !== "")
+    .join("\n");
+}
+
+async function withConflicts<T>(change: (onConflict: Restoring["onConflict"]) => Promise<T>): Promise<T> {
+  try {
+    return await change(undefined);
+  } catch (error) {
+    if (!isTimeleapError(error, "filesConflict")) {
+      throw error;
+    }
+    const { paths, more } = conflictsOf(error.data);
+    const onConflict = await settleConflicts(paths, paths.length + more);
+    if (onConflict === undefined) {
+      throw new vscode.CancellationError();
+    }
+    return change(onConflict);
+  }
+}
+
+function conflictsOf(data: object): { readonly paths: readonly FilePath[]; readonly more: number } {
+  const { paths, more, pathEncoding } = data as { readonly paths?: unknown; readonly more?: unknown; readonly pathEncoding?: unknown };
+  const encoded = pathEncoding === "percent" ? { pathEncoding } as const : {};
+  const named = Array.isArray(paths) ? paths.filter((path) => typeof path === "string").map((path) => ({ path, ...encoded })) : [];
+  return { paths: named, more: typeof more === "number" ? more : 0 };
+}
+
+function whyNoFiles(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The method and its params belong together; TypeScript cannot see that through a type variable. */
+function send<M extends Change>(session: Session, method: M, params: object, options?: Parameters<Session["request"]>[2]): Promise<Methods[M]["result"]> {
+  return session.request<M>(method, params as never, options);
+}

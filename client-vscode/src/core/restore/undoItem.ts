@@ -1,0 +1,71 @@
+/** How far the conversation can go back and forth, and what the next step each way would make of it: a dry run of it. */
+
+import * as vscode from "vscode";
+import { Disposables } from "../../shared/lifecycle.js";
+import type { Session } from "../sessions/session.js";
+import type { Sessions } from "../sessions/sessions.js";
+import { exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
+import { stepName } from "../../shared/text/steps.js";
+
+type Direction = "context/undo" | "context/redo";
+
+export class UndoItem extends Disposables {
+  private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.undo", vscode.StatusBarAlignment.Right, 91));
+  /** What the text and the tooltip are about: they are asked for again where it is another one. */
+  private shown = "";
+
+  constructor(sessions: Sessions) {
+    super();
+    this.item.name = vscode.l10n.t("Timeleap: Undo and Redo");
+    this.item.command = "timeleap.undo";
+    this.register(sessions.followShown((session) => this.follow(session)));
+  }
+
+  private follow(session: Session | undefined): vscode.Disposable | undefined {
+    this.shown = "";
+    if (session) {
+      this.show(session);
+    } else {
+      this.item.hide();
+    }
+    return session?.onDidChange(() => this.show(session));
+  }
+
+  private show(session: Session): void {
+    const { canUndo = 0, canRedo = 0 } = session.state.context;
+    if (canUndo + canRedo === 0) {
+      this.shown = "";
+      this.item.hide();
+      return;
+    }
+    // What is appended changes where a step back leads from, not where it leads to.
+    const about = `${session.id} ${String(canUndo)} ${String(canRedo)} ${session.rewrittenAt ?? ""}`;
+    if (about === this.shown) {
+      return;
+    }
+    this.shown = about;
+    this.item.text = `$(discard) ${exact(canUndo)} $(redo) ${exact(canRedo)}`;
+    this.item.accessibilityInformation = { label: vscode.l10n.t("Steps that can be undone: {0}; done again: {1}", exact(canUndo), exact(canRedo)) };
+    this.item.show();
+    void Promise.all([explain(session, "context/undo", canUndo), explain(session, "context/redo", canRedo)]).then((lines) => {
+      if (this.shown === about) {
+        this.item.tooltip = lines.filter((line) => line !== "").join("\n");
+      }
+    });
+  }
+}
+
+async function explain(session: Session, direction: Direction, steps: number): Promise<string> {
+  if (steps === 0) {
+    return "";
+  }
+  try {
+    const { steps: [{ kind } = { kind: "restore" as const }], context } = await session.request(direction, { dryRun: true });
+    const then = listed([messages(context.messageCount), tokens(tokensUsed(context))]);
+    return direction === "context/undo"
+      ? vscode.l10n.t("Undo ({0}): the conversation has {1} then", stepName(kind), then)
+      : vscode.l10n.t("Redo ({0}): the conversation has {1} then", stepName(kind), then);
+  } catch {
+    return ""; // the command says what is wrong
+  }
+}

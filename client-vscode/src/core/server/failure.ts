@@ -1,0 +1,45 @@
+/** Why there is no server, in words a user can act on. */
+
+import * as vscode from "vscode";
+import { isTimeleapError, messageOf } from "./errors.js";
+import { storageTroubleOf } from "./storageTrouble.js";
+import { withDetail } from "../../shared/text/detail.js";
+
+/** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
+export type FailureKind = "noPython" | "wrongInterpreter" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
+
+/** There is no server, and trying again without a change will not help. */
+export class ServerFailure extends Error {
+  override readonly name = "ServerFailure";
+
+  constructor(
+    readonly kind: FailureKind,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** What stopped a server from starting. `command` is the program, as the user knows it. */
+export function startFailure(error: unknown, command: string): ServerFailure {
+  if (error instanceof ServerFailure) {
+    return error;
+  }
+  if (isTimeleapError(error, "protocolVersion")) {
+    return new ServerFailure("protocol", withDetail(vscode.l10n.t("{0} speaks another version of the protocol.", command), error.message));
+  }
+  const trouble = storageTroubleOf(error);
+  const message = trouble ? `${trouble.what} ${trouble.next}` : messageOf(error);
+  if (message.includes(SILENCE)) {
+    return new ServerFailure("silent", vscode.l10n.t("{0} was started, but does not answer.", command));
+  }
+  return new ServerFailure("startFailed", withDetail(vscode.l10n.t("{0} does not start.", command), lastLine(message)));
+}
+
+/** How the client library says that a handshake was not answered in time. */
+const SILENCE = "initialize was not answered within";
+
+/** A program's complaint follows the reason; its last line says what happened, in Python's tracebacks too. */
+function lastLine(text: string): string {
+  return text.trimEnd().split("\n").at(-1)?.trim() ?? "";
+}

@@ -1,0 +1,198 @@
+/** The pages of a log, live or set aside, that somebody has asked for so far. */
+
+import type { Checkpoint, HistoryMessage, Methods } from "timeleap-client";
+import { Pages } from "./pages.js";
+import { summaryOf, type SpanNews } from "../../shared/spanSummary.js";
+
+export const PAGE = 100;
+
+/** Checkpoints of a page on the way to one that is far back. */
+const STRIDE = 1_000;
+
+/** Reads from one session. */
+export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines" | "context/diff" | "files/diff">(
+  method: M,
+  params: Omit<Methods[M]["params"], "sessionId">,
+) => Promise<Methods[M]["result"]>;
+
+export interface LogOptions {
+  readonly read: Read;
+  /** Absent: the live log. */
+  readonly timelineId?: string;
+  /** How many messages there are now. */
+  readonly total: () => number;
+  /** The first page, where it was asked for together with the session; undefined: it could not be had. */
+  readonly first?: Promise<FirstPage | undefined>;
+}
+
+export type FirstPage = Methods["context/listCheckpoints"]["result"];
+
+/** What is asked for the first page. */
+export const FIRST_PAGE = { limit: PAGE, order: "desc" } as const;
+
+/** A checkpoint and the messages between it and the next. */
+export interface Span {
+  readonly checkpoint: Checkpoint;
+  /** The one after it; undefined: it is the newest. */
+  readonly next: Checkpoint | undefined;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What was told of a checkpoint after it was read, and the checkpoint with that in it: the same one each time. */
+interface Told {
+  readonly news: SpanNews;
+  of?: Checkpoint;
+  now?: Checkpoint;
+}
+
+export class Log {
+  private readonly pages: Pages<Checkpoint>;
+  /** Written since the first page was asked for, newest first. The page may have some of them too. */
+  private arrived: Checkpoint[] = [];
+  private told = new Map<string, Told>();
+  /** Checkpoints of which is not known yet what happened after them. */
+  private unnamed = new Set<string>();
+  private history = new Map<number, HistoryMessage[]>();
+  /** Changes when what was read is no longer true. */
+  private epoch = 0;
+  private limit = PAGE;
+  private first: Promise<FirstPage | undefined> | undefined;
+
+  constructor(private readonly options: LogOptions) {
+    this.first = options.first;
+    this.pages = new Pages(async (cursor) => {
+      const early = await this.first;
+      this.first = undefined;
+      const params = { ...FIRST_PAGE, limit: this.limit, ...(cursor === undefined ? {} : { cursor }), ...this.of };
+      const { checkpoints, nextCursor } = early ?? (await options.read("context/listCheckpoints", params));
+      return { entries: checkpoints, nextCursor };
+    });
+  }
+
+  get timelineId(): string | undefined {
+    return this.options.timelineId;
+  }
+
+  /** Whether there are checkpoints older than the loaded ones. */
+  get hasMore(): boolean {
+    return this.pages.hasMore;
+  }
+
+  /** What is loaded, newest first; the first page is loaded if nothing is. */
+  async spans(): Promise<Span[]> {
+    const paged = await this.pages.list();
+    const known = new Set(paged.map((checkpoint) => checkpoint.uid));
+    const all = [...this.arrived.filter((checkpoint) => !known.has(checkpoint.uid)), ...paged].map((checkpoint) => this.asTold(checkpoint));
+    this.unnamed = new Set(all.filter((checkpoint) => checkpoint.preview === undefined && !summaryOf(checkpoint)).map(({ uid }) => uid));
+    return all.map((checkpoint, index) => ({
+      checkpoint,
+      next: all[index - 1],
+      start: checkpoint.messageCount,
+      end: all[index - 1]?.messageCount ?? this.options.total(),
+    }));
+  }
+
+  /** The messages before the oldest loaded checkpoint; undefined while older ones are not loaded, or if there are none. */
+  beginning(spans: readonly Span[]): { readonly start: 0; readonly end: number } | undefined {
+    const end = spans.at(-1)?.start ?? this.options.total();
+    return !this.hasMore && end > 0 ? { start: 0, end } : undefined;
+  }
+
+  /** Loads older checkpoints until one is the one that is looked for. Undefined: none is. */
+  async find(wanted: (span: Span) => boolean): Promise<Span | undefined> {
+    this.limit = STRIDE;
+    try {
+      for (;;) {
+        const found = (await this.spans()).find(wanted);
+        if (found || !this.hasMore) {
+          return found;
+        }
+        await this.more();
+      }
+    } finally {
+      this.limit = PAGE;
+    }
+  }
+
+  /** Loads one more page of older checkpoints. */
+  more(): Promise<void> {
+    return this.pages.more();
+  }
+
+  /**
+   * The first messages of a range, `count` of them if there are as many; without a count what one page has. What is not known
+   * yet is asked for page by page.
+   */
+  async messages(start: number, end: number, count?: number): Promise<HistoryMessage[]> {
+    const wanted = Math.min(count ?? PAGE, end - start);
+    let known = this.history.get(start) ?? [];
+    while (known.length < wanted) {
+      const { epoch } = this;
+      const from = start + known.length;
+      const { messages } = await this.options.read("context/getHistory", { from, to: end, limit: Math.min(PAGE, end - from), ...this.of });
+      known = [...known, ...messages];
+      if (epoch === this.epoch) {
+        this.history.set(start, known);
+      }
+      if (count === undefined || messages.length === 0) {
+        return known;
+      }
+    }
+    return known.slice(0, wanted);
+  }
+
+  /** Those of a range that have been read; nothing is asked for. */
+  read(start: number, end: number): readonly HistoryMessage[] {
+    return (this.history.get(start) ?? []).slice(0, end - start);
+  }
+
+  /** A checkpoint was written at the end. */
+  add(checkpoint: Checkpoint): void {
+    this.arrived.unshift(checkpoint);
+  }
+
+  /** The messages after a checkpoint have become others. */
+  learn(uid: string, news: SpanNews): void {
+    this.told.set(uid, { news });
+  }
+
+  /** Takes over what happened after checkpoints that have no name yet: a server of an earlier version does not notify of it. */
+  name(checkpoints: readonly Checkpoint[]): void {
+    for (const { uid, preview } of checkpoints) {
+      if (preview !== undefined && this.unnamed.has(uid)) {
+        this.learn(uid, { preview });
+      }
+    }
+  }
+
+  /** Forgets everything: another log has taken this one's place. */
+  reset(): void {
+    this.epoch += 1;
+    this.first = undefined;
+    this.pages.reset();
+    this.arrived = [];
+    this.told = new Map();
+    this.unnamed = new Set();
+    this.history = new Map();
+  }
+
+  private asTold(checkpoint: Checkpoint): Checkpoint {
+    const told = this.told.get(checkpoint.uid);
+    if (!told) {
+      return checkpoint;
+    }
+    if (told.of !== checkpoint || !told.now) {
+      told.of = checkpoint;
+      const { name, ...rest } = checkpoint;
+      const { name: happened, ...news } = told.news;
+      const called = checkpoint.label === undefined ? happened : name; // a label is the name, whatever happens
+      told.now = { ...rest, ...news, ...(called === undefined ? {} : { name: called }) };
+    }
+    return told.now;
+  }
+
+  private get of(): { timelineId?: string } {
+    return this.options.timelineId === undefined ? {} : { timelineId: this.options.timelineId };
+  }
+}

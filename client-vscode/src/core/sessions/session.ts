@@ -1,0 +1,265 @@
+/** One open session: its state as of the last notification, what has been read of it, and how it is changed. */
+
+import { basename } from "node:path";
+import * as vscode from "vscode";
+import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
+import { Disposables } from "../../shared/lifecycle.js";
+import type { Wire } from "../server/sidecar.js";
+import type { StorageTrouble } from "../server/storageTrouble.js";
+import { SessionFiles } from "./files.js";
+import { Log, type FirstPage, type Read } from "./log.js";
+import { openSession } from "./opening.js";
+import { OwnChanges } from "./ownChanges.js";
+import { Rewriting } from "./rewriting.js";
+import { spanIn } from "../../shared/spanSummary.js";
+import { programName } from "./sources.js";
+import { Timelines } from "./timelines.js";
+
+/** Requests about one session; `sessionId` is filled in. */
+type SessionMethod = { [M in keyof Methods]: Methods[M]["params"] extends { sessionId: string } ? M : never }[keyof Methods];
+type Params<M extends SessionMethod> = Omit<Methods[M]["params"], "sessionId">;
+
+/**
+ * What happened: the kind of the notification; `files`: a snapshot of files was taken, or they were put back; `state`: a fresh look
+ * at the server's state.
+ */
+export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] | "files" | "state";
+
+/** Milliseconds without news after which the state is asked for; it has what notifications leave out, such as pending tokens. */
+const SETTLE = 200;
+
+/** After what is written nothing that was undone can be done again. */
+const NO_REDO = { canRedo: 0 } as const;
+
+/** How many checkpoints a summary lists. */
+const LISTED = 50;
+
+export class Session extends Disposables {
+  private readonly changed = this.register(new vscode.EventEmitter<SessionEvent>());
+  readonly onDidChange = this.changed.event;
+  private readonly contextDidChange = this.register(new vscode.EventEmitter<ContextDidChange>());
+  /** The notification itself, once it has been taken over. */
+  readonly onDidChangeContext = this.contextDidChange.event;
+  private readonly own = new OwnChanges();
+  private readonly rewriting = this.register(new Rewriting());
+  /** Before this window puts another log in the place of the present one. */
+  readonly onWillRewrite = this.rewriting.onWillRewrite;
+  readonly log: Log;
+  readonly timelines: Timelines;
+  readonly files: SessionFiles;
+  private settling: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly wire: Wire,
+    /** How it was opened, to open it again. */
+    readonly how: SessionOpenParams,
+    private present: SessionState,
+    private inTheWay?: StorageTrouble,
+    firstPage?: Promise<FirstPage | undefined>,
+  ) {
+    super();
+    // The session says which method it reads by; what the wire resolves with belongs to that method.
+    const read = ((method: SessionMethod, params: object) => this.request(method, params)) as Read;
+    this.log = new Log({ read, total: () => this.present.context.messageCount, ...(firstPage ? { first: firstPage } : {}) });
+    this.timelines = new Timelines(read);
+    this.files = new SessionFiles(read);
+  }
+
+  get id(): string {
+    return this.present.sessionId;
+  }
+
+  get state(): SessionState {
+    return this.present;
+  }
+
+  get writable(): boolean {
+    return this.present.access !== "readOnly";
+  }
+
+  /** The program whose conversation this is a read-only copy of; undefined: it is a session of our own. */
+  get mirrorOf(): string | undefined {
+    const { source } = this.present;
+    return source?.path === undefined ? undefined : programName(source.kind);
+  }
+
+  /** Whether it was asked for to be changed, and can only be followed: its owner does not answer. */
+  get followed(): boolean {
+    return !this.writable && this.mirrorOf === undefined && !this.restricted && !this.obstacle && this.how.access === undefined && this.how.path === undefined;
+  }
+
+  /** What keeps it from being changed though that was asked for; opening it again tries again. */
+  get obstacle(): StorageTrouble | undefined {
+    return this.writable || this.restricted ? undefined : this.inTheWay;
+  }
+
+  /** The head right after another log took the place of the one before it. */
+  private rewritten: string | undefined;
+
+  get rewrittenAt(): string | undefined {
+    return this.rewritten;
+  }
+
+  /** Whether this window has asked for a change. */
+  isOwn({ cause }: ContextDidChange): boolean {
+    return this.own.has(cause.requestId);
+  }
+
+  /** Whether nothing was written since the conversation went back or forth: going on so loses nothing that a step back has not. */
+  get asRewritten(): boolean {
+    return this.rewritten === this.present.head;
+  }
+
+  private openedRestricted = !vscode.workspace.isTrusted;
+
+  /** Whether it can be looked at only because of Restricted Mode. */
+  get restricted(): boolean {
+    return this.openedRestricted;
+  }
+
+  /** What a person calls it; a folder that was opened has the name it has on the disk. */
+  get name(): string {
+    const { path } = this.how;
+    return this.present.title ?? (path === undefined ? this.id : basename(path));
+  }
+
+  /** Asks or changes. What changes something takes effect once, also if the server dies before it answers. */
+  request<M extends SessionMethod>(method: M, params: Params<M>, options?: RequestOptions): Promise<Methods[M]["result"]> {
+    const marked = this.own.mark(method, params);
+    const send = (): Promise<Methods[M]["result"]> => this.wire.request(method, { ...marked, sessionId: this.id }, options);
+    return this.rewriting.announce(method, params)?.then(send) ?? send();
+  }
+
+  /** Takes over what a notification says. */
+  contextChanged(change: ContextDidChange): void {
+    this.patch({ head: change.head });
+    const span = spanIn(change);
+    if (span) {
+      const { checkpointUid, ...news } = span;
+      this.log.learn(checkpointUid, news);
+    }
+    switch (change.kind) {
+      case "messagesAppended":
+        this.patchContext({ ...NO_REDO, messageCount: change.firstIndex + change.count });
+        break;
+      case "checkpointCreated":
+        this.log.add(change.checkpoint);
+        this.patchContext({ ...NO_REDO, ...withCheckpoint(this.present.context, change.checkpoint) });
+        break;
+      case "tokenCountUpdated":
+        this.patchContext({ ...NO_REDO, tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
+        break;
+      case "systemPromptSet":
+        this.patchContext(NO_REDO);
+        break;
+      case "external":
+        this.timelines.presentChanged(0);
+        this.log.reset();
+        this.timelines.reset();
+        break;
+      default:
+        this.patchContext(change.context);
+        this.rewritten = change.head;
+        this.timelines.presentChanged(change.kind === "reverted" ? change.context.messageCount : 0);
+        this.log.reset();
+        this.timelines.reset();
+    }
+    this.changed.fire(change.kind);
+    this.contextDidChange.fire(change);
+    this.settle();
+  }
+
+  stateChanged(change: SessionDidChange): void {
+    this.patch({ head: change.head });
+    if (change.kind === "approvalChanged") {
+      this.patch({ approval: change.approval });
+    } else if (change.kind === "accessChanged") {
+      this.patch({ access: change.access });
+    } else if (change.kind === "dmailChanged") {
+      this.patch({ pendingDMail: change.pendingDMail });
+    } else if (change.kind === "pinsChanged") {
+      this.patch({ pins: change.pins });
+    }
+    this.changed.fire(change.kind);
+    if (change.kind !== "deleted") {
+      this.settle();
+    }
+  }
+
+  /** A snapshot of files was taken, or files were put back. */
+  filesChanged(): void {
+    this.files.forgetDisk();
+    this.changed.fire("files");
+    this.settle();
+  }
+
+  /** Opens the session on another server. */
+  async reopen(): Promise<void> {
+    const { path, access, attach } = this.how;
+    this.openedRestricted = !vscode.workspace.isTrusted; // which may have changed since
+    const { state, obstacle } = await openSession(this.wire, {
+      ...(path === undefined ? { sessionId: this.id, create: false } : { path }),
+      ...(access === undefined ? {} : { access }),
+      ...(attach === undefined ? {} : { attach }),
+    });
+    this.inTheWay = obstacle;
+    this.take(state);
+  }
+
+  /** Asks for the state, and for everything else again. */
+  async refresh(): Promise<void> {
+    const state = await this.request("session/getState", {});
+    this.take(state);
+  }
+
+  /** Takes a state that a request returned. */
+  take(state: SessionState): void {
+    this.present = state;
+    this.log.reset();
+    this.timelines.reset();
+    this.files.forgetDisk();
+    this.changed.fire("state");
+  }
+
+  override dispose(): void {
+    clearTimeout(this.settling);
+    super.dispose();
+  }
+
+  private settle(): void {
+    clearTimeout(this.settling);
+    if (this.disposed) {
+      return;
+    }
+    this.settling = setTimeout(() => {
+      this.request("session/getState", {}).then(
+        (state) => {
+          // A change that came meanwhile has asked for a later look.
+          if (state.head === this.present.head) {
+            this.present = state;
+            this.log.name(state.context.checkpoints);
+            // What was written, an agent's tools may have done something for.
+            this.files.forgetDisk();
+            this.changed.fire("state");
+          }
+        },
+        // What is wrong shows itself at the next thing somebody asks for.
+        () => undefined,
+      );
+    }, SETTLE);
+  }
+
+  private patch(change: Partial<SessionState>): void {
+    this.present = { ...this.present, ...change };
+  }
+
+  private patchContext(change: Partial<SessionState["context"]>): void {
+    this.patch({ context: { ...this.present.context, ...change } });
+  }
+}
+
+function withCheckpoint({ checkpoints, checkpointsOmitted }: ContextSummary, checkpoint: Checkpoint): Partial<ContextSummary> {
+  const all = [...checkpoints, checkpoint];
+  const left = Math.max(0, all.length - LISTED);
+  return { checkpoints: all.slice(left), checkpointsOmitted: checkpointsOmitted + left, nCheckpoints: checkpoint.id + 1 };
+}

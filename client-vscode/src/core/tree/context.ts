@@ -1,0 +1,43 @@
+/** What the manifest's `when` clauses know. */
+
+import * as vscode from "vscode";
+import type { Approvals } from "../../features/approvals/approvals.js";
+import type { Sessions } from "../sessions/sessions.js";
+import type { SidecarState } from "../server/sidecar.js";
+
+/** All keys with their values; the names are used in package.json. */
+export function contextKeys(server: SidecarState, sessions: Sessions, trusted: boolean, approvals: Pick<Approvals, "pending">): Record<string, unknown> {
+  const state = sessions.shown?.state;
+  return {
+    "timeleap.ready": server.kind === "ready" || server.kind === "restarting",
+    "timeleap.problem": server.kind === "failed" ? server.failure.kind : "",
+    "timeleap.session": state !== undefined,
+    // From the state, not from what is loaded: a view must not say "empty" while its first page is on the way.
+    "timeleap.empty": state !== undefined && state.context.messageCount + state.context.nCheckpoints === 0,
+    "timeleap.timelines": (state?.context.timelines ?? 0) > 0,
+    // A server without these methods says nothing of them; there the newest timeline can be restored.
+    "timeleap.canUndo": (state?.context.canUndo ?? state?.context.timelines ?? 0) > 0,
+    "timeleap.canRedo": (state?.context.canRedo ?? 0) > 0,
+    "timeleap.sessionProblem": sessions.problem?.kind ?? "",
+    "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,
+    "timeleap.mirror": state?.source?.path === undefined ? "" : state.source.kind,
+    "timeleap.dmail": Boolean(state?.pendingDMail),
+    "timeleap.approvals": approvals.pending().length > 0,
+    "timeleap.afk": state?.approval.afk ?? false,
+    "timeleap.yolo": state?.approval.yolo ?? false,
+  };
+}
+
+export class ContextKeys {
+  private readonly known = new Map<string, unknown>();
+
+  /** Tells the editor what has changed. */
+  update(keys: Record<string, unknown>): void {
+    for (const [key, value] of Object.entries(keys)) {
+      if (this.known.get(key) !== value) {
+        this.known.set(key, value);
+        void vscode.commands.executeCommand("setContext", key, value);
+      }
+    }
+  }
+}

@@ -1,0 +1,248 @@
+/** What the agent may do without asking: shown, and switched on only by a person who was told what it means. */
+
+import * as vscode from "vscode";
+import { isTimeleapError } from "../../core/server/errors.js";
+import type { PendingApproval } from "./approvals.js";
+import type { Session } from "../../core/sessions/session.js";
+import { approvalText, gistOfApproval, visible } from "../../shared/text/approval.js";
+import { relativeTime } from "../../shared/text/format.js";
+import { sayInformation, withoutIcons } from "../../shared/text/say.js";
+import { ApprovalNode } from "../../core/tree/approvalNode.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { Refusal } from "../../core/commands/report.js";
+import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
+import { confirm } from "../../core/restore/timeTravel.js";
+
+export function approvalCommands(bench: Workbench): Handlers {
+  return {
+    manageApprovals: () => manage(bench),
+    enableYolo: () => enableYolo(bench),
+    // Always allowed: it takes something away.
+    disableYolo: () => shownSession(bench.sessions).request("session/setYolo", { yolo: false }),
+    decideApproval: (node) => decide(bench, pendingOf(bench, node)),
+    approve: (node) => respond(bench, required(bench, node), "approve"),
+    approveForSession: (node) => respond(bench, required(bench, node), "approveForSession"),
+    reject: (node) => reject(bench, required(bench, node)),
+    showApproval: (node) => showDetail(bench, required(bench, node)),
+    goAway: () => setAfk(bench, true),
+    comeBack: () => setAfk(bench, false),
+  };
+}
+
+/** The question about one request. It goes away when somebody else decides. */
+export async function decide(bench: Workbench, given: PendingApproval | undefined): Promise<void> {
+  const pending = given ?? (await choosePending(bench));
+  if (!pending) {
+    return;
+  }
+  const { request, session } = pending;
+  const choice = await whilePending(bench, pending, (token) => {
+    const gist = gistOfApproval(request);
+    return vscode.window.showQuickPick(
+      decisions(bench, pending),
+      {
+        title: vscode.l10n.t("“{0}” asks: {1}", visible(session.name, 60), visible(request.action, 80)),
+        placeHolder: gist === "" ? visible(request.action) : gist,
+        ignoreFocusOut: true,
+      },
+      token,
+    );
+  });
+  await choice?.run();
+}
+
+function decisions(bench: Workbench, pending: PendingApproval): Choice[] {
+  return [
+    { label: `$(check) ${vscode.l10n.t("Approve")}`, run: () => respond(bench, pending, "approve") },
+    {
+      label: `$(check-all) ${vscode.l10n.t("Approve for This Session")}`,
+      detail: vscode.l10n.t("This action is then done without asking, until you revoke it"),
+      run: () => respond(bench, pending, "approveForSession"),
+    },
+    { label: `$(close) ${vscode.l10n.t("Reject…")}`, detail: vscode.l10n.t("With a reason for the agent, if you like"), run: () => reject(bench, pending) },
+    {
+      label: `$(open-preview) ${vscode.l10n.t("Show All of It")}`,
+      detail: vscode.l10n.t("As a document; the question comes again"),
+      run: async () => {
+        await showDetail(bench, pending);
+        await decide(bench, pending);
+      },
+    },
+  ];
+}
+
+async function choosePending(bench: Workbench): Promise<PendingApproval | undefined> {
+  const all = bench.approvals.pending();
+  const [only] = all;
+  if (!only) {
+    throw new Refusal(vscode.l10n.t("Nothing waits for an approval."));
+  }
+  if (all.length === 1) {
+    return only;
+  }
+  const items = all.map((pending) => ({
+    label: withoutIcons(visible(pending.request.action, 80)),
+    description: withoutIcons([visible(pending.session.name, 40), relativeTime(pending.request.requestedAt)].join(" · ")),
+    detail: withoutIcons(gistOfApproval(pending.request, 120)),
+    pending,
+  }));
+  return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("Decide about which request?"), matchOnDetail: true }))?.pending;
+}
+
+export async function respond({ approvals }: Workbench, pending: PendingApproval, decision: "approve" | "approveForSession" | "reject", reason = ""): Promise<void> {
+  const { session, request } = pending;
+  const { approvalId } = request;
+  if (decision !== "reject") {
+    requireTrust(); // a rejection takes something away, like switching YOLO off
+  }
+  try {
+    await session.request("approval/respond", { approvalId, decision, ...(reason.trim() === "" ? {} : { reason: reason.trim() }) });
+    approvals.settle(session.id, { approvalId, decision, cause: {} });
+  } catch (error) {
+    if (!isTimeleapError(error, "approvalNotPending")) {
+      throw error;
+    }
+    approvals.settle(session.id, { approvalId, decision: "cancelled", cause: {} });
+    throw noLongerPending();
+  }
+}
+
+export async function reject(bench: Workbench, pending: PendingApproval): Promise<void> {
+  const reason = await whilePending(bench, pending, (token) =>
+    vscode.window.showInputBox(
+      {
+        title: vscode.l10n.t("Reject: {0}", visible(pending.request.action, 80)),
+        prompt: vscode.l10n.t("The reason, for the agent; it may be empty"),
+        placeHolder: vscode.l10n.t("Use the staging server instead"),
+        ignoreFocusOut: true,
+      },
+      token,
+    ),
+  );
+  if (reason !== undefined) {
+    await respond(bench, pending, "reject", reason);
+  }
+}
+
+export function showDetail({ documents }: Workbench, { session, request }: PendingApproval): Promise<void> {
+  return documents.showText(visible(request.action, 40), approvalText(request, session.name), { format: "txt", sessionId: session.id });
+}
+
+/** Asks something that is no longer of interest once the request is decided elsewhere. */
+async function whilePending<T>({ approvals }: Workbench, pending: PendingApproval, ask: (token: vscode.CancellationToken) => Thenable<T>): Promise<T | undefined> {
+  if (!approvals.isPending(pending)) {
+    throw noLongerPending();
+  }
+  const source = new vscode.CancellationTokenSource();
+  const heard = approvals.onDidChange(() => {
+    if (!approvals.isPending(pending)) {
+      source.cancel();
+    }
+  });
+  try {
+    const answer = await ask(source.token);
+    if (source.token.isCancellationRequested) {
+      throw noLongerPending();
+    }
+    return answer;
+  } finally {
+    heard.dispose();
+    source.dispose();
+  }
+}
+
+function noLongerPending(): Refusal {
+  return new Refusal(vscode.l10n.t("This request needs no decision any more: it was decided elsewhere, timed out or was withdrawn."));
+}
+
+/** What a command was called on: a row, or a request. */
+function pendingOf({ views }: Workbench, node: unknown): PendingApproval | undefined {
+  return target(ApprovalNode, node, views.checkpoints)?.pending;
+}
+
+function required(bench: Workbench, node: unknown): PendingApproval {
+  const pending = pendingOf(bench, node) ?? bench.approvals.pending()[0];
+  if (!pending) {
+    throw new Refusal(vscode.l10n.t("Nothing waits for an approval."));
+  }
+  return pending;
+}
+
+async function setAfk(bench: Workbench, afk: boolean): Promise<void> {
+  const session = shownSession(bench.sessions);
+  const { approval } = await session.request("session/setAfk", { afk });
+  if (approval.afk && approval.yolo) {
+    void sayInformation(vscode.l10n.t("Marked as away. YOLO is on, so everything in “{0}” is still approved.", session.name));
+    return;
+  }
+  void sayInformation(
+    approval.afk
+      ? vscode.l10n.t("Marked as away: what “{0}” asks for is rejected at once.", session.name)
+      : vscode.l10n.t("Marked as back: what “{0}” asks for waits for you.", session.name),
+  );
+}
+
+async function enableYolo(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const agreed = await confirm(
+    vscode.l10n.t("Approve everything in “{0}”?", session.name),
+    vscode.l10n.t("The agent of this session will run commands and change files without asking, until you turn this off. The status bar shows it all the time. No file switches this on; a program of yours that speaks the protocol can, unless a sandbox keeps the store, the sockets and the key from it."),
+    vscode.l10n.t("Approve Everything"),
+  );
+  if (agreed) {
+    await session.request("session/setYolo", { yolo: true });
+  }
+}
+
+interface Choice extends vscode.QuickPickItem {
+  readonly run: () => Promise<unknown>;
+}
+
+async function manage(bench: Workbench): Promise<void> {
+  const session = shownSession(bench.sessions);
+  const choice = await vscode.window.showQuickPick(choices(session, bench), {
+    title: vscode.l10n.t("Approvals of “{0}”", session.name),
+    placeHolder: vscode.l10n.t("What the agent may do without asking"),
+  });
+  await choice?.run();
+}
+
+function choices(session: Session, bench: Workbench): Choice[] {
+  const { yolo, afk, autoApproveActions } = session.state.approval;
+  const waiting = bench.approvals.pending(session).map((pending) => ({
+    label: `$(question) ${withoutIcons(vscode.l10n.t("Decide: {0}", visible(pending.request.action, 80)))}`,
+    description: withoutIcons(gistOfApproval(pending.request, 80)),
+    run: () => decide(bench, pending),
+  }));
+  const presence: Choice[] = bench.sidecar.serves("session/setAfk")
+    ? [
+        {
+          label: afk ? `$(person) ${vscode.l10n.t("I am back: let requests wait for me")}` : `$(sign-out) ${vscode.l10n.t("I am away: reject what is asked for")}`,
+          run: () => setAfk(bench, !afk),
+        },
+      ]
+    : [];
+  const switched: Choice = yolo
+    ? {
+        label: `$(lock) ${vscode.l10n.t("Ask again for everything")}`,
+        description: vscode.l10n.t("YOLO is on: everything is approved"),
+        run: () => session.request("session/setYolo", { yolo: false }),
+      }
+    : {
+        label: `$(warning) ${vscode.l10n.t("Approve everything (YOLO)…")}`,
+        description: vscode.l10n.t("asks first what that means"),
+        run: () => enableYolo(bench),
+      };
+  const revokable = autoApproveActions.map((action) => ({
+    label: `$(trash) ${withoutIcons(vscode.l10n.t("Revoke: {0}", visible(action)))}`,
+    description: vscode.l10n.t("approved without asking"),
+    run: () => revoke(session, action),
+  }));
+  const none: Choice[] = [{ label: vscode.l10n.t("No single action is approved without asking"), run: () => Promise.resolve() }];
+  return [...waiting, switched, ...presence, ...(revokable.length === 0 ? none : revokable)];
+}
+
+async function revoke(session: Session, action: string): Promise<void> {
+  requireTrust();
+  await session.request("session/setAutoApprove", { action, enabled: false });
+}

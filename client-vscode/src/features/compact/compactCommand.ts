@@ -1,0 +1,82 @@
+/** Compaction: an instruction, a dry run that is shown, and only then the real one, with the very summary that was shown. */
+
+import * as vscode from "vscode";
+import type { CompactResult } from "timeleap-client";
+import { compactionReport, excerpt, numbersOf, scoreLine } from "./scorecard.js";
+import type { Session } from "../../core/sessions/session.js";
+import { summaryByModel } from "./summaries.js";
+import { readSettings } from "../../shared/settings.js";
+import { withDetail } from "../../shared/text/detail.js";
+import { messages, tokens } from "../../shared/text/format.js";
+import { sayInformation } from "../../shared/text/say.js";
+import { withProgress, type Work } from "../../core/commands/progress.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { Refusal } from "../../core/commands/report.js";
+import { writableSession } from "../../core/commands/targets.js";
+import { offerUndo } from "../../core/restore/timeTravel.js";
+
+/** How much of the summary the question shows. */
+const EXCERPT = 600;
+
+export function compactCommand(bench: Workbench): Handlers {
+  return { compact: () => compact(bench) };
+}
+
+async function compact(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const instruction = await vscode.window.showInputBox({
+    title: vscode.l10n.t("Compact"),
+    prompt: vscode.l10n.t("What should the summary pay attention to? It may be empty"),
+    placeHolder: vscode.l10n.t("Keep the failing test and its error"),
+  });
+  if (instruction === undefined) {
+    return;
+  }
+  const plan = await withProgress(vscode.l10n.t("Summarising…"), (work) => dryRun(bench, session, instruction.trim(), work));
+  if (!plan.compacted || plan.summary === undefined) {
+    throw new Refusal(withDetail(vscode.l10n.t("Nothing was compacted."), plan.reason ?? "there is no summary"));
+  }
+  if (await agreed(bench, session, plan)) {
+    const { head, summary } = plan;
+    const done = await withProgress(vscode.l10n.t("Compacting…"), ({ options }) =>
+      session.request("context/compact", { summary, expectedHead: head }, options),
+    );
+    const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
+    const title = vscode.l10n.t("What Was Kept");
+    offerUndo(bench, session, done, message, { title, run: () => bench.documents.showText(title, compactionReport(done, true), { sessionId: session.id }) });
+  }
+}
+
+async function dryRun(bench: Workbench, session: Session, instruction: string, { token, options }: Work): Promise<CompactResult> {
+  const summary = readSettings().useLanguageModel ? await byModel(bench, session, instruction, token) : undefined;
+  const how = summary === undefined ? (instruction === "" ? {} : { customInstruction: instruction }) : { summary };
+  return session.request("context/compact", { ...how, dryRun: true }, options);
+}
+
+/** A model that is not to be had is no reason not to compact. */
+async function byModel(bench: Workbench, session: Session, instruction: string, token: vscode.CancellationToken): Promise<string | undefined> {
+  try {
+    return await summaryByModel(session, instruction, token);
+  } catch (error) {
+    if (token.isCancellationRequested) {
+      throw new vscode.CancellationError();
+    }
+    bench.log.warn(`no summary by a language model: ${String(error)}`);
+    return undefined;
+  }
+}
+
+async function agreed(bench: Workbench, session: Session, plan: CompactResult): Promise<boolean> {
+  const compactButton = vscode.l10n.t("Compact");
+  const lookButton = vscode.l10n.t("Read the Summary First");
+  const score = scoreLine(plan);
+  const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
+  const facts = [...numbersOf(plan), ...(score === undefined ? [] : [score]), kept].join("\n");
+  const detail = `${facts}\n\n${excerpt(plan.summary ?? "", EXCERPT)}`;
+  const chosen = await vscode.window.showWarningMessage(vscode.l10n.t("Compact the conversation?"), { modal: true, detail }, compactButton, lookButton);
+  if (chosen !== lookButton) {
+    return chosen === compactButton;
+  }
+  await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false), { sessionId: session.id });
+  return (await sayInformation(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
+}

@@ -1,0 +1,60 @@
+/** The note to an earlier self that waits: delivered, after its dry run was shown, or dropped. */
+
+import * as vscode from "vscode";
+import type { DeliverDMailResult } from "timeleap-client";
+import type { Session } from "../../core/sessions/session.js";
+import { amount, oneLine } from "../../shared/text/format.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { Refusal } from "../../core/commands/report.js";
+import { writableSession } from "../../core/commands/targets.js";
+import { andFiles, carryOut, chooseRestoring, forecast } from "../../core/restore/restoring.js";
+import { confirm, kept, offerUndo } from "../../core/restore/timeTravel.js";
+
+/** How much of the note a question shows. */
+const EXCERPT = 600;
+
+export function dmailCommands(bench: Workbench): Handlers {
+  return {
+    deliverDMail: () => deliver(bench),
+    cancelDMail: () => cancel(bench),
+  };
+}
+
+async function deliver(bench: Workbench): Promise<void> {
+  const { session, message } = waiting(bench);
+  const forecasted = await forecast(session, "context/deliverDMail", {});
+  const { plan } = forecasted;
+  const restoring = await chooseRestoring(
+    {
+      message: vscode.l10n.t("Deliver the D-Mail?"),
+      detail: `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
+      button: vscode.l10n.t("Deliver"),
+    },
+    forecasted,
+  );
+  if (restoring) {
+    const done = await carryOut(session, "context/deliverDMail", { expectedHead: plan.head }, restoring);
+    offerUndo(bench, session, done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(done)) + andFiles(done));
+  }
+}
+
+/** The server counts the note and its checkpoint against what goes. */
+function gone({ removed }: DeliverDMailResult): string {
+  return amount({ removed: { ...removed, messages: removed.messages + 1, checkpoints: removed.checkpoints + 1 } });
+}
+
+async function cancel(bench: Workbench): Promise<void> {
+  const { session, message } = waiting(bench);
+  if (await confirm(vscode.l10n.t("Drop the D-Mail?"), vscode.l10n.t("It is not delivered, and not kept: {0}", oneLine(message, EXCERPT)), vscode.l10n.t("Drop"))) {
+    await session.request("context/cancelDMail", {});
+  }
+}
+
+function waiting(bench: Workbench): { readonly session: Session; readonly message: string } {
+  const session = writableSession(bench.sessions);
+  const { pendingDMail } = session.state;
+  if (!pendingDMail) {
+    throw new Refusal(vscode.l10n.t("No D-Mail waits in this session."));
+  }
+  return { session, message: pendingDMail.message };
+}

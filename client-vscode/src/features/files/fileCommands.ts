@@ -1,0 +1,142 @@
+/** Files of the workspace: looking at what changed, putting one back, and whether snapshots are taken at all. */
+
+import * as vscode from "vscode";
+import type { FilesSettings } from "timeleap-client";
+import { fileUri } from "./fileContents.js";
+import type { Session } from "../../core/sessions/session.js";
+import { chooseWorkspace } from "../../core/sessions/workspaces.js";
+import { named, diskPath, nameAndFolder } from "../../shared/text/paths.js";
+import { sayInformation, withoutIcons } from "../../shared/text/say.js";
+import { FileNode, kindName } from "../../core/tree/fileNodes.js";
+import { problemInWords } from "../../core/tree/viewMessage.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { Refusal } from "../../core/commands/report.js";
+import { filesAmount, filesToRestore, restoreFiles, settleConflicts } from "../../core/restore/restoring.js";
+import { target, writableSession, requireTrust } from "../../core/commands/targets.js";
+import { confirm, offerFilesBack } from "../../core/restore/timeTravel.js";
+
+export function fileCommands(bench: Workbench): Handlers {
+  return {
+    openFileChange: (node) => openFileChange(bench, node),
+    compareFileWithDisk: (node) => compareWithDisk(bench, node),
+    restoreFile: (node) => restoreFile(bench, node),
+    setFilesMode: () => setFilesMode(bench),
+  };
+}
+
+function chosenFile(bench: Workbench, node: unknown): FileNode {
+  const row = target(FileNode, node, bench.views.checkpoints);
+  if (!row) {
+    throw new Refusal(vscode.l10n.t("Select a file first."));
+  }
+  return row;
+}
+
+/** The two states in the diff editor; what was not there is empty. */
+async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
+  const row = chosenFile(bench, node);
+  const { range, change } = row;
+  const left = saved(row, change.kind === "added" ? undefined : range.from);
+  const right = change.kind === "deleted" ? saved(row, undefined) : range.to === undefined ? onDisk(row) : saved(row, range.to);
+  const [name] = nameAndFolder(change);
+  const title =
+    range.to === undefined ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : vscode.l10n.t("{0} (checkpoint ↔ next checkpoint)", name);
+  await vscode.commands.executeCommand("vscode.diff", left, right, `${title}: ${kindName(change.kind)}`, { preview: true, preserveFocus: true });
+}
+
+/** How the file was at the end of what the row is about, beside what is on the disk now. */
+async function compareWithDisk(bench: Workbench, node: unknown): Promise<void> {
+  const row = chosenFile(bench, node);
+  const { range, change } = row;
+  const left = saved(row, change.kind === "added" ? range.to : range.from);
+  const right = onDisk(row);
+  const there = await vscode.workspace.fs.stat(right).then(
+    () => true,
+    () => false,
+  );
+  const [name] = nameAndFolder(change);
+  const title = there ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : vscode.l10n.t("{0} (checkpoint ↔ not there now)", name);
+  await vscode.commands.executeCommand("vscode.diff", left, there ? right : saved(row, undefined), title, { preview: true, preserveFocus: true });
+}
+
+function saved({ range, change }: FileNode, snapshot: string | undefined): vscode.Uri {
+  return fileUri({ session: range.session.id, ...(snapshot === undefined ? {} : { snapshot }), ...named(change) });
+}
+
+function onDisk({ range, change, path }: FileNode): vscode.Uri {
+  const file = diskPath(change, range.session.state.files?.roots[0]);
+  if (file === undefined) {
+    throw new Refusal(vscode.l10n.t("The editor cannot open “{0}” from the disk: its name is not valid UTF-8, or it is not inside the workspace.", path));
+  }
+  return vscode.Uri.file(file);
+}
+
+/** One file as it was at the checkpoint. */
+async function restoreFile(bench: Workbench, node: unknown): Promise<void> {
+  const row = chosenFile(bench, node);
+  requireTrust();
+  const { session, from } = row.range;
+  const only = named(row.change);
+  const { files } = await session.request("files/restore", { ...filesToRestore(from, only), dryRun: true });
+  const amount = files ? filesAmount(files) : "";
+  if (!files || (amount === "" && files.conflicts === 0)) {
+    throw new Refusal(vscode.l10n.t("“{0}” is on the disk as it was at this checkpoint.", row.path));
+  }
+  const button = vscode.l10n.t("Put Back");
+  const detail = vscode.l10n.t("The files as they are now are saved first, so this can be undone, too.");
+  const onConflict = files.conflicts > 0 ? await settleConflicts(files.conflictPaths ?? [only], files.conflicts) : undefined;
+  const agreed = files.conflicts > 0 ? onConflict !== undefined : await confirm(vscode.l10n.t("Put “{0}” back as it was at this checkpoint?", row.path), detail, button);
+  if (agreed) {
+    const done = await restoreFiles(session, from, only, onConflict === undefined ? {} : { onConflict });
+    offerFilesBack(bench, session, done.files);
+  }
+}
+
+type Mode = FilesSettings["mode"];
+
+/** When snapshots are taken in the shown session. Only that is sent: what is left out and the limits stay as they are set. */
+async function setFilesMode(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const { files } = session.state;
+  if (!files) {
+    throw new Refusal(vscode.l10n.t("This server does not save files of the workspace."));
+  }
+  const mode = await pickMode(session, files.mode);
+  if (mode === undefined || (mode === files.mode && files.problem === undefined)) {
+    return;
+  }
+  const roots = await rootsFor(session, mode);
+  if (roots === undefined) {
+    return;
+  }
+  const { path } = session.how;
+  const which = path === undefined ? { sessionId: session.id, create: false } : { path };
+  session.take(await bench.sidecar.request("session/open", { ...which, files: { mode, ...roots } }));
+  const { problem } = session.state.files ?? {};
+  if (mode !== "off" && problem) {
+    throw new Refusal(problemInWords(problem));
+  }
+  void sayInformation(mode === "off" ? vscode.l10n.t("Files of the workspace are no longer saved; what was saved is kept.") : vscode.l10n.t("Files of the workspace are saved from the next checkpoint on."));
+}
+
+async function pickMode(session: Session, present: Mode): Promise<Mode | undefined> {
+  const modes: readonly { readonly mode: Mode; readonly label: string; readonly detail: string }[] = [
+    { mode: "checkpoint", label: vscode.l10n.t("At each checkpoint"), detail: vscode.l10n.t("Reverting can take the files along; files that git ignores are left alone") },
+    { mode: "turn", label: vscode.l10n.t("At each checkpoint and each end of a turn"), detail: vscode.l10n.t("Tells a person's changes after a turn from the agent's") },
+    { mode: "off", label: vscode.l10n.t("Never"), detail: vscode.l10n.t("Only the conversation goes back") },
+  ];
+  const items = modes.map(({ mode, label, detail }) => ({ mode, label, detail, ...(mode === present ? { description: vscode.l10n.t("as now") } : {}) }));
+  return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("When are the files of “{0}” saved?", withoutIcons(session.name)) }))?.mode;
+}
+
+/** A session of no workspace is given the one of this window. Undefined: nothing was chosen. */
+async function rootsFor({ state }: Session, mode: Mode): Promise<{ readonly roots?: string[] } | undefined> {
+  if (mode === "off" || state.workspace !== undefined || (state.files?.roots.length ?? 0) > 0) {
+    return {};
+  }
+  const workspace = await chooseWorkspace();
+  if (workspace === null) {
+    throw new Refusal(vscode.l10n.t("This session belongs to no folder, and none is open in this window."));
+  }
+  return workspace && { roots: [workspace.uri] };
+}

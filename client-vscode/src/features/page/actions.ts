@@ -1,0 +1,158 @@
+/** What is done at a message, of the page or of a document. */
+
+import * as vscode from "vscode";
+import type { Checkpoint, HistoryMessage } from "timeleap-client";
+import { checkpointBefore, fork, forkAtMessage } from "../../core/commands/forking.js";
+import { pin } from "../pins/pinCommands.js";
+import type { Workbench } from "../../core/commands/register.js";
+import { Refusal } from "../../core/commands/report.js";
+import { writableSession } from "../../core/commands/targets.js";
+import { restore, revertToCheckpoint, revertToIndex } from "../../core/restore/timeTravel.js";
+import { uriOf, type Reference } from "../documents/reference.js";
+import type { Session } from "../../core/sessions/session.js";
+import { exact, oneLine } from "../../shared/text/format.js";
+import { gistOf, textOf } from "../../shared/text/message.js";
+import { checkpointName } from "../../shared/text/happened.js";
+import { sayInformation } from "../../shared/text/say.js";
+import { roleName } from "../../core/tree/messageNodes.js";
+import type { Action, FromPage } from "./wire.js";
+
+/** Messages that are the same on both sides and shown nevertheless, for orientation. */
+const CONTEXT = 4;
+/** The most a note is shown while it is written. */
+const PREVIEW = 50;
+
+/** The log that the page or the document shows. */
+export interface Shown {
+  readonly session: Session;
+  /** Absent: the live log. */
+  readonly timeline?: string;
+}
+
+export async function act(bench: Workbench, shown: Shown, { action, index, selection }: Extract<FromPage, { kind: "act" }>): Promise<void> {
+  const { session } = shown;
+  switch (action) {
+    case "revert":
+    case "again":
+      return goBack(bench, shown, index, action);
+    case "fork":
+      return forkAtMessage(bench, present(shown), index);
+    case "pin":
+      return pin(bench, writable(session), selection?.trim() ? selection : textOf((await messageAt(shown, index)).message));
+    case "note":
+      return note(bench, present(shown), index);
+    case "markdown":
+    case "json":
+      return copy(shown, index, action);
+    case "compare":
+      return compare(shown, index);
+    case "document":
+      return bench.documents.show(reference(shown, index, "md"));
+  }
+}
+
+export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "revert" | "fork", checkpoint: Checkpoint): Promise<void> {
+  const session = present(shown);
+  if (action === "revert") {
+    await revertToCheckpoint(bench, writable(session), checkpoint);
+  } else {
+    await fork(bench, session, vscode.l10n.t("Fork: the new session ends before “{0}”", checkpointName(checkpoint)), { checkpointUid: checkpoint.uid });
+  }
+}
+
+export async function restoreShown(bench: Workbench, session: Session, timeline: string, name: string): Promise<void> {
+  await restore(bench, writable(session), timeline, name);
+}
+
+/** Undo and redo are of the shown session: what is done in a page is done to its session. */
+export async function step(bench: Workbench, session: Session, direction: "undo" | "redo"): Promise<void> {
+  ensureShown(bench, session);
+  await vscode.commands.executeCommand(`timeleap.${direction}`);
+}
+
+function ensureShown({ sessions }: Workbench, session: Session): void {
+  if (sessions.shown !== session) {
+    sessions.show(session);
+  }
+}
+
+async function goBack(bench: Workbench, shown: Shown, index: number, action: Action): Promise<void> {
+  const session = writable(present(shown));
+  const { message } = await messageAt(shown, index);
+  const name = oneLine(gistOf(message), PREVIEW) || roleName(message.role);
+  if (!(await revertToIndex(bench, session, index, name)) || action !== "again") {
+    return;
+  }
+  const text = textOf(message);
+  const checkpointUid = session.state.context.checkpoints.at(-1)?.uid;
+  const prompt = { session, text, message, messageIndex: index, ...(checkpointUid === undefined ? {} : { checkpointUid }) };
+  if (await bench.prompts.offer(prompt)) {
+    return; // the agent shows it
+  }
+  await vscode.env.clipboard.writeText(text);
+  void sayInformation(vscode.l10n.t("The prompt is in the clipboard: paste it to the agent, change it, and go again."));
+}
+
+/** Notes go to checkpoints: to the last one before the message. */
+async function note(bench: Workbench, session: Session, index: number): Promise<void> {
+  writable(session);
+  const checkpoint = await checkpointBefore(session, index);
+  if (!checkpoint) {
+    throw new Refusal(vscode.l10n.t("Notes are left at checkpoints, and there is none before this message."));
+  }
+  const message = await vscode.window.showInputBox({
+    title: vscode.l10n.t("A Note to Checkpoint {0}", `#${exact(checkpoint.id)}`),
+    prompt: vscode.l10n.t("It arrives there when it is delivered: the conversation goes back to the checkpoint, and the note stands in it."),
+  });
+  if (message !== undefined && message.trim() !== "") {
+    await session.request("context/sendDMail", { checkpointUid: checkpoint.uid, message });
+    const deliver = vscode.l10n.t("Deliver…");
+    if ((await sayInformation(vscode.l10n.t("The note waits to be delivered."), deliver)) === deliver) {
+      ensureShown(bench, session); // the command is about that one
+      await vscode.commands.executeCommand("timeleap.deliverDMail");
+    }
+  }
+}
+
+async function copy(shown: Shown, index: number, as: "markdown" | "json"): Promise<void> {
+  const uri = uriOf(reference(shown, index, as === "json" ? "json" : "md"));
+  const text = (await vscode.workspace.openTextDocument(uri)).getText();
+  await vscode.env.clipboard.writeText(text);
+  vscode.window.setStatusBarMessage(vscode.l10n.t("Copied: message {0}", exact(index)), 3_000);
+}
+
+async function compare(shown: Shown, index: number): Promise<void> {
+  const { session, timeline } = shown;
+  const of = timeline === undefined ? {} : { timeline };
+  const from = Math.max(0, index - CONTEXT);
+  const name = vscode.l10n.t("To Message {0}", exact(index));
+  const left = uriOf({ session: session.id, selected: { kind: "range", from, to: index + 1 }, format: "md", title: name, ...of });
+  const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
+  await vscode.commands.executeCommand("vscode.diff", left, right, vscode.l10n.t("{0} ↔ Present", name), { preview: true });
+}
+
+function reference({ session, timeline }: Shown, index: number, format: Reference["format"]): Reference {
+  const title = vscode.l10n.t("Message {0}", exact(index));
+  return { session: session.id, selected: { kind: "messages", indexes: [index] }, format, title, ...(timeline === undefined ? {} : { timeline }) };
+}
+
+export async function messageAt({ session, timeline }: Shown, index: number): Promise<HistoryMessage> {
+  const of = timeline === undefined ? {} : { timelineId: timeline };
+  const { messages } = await session.request("context/getHistory", { from: index, to: index + 1, limit: 1, ...of });
+  const [entry] = messages;
+  if (entry?.index !== index) {
+    throw new Refusal(vscode.l10n.t("That message is no longer there, so nothing was done."));
+  }
+  return entry;
+}
+
+function writable(session: Session): Session {
+  return writableSession({ shown: session });
+}
+
+function present({ session, timeline }: Shown): Session {
+  if (timeline !== undefined) {
+    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+  }
+  return session;
+}

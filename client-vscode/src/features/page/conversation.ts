@@ -1,0 +1,472 @@
+/** One page: a conversation in an editor of its own, kept as it is by what the server notifies. */
+
+import * as vscode from "vscode";
+import type { Checkpoint, Timeline } from "timeleap-client";
+import type { Workbench } from "../../core/commands/register.js";
+import { report } from "../../core/commands/report.js";
+import { Disposables } from "../../shared/lifecycle.js";
+import { isTimeleapError, messageOf } from "../../core/server/errors.js";
+import { staleInWords } from "../../core/server/staleness.js";
+import { previewOf, Search } from "../../core/sessions/search.js";
+import type { Session, SessionEvent } from "../../core/sessions/session.js";
+import { withDetail } from "../../shared/text/detail.js";
+import { oneLine, tokensUsed } from "../../shared/text/format.js";
+import { whyReadOnly } from "../../core/tree/viewMessage.js";
+import { checkpointName } from "../../shared/text/happened.js";
+import { timelineName } from "../../core/tree/timelinesTree.js";
+import { act, actAtCheckpoint, restoreShown, step } from "./actions.js";
+import type { MakeHtml } from "./html.js";
+import { errorsOf, shownMessage } from "./shown.js";
+import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ShownTimeline, ToPage } from "./wire.js";
+
+/** Messages that are asked for at once, at most; the page asks for fewer. */
+const PAGE = 100;
+const MANY = 1_000;
+/** Timelines that are drawn. */
+const TIMELINES = 20;
+/** Messages of a comparison that are shown; the rest is counted. */
+const COMPARED = 40;
+/** Matches that are looked for at once. */
+const HITS = 200;
+/** Milliseconds that the page waits for its first messages, to come with them: its frame is not made sooner on a fast machine. */
+export const FIRST_WAIT = 150;
+/** Characters of those; more would be parsed with the page, and comes by itself. */
+const FIRST_MOST = 1 << 20;
+
+/** Where to begin. */
+export interface Place {
+  /** Absent: at the newest message. */
+  readonly index?: number;
+  readonly timeline?: string;
+  /** Words to mark. */
+  readonly query?: string;
+}
+
+export class Conversation extends Disposables {
+  private epoch = 0;
+  /** Of the state that the page was told last. */
+  private head = "";
+  private timeline: Timeline | undefined;
+  private place: Place = {};
+  private ready = false;
+  /** Read while the page is being made, so that it can be painted at once. */
+  private early: Promise<ToPage | undefined> = Promise.resolve(undefined);
+  /** What the page came with, until it has said that it is there. */
+  private first: { readonly place: Place; readonly epoch: number } | undefined;
+  private following: vscode.Disposable | undefined;
+  private current: Session;
+  /** By uid, to act on; what the page was told. */
+  private known = new Map<string, Checkpoint>();
+  private lost = false;
+
+  constructor(
+    readonly panel: vscode.WebviewPanel,
+    private readonly bench: Workbench,
+    session: Session,
+    place: Place,
+    private readonly html: MakeHtml,
+  ) {
+    super();
+    this.current = session;
+    this.register(panel.webview.onDidReceiveMessage((message: FromPage) => void this.take(message)));
+    this.register(bench.sidecar.onDidChangeState(() => this.tellTrouble()));
+    this.register(bench.sidecar.staleness.onDidChange(() => this.tellTrouble()));
+    this.register(bench.sessions.onDidChangeList(() => this.lookForSession()));
+    this.register(new vscode.Disposable(() => void this.following?.dispose()));
+    this.register(panel.onDidChangeViewState(() => this.hidden()));
+    this.follow(session);
+    this.loaded = this.load(place);
+  }
+
+  /** When the panel has something to show. */
+  readonly loaded: Promise<void>;
+
+  /**
+   * The workbench takes its time to make the frame: what is read meanwhile stands in the page, which so needs no further way there
+   * and back before it shows something.
+   */
+  private async load(place: Place): Promise<void> {
+    await this.begin(place, false).catch((error: unknown) => this.fail(error));
+    const early = await Promise.race([this.early, new Promise<undefined>((resolve) => setTimeout(resolve, FIRST_WAIT, undefined))]);
+    if (this.disposed) {
+      return;
+    }
+    const known = early && JSON.stringify(early).length <= FIRST_MOST ? [early] : [];
+    this.first = known.length > 0 ? { place: this.place, epoch: this.epoch } : undefined;
+    this.panel.webview.html = this.html(known.length > 0 ? [this.facts(0), ...known, this.go()] : []);
+  }
+
+  /** A page that is shown again is made anew from what it was made of: not from messages that may be others by then, or redacted. */
+  private hidden(): void {
+    if (!this.panel.visible && this.panel.webview.html !== "") {
+      this.first = undefined;
+      this.ready = false;
+      this.early = Promise.resolve(undefined);
+      this.panel.webview.html = this.html([]);
+    }
+  }
+
+  get session(): Session {
+    return this.current;
+  }
+
+  /** Shows another session, or another place of this one. */
+  show(session: Session, place: Place): void {
+    const same = session === this.current && !this.lost;
+    if (!same) {
+      this.follow(session);
+    }
+    void this.begin(place, same).catch((error: unknown) => this.fail(error));
+  }
+
+  private follow(session: Session): void {
+    this.current = session;
+    this.lost = false;
+    this.panel.title = oneLine(session.name, 60);
+    this.following?.dispose();
+    this.following = session.onDidChange((event) => this.changed(event));
+  }
+
+  private async begin(place: Place, same: boolean): Promise<void> {
+    const { timeline } = this;
+    this.timeline = place.timeline === undefined ? undefined : await this.findTimeline(place.timeline);
+    this.place = place;
+    if (!same || this.timeline?.timelineId !== timeline?.timelineId) {
+      this.epoch += 1;
+    }
+    this.head = this.current.state.head;
+    this.early = this.messagesAround(place.index).catch(() => undefined);
+    if (this.ready) {
+      await this.paint(same && this.timeline?.timelineId === timeline?.timelineId);
+    }
+  }
+
+  /** What can be seen first goes first. */
+  private async paint(same: boolean): Promise<void> {
+    const { first } = this;
+    this.first = undefined;
+    const there = first?.place === this.place && first.epoch === this.epoch;
+    const go = this.go(); // the page says where it stands as soon as it knows of messages: that is not where it shall go
+    this.tellFacts(same || there ? this.total : 0);
+    const early = there ? undefined : await this.early;
+    if (early) {
+      this.post(early);
+    }
+    if (!there) {
+      this.post(go);
+    }
+    this.tellTrouble();
+    if (!same) {
+      await Promise.all([this.tellCheckpoints(), this.tellUsage(), this.tellTimelines()]);
+    }
+  }
+
+  private go(): ToPage {
+    const { index, query } = this.place;
+    return { kind: "go", index: index ?? this.total, ...(query === undefined ? {} : { query }) };
+  }
+
+  private get total(): number {
+    return this.timeline?.messageCount ?? this.current.state.context.messageCount;
+  }
+
+  private get of(): { timelineId?: string } {
+    return this.timeline === undefined ? {} : { timelineId: this.timeline.timelineId };
+  }
+
+  private async take(message: FromPage): Promise<void> {
+    try {
+      await this.obey(message);
+    } catch (error) {
+      await report(error, this.bench);
+    }
+  }
+
+  private async obey(message: FromPage): Promise<void> {
+    const shown = { session: this.current, ...(this.timeline ? { timeline: this.timeline.timelineId } : {}) };
+    switch (message.kind) {
+      case "ready":
+        this.ready = true;
+        return this.paint(false);
+      case "read":
+        return this.read(message.epoch, message.from, message.to);
+      case "act":
+        return act(this.bench, shown, message);
+      case "checkpoint": {
+        const checkpoint = this.known.get(message.uid);
+        return checkpoint && actAtCheckpoint(this.bench, shown, message.action, checkpoint);
+      }
+      case "step":
+        return step(this.bench, this.current, message.direction);
+      case "restore":
+        return this.timeline && restoreShown(this.bench, this.current, message.timeline, timelineName(this.timeline));
+      case "log":
+        return this.begin({ ...(message.timeline === undefined ? {} : { timeline: message.timeline }), ...(message.index === undefined ? {} : { index: message.index }) }, false);
+      case "search":
+        return this.search(message.search, message.query);
+      case "comparePoints":
+        return this.comparePoints(message);
+      case "top":
+        this.place = { index: message.index };
+    }
+  }
+
+  private changed(event: SessionEvent): void {
+    const { state } = this.current;
+    this.panel.title = oneLine(this.current.name, 60);
+    const rewritten = state.head !== this.head;
+    this.head = state.head;
+    if (event === "messagesAppended" || event === "tokenCountUpdated" || event === "systemPromptSet") {
+      this.tellFacts(this.total);
+      this.tellNewest(); // what happened in its span has another name now
+      if (event === "tokenCountUpdated") {
+        void this.tellUsage().catch(() => undefined);
+      }
+    } else if (event === "checkpointCreated") {
+      this.tellFacts(this.total);
+      this.tellNewest();
+    } else if (event === "reverted") {
+      this.rewritten(this.timeline ? this.total : state.context.messageCount);
+    } else if (["cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "redacted", "external"].includes(event)) {
+      // A timeline's messages stay as they are, unless something was redacted.
+      this.rewritten(this.timeline && event !== "redacted" && event !== "external" ? this.total : 0);
+    } else if (event === "state" && rewritten) {
+      this.rewritten(0); // it was asked for anew, and is another one
+    } else if (event !== "deleted") {
+      this.tellFacts(this.total);
+      this.tellNewest();
+    }
+    this.tellTrouble();
+  }
+
+  /** The newest checkpoint, where it is new or what is known of it has changed. */
+  private tellNewest(): void {
+    const checkpoint = this.current.state.context.checkpoints.at(-1);
+    const known = checkpoint && this.known.get(checkpoint.uid);
+    if (checkpoint && !this.timeline && JSON.stringify(known) !== JSON.stringify(checkpoint)) {
+      this.post({ kind: "checkpoint", checkpoint: this.shown(checkpoint) });
+    }
+  }
+
+  /** Another log has taken the place of the one before; its first `keep` messages are the same. */
+  private rewritten(keep: number): void {
+    this.epoch += 1;
+    this.tellFacts(keep);
+    const telling = [this.tellCheckpoints(), this.tellUsage(), this.tellTimelines()];
+    void Promise.all(telling).catch((error: unknown) => this.fail(error));
+  }
+
+  private lookForSession(): void {
+    const { sessions } = this.bench;
+    const here = sessions.get(this.current.id) === this.current && sessions.isOpen(this.current.id);
+    if (!here && !this.lost) {
+      this.lost = true;
+      this.epoch += 1;
+      this.post({ kind: "trouble", gone: true, text: vscode.l10n.t("This session was closed or deleted; nothing of it is shown any more.") });
+    }
+  }
+
+  private tellTrouble(): void {
+    if (!this.lost) {
+      const text = this.trouble();
+      this.post({ kind: "trouble", ...(text === undefined ? {} : { text }) });
+    }
+  }
+
+  private trouble(): string | undefined {
+    const { state } = this.bench.sidecar;
+    if (state.kind === "restarting" || state.kind === "starting") {
+      return vscode.l10n.t("The server has ended and is being started again. What is shown is what was last known.");
+    }
+    if (state.kind === "failed") {
+      return state.failure.message;
+    }
+    const lines = [...(this.current.writable ? [] : [whyReadOnly(this.current)]), ...(this.bench.sidecar.staleness.present ? [`⚠ ${staleInWords()}`] : [])];
+    return lines.length === 0 ? undefined : lines.join("\n");
+  }
+
+  private tellFacts(keep: number): void {
+    this.post(this.facts(keep));
+  }
+
+  private facts(keep: number): ToPage {
+    const { context } = this.current.state;
+    const { path } = this.current.how;
+    const facts: Facts = {
+      session: { sessionId: this.current.id, ...(path === undefined ? {} : { path }) },
+      title: this.timeline ? timelineName(this.timeline) : this.current.name,
+      epoch: this.epoch,
+      keep,
+      messages: this.total,
+      tokens: tokensUsed(context),
+      checkpoints: this.timeline?.checkpointCount ?? context.checkpoints.length + context.checkpointsOmitted,
+      writable: this.current.writable,
+      canUndo: context.canUndo ?? 0,
+      canRedo: context.canRedo ?? 0,
+      ...(this.timeline ? { timeline: this.timeline.timelineId } : {}),
+    };
+    return { kind: "facts", facts };
+  }
+
+  private async messagesAround(index: number | undefined): Promise<ToPage> {
+    const { epoch, total } = this;
+    const from = Math.max(0, Math.min(index ?? total, total) - 30);
+    return this.messages(epoch, from, Math.min(total, from + 60));
+  }
+
+  private async read(epoch: number, from: number, to: number): Promise<void> {
+    if (epoch !== this.epoch || this.lost) {
+      return;
+    }
+    try {
+      this.post(await this.messages(epoch, from, Math.min(to, from + PAGE)));
+    } catch (error) {
+      // Where the server or the session is gone, that is told by itself; the page asks again when it is back.
+      if (isTimeleapError(error) && epoch === this.epoch && this.bench.sessions.get(this.current.id) === this.current && error.kind !== "sessionNotOpen") {
+        this.bench.log.warn(messageOf(error));
+        this.post({ kind: "trouble", text: withDetail(vscode.l10n.t("This cannot be shown."), messageOf(error)) });
+      }
+    }
+  }
+
+  /** Whole ranges, however many pages the server makes of them. */
+  private async messages(epoch: number, from: number, to: number): Promise<ToPage> {
+    const messages: ShownMessage[] = [];
+    let at = from;
+    while (at < to) {
+      const page = await this.current.request("context/getHistory", { from: at, to, limit: to - at, ...this.of });
+      messages.push(...page.messages.map(shownMessage));
+      const last = page.messages.at(-1);
+      if (!last || page.nextCursor === undefined) {
+        break;
+      }
+      at = last.index + 1;
+    }
+    return { kind: "messages", epoch, from, to, messages };
+  }
+
+  private async tellCheckpoints(): Promise<void> {
+    const { epoch } = this;
+    this.known = new Map();
+    let cursor: string | undefined;
+    do {
+      const page = await this.current.request("context/listCheckpoints", { order: "asc", limit: MANY, ...this.of, ...(cursor === undefined ? {} : { cursor }) });
+      if (epoch !== this.epoch) {
+        return;
+      }
+      cursor = page.nextCursor;
+      this.post({ kind: "checkpoints", epoch, checkpoints: page.checkpoints.map((checkpoint) => this.shown(checkpoint)), more: cursor !== undefined });
+    } while (cursor !== undefined);
+  }
+
+  private shown(checkpoint: Checkpoint): ShownCheckpoint {
+    const { uid, id, messageCount, tokenCount, createdAt } = checkpoint;
+    this.known.set(uid, checkpoint);
+    const errors = errorsOf(checkpoint);
+    return {
+      uid,
+      id,
+      at: messageCount,
+      tokens: tokenCount,
+      name: checkpointName(checkpoint),
+      ...(createdAt === undefined ? {} : { createdAt }),
+      ...(errors === undefined ? {} : { errors }),
+    };
+  }
+
+  /** The trail is of the live log; in a timeline the checkpoints alone say what they can. */
+  private async tellUsage(): Promise<void> {
+    const { epoch } = this;
+    const usage: (readonly [number, number])[] = [];
+    let cursor: string | undefined;
+    do {
+      const page: { usage: { index: number; tokenCount: number }[]; nextCursor?: string } = this.timeline
+        ? { usage: [] }
+        : await this.current.request("context/listUsage", { limit: MANY, ...(cursor === undefined ? {} : { cursor }) });
+      usage.push(...page.usage.map(({ index, tokenCount }) => [index, tokenCount] as const));
+      cursor = page.nextCursor;
+    } while (cursor !== undefined && epoch === this.epoch);
+    if (epoch === this.epoch) {
+      this.post({ kind: "usage", epoch, usage });
+    }
+  }
+
+  private async tellTimelines(): Promise<void> {
+    const session = this.current;
+    const { timelines } = await session.request("context/listTimelines", { limit: TIMELINES });
+    const known = timelines.map((timeline): ShownTimeline => ({
+      id: timeline.timelineId,
+      name: timelineName(timeline),
+      reason: timeline.reason,
+      messages: timeline.messageCount,
+      ...(timeline.createdAt === undefined ? {} : { createdAt: timeline.createdAt }),
+    }));
+    this.post({ kind: "timelines", timelines: known });
+    const { epoch } = this;
+    const measured: ShownTimeline[] = [];
+    for (const timeline of known) {
+      if (epoch !== this.epoch || session !== this.current) {
+        return;
+      }
+      const common = await session
+        .request("context/diff", { from: { timelineId: timeline.id }, to: {}, limit: 1, maxBytes: 1 })
+        .then((difference) => difference.common, () => undefined);
+      measured.push(common === undefined ? timeline : { ...timeline, common });
+    }
+    if (measured.length > 0) {
+      this.post({ kind: "timelines", timelines: measured });
+    }
+  }
+
+  private async findTimeline(id: string): Promise<Timeline | undefined> {
+    const { timelines } = await this.current.request("context/listTimelines", { limit: MANY });
+    return timelines.find(({ timelineId }) => timelineId === id);
+  }
+
+  private async search(search: number, query: string): Promise<void> {
+    const asked = new Search(this.bench.sidecar, { query, regex: false, ignoreCase: true, sessionId: this.current.id });
+    let problem: string | undefined;
+    try {
+      do {
+        await asked.next();
+      } while (asked.hasMore && asked.hits.length < HITS);
+    } catch (error) {
+      problem = messageOf(error);
+    }
+    const hits = asked.hits.map((hit) => ({ index: hit.index, preview: previewOf(hit), ...(hit.timelineId === undefined ? {} : { timeline: hit.timelineId }) }));
+    this.post({ kind: "hits", search, hits, more: asked.hasMore && problem === undefined, ...(problem === undefined ? {} : { problem }) });
+  }
+
+  private async comparePoints({ from, to }: Extract<FromPage, { kind: "comparePoints" }>): Promise<void> {
+    const difference = await this.current.request("context/diff", { from, to, limit: COMPARED * 2 });
+    const { common, removedCount, addedCount, tokens } = difference;
+    // What is added comes when all that is removed has come: of that there may be more than is shown.
+    let { added } = difference;
+    let cursor = difference.nextCursor;
+    while (added.length === 0 && addedCount > 0 && cursor !== undefined) {
+      const page = await this.current.request("context/diff", { from, to, cursor, limit: MANY });
+      added = page.added;
+      cursor = page.nextCursor;
+    }
+    const shown = (entries: typeof added): ShownMessage[] => entries.slice(0, COMPARED).map(shownMessage);
+    this.post({ kind: "comparison", common, removed: shown(difference.removed), added: shown(added), removedCount, addedCount, tokens: [tokens.from, tokens.to] });
+  }
+
+  /** What is under way for the page is not gone on with. */
+  override dispose(): void {
+    this.epoch += 1;
+    super.dispose();
+  }
+
+  private fail(error: unknown): void {
+    if (isTimeleapError(error) && !this.lost) {
+      this.bench.log.warn(messageOf(error));
+    }
+  }
+
+  private post(message: ToPage): void {
+    if (!this.disposed && this.ready) {
+      void this.panel.webview.postMessage(message);
+    }
+  }
+}

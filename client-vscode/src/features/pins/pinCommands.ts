@@ -1,0 +1,123 @@
+/** Pins: texts that no compaction of a session may lose. */
+
+import * as vscode from "vscode";
+import { referenceOf } from "../documents/reference.js";
+import type { Session } from "../../core/sessions/session.js";
+import { exact, oneLine } from "../../shared/text/format.js";
+import { sayInformation, withoutLinks } from "../../shared/text/say.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { Refusal, report } from "../../core/commands/report.js";
+import { requireTrust, shownSession, writableSession } from "../../core/commands/targets.js";
+
+/** What the protocol allows. */
+const MOST_PINS = 100;
+const MOST_CHARACTERS = 2000;
+
+export function pinCommands(bench: Workbench): Handlers {
+  return {
+    pinText: () => pinText(bench),
+    managePins: () => managePins(bench),
+  };
+}
+
+/** The selection in a document of a session, else what is typed in, for the shown session. */
+async function pinText(bench: Workbench): Promise<void> {
+  requireTrust();
+  const selected = await selection(bench);
+  if (selected) {
+    await bench.sessions.withOpen(selected.session, (session) => pin(bench, session, selected.text));
+    return;
+  }
+  const session = writableSession(bench.sessions);
+  const text = await vscode.window.showInputBox({
+    title: vscode.l10n.t("Pin Text"),
+    prompt: withoutLinks(vscode.l10n.t("What must no compaction of “{0}” lose?", session.name)),
+    placeHolder: vscode.l10n.t("Never touch the public API"),
+  });
+  if (text !== undefined && text.trim() !== "") {
+    await pin(bench, session, text);
+  }
+}
+
+async function selection({ documents }: Workbench): Promise<{ readonly session: string; readonly text: string } | undefined> {
+  const editor = vscode.window.activeTextEditor;
+  const reference = editor && referenceOf(editor.document.uri);
+  const shown = editor?.document.getText(editor.selection).trim() ?? "";
+  if (!reference || shown === "") {
+    return undefined;
+  }
+  // Escapes of the document are not the message's.
+  const text = shown.includes("&") ? (await documents.originalText(editor.document, editor.selection)).trim() : shown;
+  return { session: reference.session, text };
+}
+
+export async function pin(bench: Workbench, session: Session, given: string): Promise<void> {
+  const text = given.trim();
+  if (text.length > MOST_CHARACTERS) {
+    throw new Refusal(vscode.l10n.t("A pin has at most {0} characters; this text has {1}.", exact(MOST_CHARACTERS), exact(text.length)));
+  }
+  const pins = await change(session, (before) => {
+    if (before.includes(text)) {
+      throw new Refusal(vscode.l10n.t("This text is pinned already."));
+    }
+    if (before.length >= MOST_PINS) {
+      throw new Refusal(vscode.l10n.t("A session has at most {0} pins. Remove one first.", exact(MOST_PINS)));
+    }
+    return [...before, text];
+  });
+  say(bench, vscode.l10n.t("Pinned. No compaction of “{0}” loses it; pins now: {1}.", session.name, exact(pins.length)), vscode.l10n.t("Manage Pins…"), async () => {
+    await vscode.commands.executeCommand("timeleap.managePins");
+  });
+}
+
+async function managePins(bench: Workbench): Promise<void> {
+  const session = shownSession(bench.sessions);
+  const { pins = [] } = await session.request("session/getState", {});
+  const items = [
+    ...(session.writable ? [{ label: `$(add) ${vscode.l10n.t("Pin another text…")}`, pin: undefined }] : []),
+    ...pins.map((one) => ({ label: `$(pinned) ${oneLine(one)}`, description: vscode.l10n.t("choose to remove it"), pin: one })),
+  ];
+  const chosen = await vscode.window.showQuickPick(items, {
+    title: vscode.l10n.t("Pins of “{0}”", session.name),
+    placeHolder: vscode.l10n.t("What no compaction may lose"),
+  });
+  if (!chosen) {
+    return;
+  }
+  const writable = writableSession(bench.sessions);
+  if (chosen.pin === undefined) {
+    await pinText(bench);
+    return;
+  }
+  await remove(bench, writable, chosen.pin);
+}
+
+async function remove(bench: Workbench, session: Session, text: string): Promise<void> {
+  let place = -1;
+  await change(session, (before) => {
+    place = before.indexOf(text);
+    return before.filter((one) => one !== text);
+  });
+  say(bench, vscode.l10n.t("No longer pinned: {0}", oneLine(text, 60)), vscode.l10n.t("Undo"), async () => {
+    await change(session, (before) => (before.includes(text) ? [...before] : before.toSpliced(Math.max(0, place), 0, text)));
+  });
+}
+
+/** All pins are set at once, so those in force are asked for first: others may have pinned something meanwhile. */
+async function change(session: Session, to: (before: readonly string[]) => string[]): Promise<string[]> {
+  const { pins = [] } = await session.request("session/getState", {});
+  return (await session.request("context/setPins", { pins: to(pins) })).pins;
+}
+
+/** Nobody waits for the answer. */
+function say(bench: Workbench, message: string, button: string, run: () => Promise<void>): void {
+  void sayInformation(message, button).then(async (chosen) => {
+    try {
+      if (chosen === button) {
+        await run();
+      }
+    } catch (error) {
+      await report(error, bench);
+    }
+  });
+}

@@ -1,0 +1,173 @@
+/** Sessions: opening, naming, putting away. */
+
+import * as vscode from "vscode";
+import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
+import { SessionNode, TrashedNode } from "../../core/tree/sessionsTree.js";
+import { TimelineNode } from "../../core/tree/timelinesTree.js";
+import { chooseWorkspace } from "../../core/sessions/workspaces.js";
+import { readSettings } from "../../shared/settings.js";
+import { withoutIcons } from "../../shared/text/say.js";
+import { fork } from "../../core/commands/forking.js";
+import { pickSession, pickTrashed } from "../../core/commands/pick.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { requireTrust, shownSession, target } from "../../core/commands/targets.js";
+import { confirm } from "../../core/restore/timeTravel.js";
+
+export function sessionCommands(bench: Workbench): Handlers {
+  return {
+    newSession: () => newSession(bench),
+    openSession: (node) => openSession(bench, node),
+    openFolder: () => openFolder(bench),
+    closeSession: (node) => bench.sessions.close(sessionId(bench, node)),
+    fork: (node) => forkRow(bench, node),
+    setTitle: (node) => setTitle(bench, node),
+    archive: (node) => archive(bench, node, "session/archive"),
+    unarchive: (node) => archive(bench, node, "session/unarchive"),
+    delete: (node) => deleteSession(bench, node),
+    undelete: (node) => undelete(bench, node),
+    copyId: (node) => copyId(node),
+    reloadSession: () => reload(bench),
+  };
+}
+
+async function newSession({ sessions }: Workbench): Promise<void> {
+  requireTrust();
+  const title = await vscode.window.showInputBox({
+    title: vscode.l10n.t("New Session"),
+    prompt: vscode.l10n.t("What is the session about? It may be empty"),
+  });
+  if (title === undefined) {
+    return;
+  }
+  const workspace = await chooseWorkspace();
+  if (workspace === undefined) {
+    return;
+  }
+  const session = await sessions.open({
+    ...(title.trim() === "" ? {} : { title: title.trim() }),
+    ...(workspace === null ? {} : { workspace: workspace.uri }),
+  });
+  await vscode.commands.executeCommand("timeleap.checkpoints.focus");
+  // Said because an empty session shows nothing that could be seen to have appeared.
+  vscode.window.setStatusBarMessage(withoutIcons(vscode.l10n.t("Opened the session {0}", session.name)), 5_000);
+}
+
+async function openSession({ sessions }: Workbench, node: unknown): Promise<void> {
+  const given = node instanceof SessionNode ? node.info : undefined;
+  const info = given ?? (await pickSession(sessions, vscode.l10n.t("Open which session?")));
+  if (info) {
+    await sessions.open({ sessionId: info.sessionId, create: false });
+    await vscode.commands.executeCommand(given ? "timeleap.openConversation" : "timeleap.checkpoints.focus");
+  }
+}
+
+async function openFolder({ sessions }: Workbench): Promise<void> {
+  const [folder] = (await vscode.window.showOpenDialog({
+    canSelectFolders: true,
+    canSelectFiles: false,
+    openLabel: vscode.l10n.t("Open as Session"),
+    title: vscode.l10n.t("A folder with a context.jsonl"),
+  })) ?? [undefined];
+  if (!folder) {
+    return;
+  }
+  const access = await vscode.window.showQuickPick(
+    [
+      { label: vscode.l10n.t("Look only"), detail: vscode.l10n.t("Nothing in the folder is changed; what others write appears here"), access: "readOnly" as const },
+      ...(vscode.workspace.isTrusted
+        ? [{ label: vscode.l10n.t("Look and change"), detail: vscode.l10n.t("Allows checkpoints and reverts in this folder"), access: "write" as const }]
+        : []),
+    ],
+    { title: vscode.l10n.t("Open {0}", folder.fsPath) },
+  );
+  if (access) {
+    await sessions.open({ path: folder.fsPath, access: access.access });
+    await vscode.commands.executeCommand("timeleap.checkpoints.focus");
+  }
+}
+
+async function forkRow(bench: Workbench, node: unknown): Promise<void> {
+  requireTrust();
+  const whole = vscode.l10n.t("Fork the session");
+  if (node instanceof SessionNode) {
+    await fork(bench, { id: node.info.sessionId, name: node.name }, whole, {});
+    return;
+  }
+  const row = target(CheckpointNode, node);
+  if (row) {
+    await fork(bench, row.place.session, vscode.l10n.t("Fork: the new session ends before “{0}”", row.name), { checkpointUid: row.span.checkpoint.uid });
+    return;
+  }
+  await fork(bench, shownSession(bench.sessions), whole, {});
+}
+
+async function setTitle(bench: Workbench, node: unknown): Promise<void> {
+  requireTrust();
+  const id = sessionId(bench, node);
+  const name = node instanceof SessionNode ? node.info.title : (bench.sessions.get(id)?.state.title ?? "");
+  const title = await vscode.window.showInputBox({ title: vscode.l10n.t("Title of the session"), value: name ?? "" });
+  if (title !== undefined) {
+    await bench.sessions.withOpen(id, (session) => session.request("session/setTitle", { title }));
+    bench.sessions.listMayHaveChanged();
+  }
+}
+
+async function archive(bench: Workbench, node: unknown, method: "session/archive" | "session/unarchive"): Promise<void> {
+  requireTrust();
+  await bench.sidecar.request(method, { sessionId: sessionId(bench, node) });
+  bench.sessions.listMayHaveChanged();
+}
+
+async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
+  requireTrust();
+  const id = sessionId(bench, node);
+  const name = node instanceof SessionNode ? node.name : id;
+  const button = vscode.l10n.t("Delete");
+  if (await confirm(vscode.l10n.t("Delete “{0}”?", name), vscode.l10n.t("It goes to Timeleap's trash and can be taken out again."), button)) {
+    await bench.sidecar.request("session/delete", { sessionId: id });
+    bench.sessions.deleted(id);
+  }
+}
+
+async function undelete(bench: Workbench, node: unknown): Promise<void> {
+  requireTrust();
+  const given = node instanceof TrashedNode ? node.info : undefined;
+  const info = given ?? (await pickTrashed(bench.sidecar, vscode.l10n.t("Take which session out of the trash?")));
+  if (info) {
+    await bench.sidecar.request("session/undelete", { sessionId: info.sessionId });
+    bench.sessions.listMayHaveChanged();
+  }
+}
+
+async function copyId(node: unknown): Promise<void> {
+  const id =
+    node instanceof CheckpointNode
+      ? node.span.checkpoint.uid
+      : node instanceof TimelineNode
+        ? node.timeline.timelineId
+        : node instanceof SessionNode || node instanceof TrashedNode
+          ? node.info.sessionId
+          : undefined;
+  if (id !== undefined) {
+    await vscode.env.clipboard.writeText(id);
+  }
+}
+
+async function reload(bench: Workbench): Promise<void> {
+  const { problem } = bench.sessions;
+  if (problem) {
+    await bench.sessions.tryAgain(problem, readSettings().openNewest);
+    return;
+  }
+  const session = shownSession(bench.sessions);
+  if (session.followed || session.obstacle) {
+    await bench.sessions.close(session.id);
+    await bench.sessions.open(session.how);
+    return;
+  }
+  session.take(await session.request("session/reload", {}));
+}
+
+function sessionId({ sessions }: Workbench, node: unknown): string {
+  return node instanceof SessionNode ? node.info.sessionId : shownSession(sessions).id;
+}

@@ -1,0 +1,138 @@
+/** What the server says on its own that a person should hear of. */
+
+import { existsSync } from "node:fs";
+import * as vscode from "vscode";
+import type { ContextDidChange } from "timeleap-client";
+import { Disposables } from "../../shared/lifecycle.js";
+import type { Session } from "../../core/sessions/session.js";
+import type { Sessions } from "../../core/sessions/sessions.js";
+import type { Wire } from "../../core/server/sidecar.js";
+import { visible } from "../../shared/text/approval.js";
+import { amount, bytes, short, tokens } from "../../shared/text/format.js";
+import { sayInformation, sayInPlace, sayWarning } from "../../shared/text/say.js";
+import { rewriteInWords } from "../../shared/text/steps.js";
+import { warningInWords } from "../../shared/text/warnings.js";
+
+/** Milliseconds in which new session folders are noticed together. */
+const GATHER = 300;
+
+export class News extends Disposables {
+  private watcher: vscode.Disposable | undefined;
+  private watched = "";
+  private gathering: NodeJS.Timeout | undefined;
+
+  constructor(
+    wire: Wire,
+    private readonly sessions: Sessions,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    super();
+    this.register(
+      wire.onNotification("context/compactionSuggested", ({ sessionId, tokenCountWithPending, maxContextSize }) => {
+        if (sessions.shown?.id === sessionId) {
+          this.suggestCompaction(sessions.shown, tokenCountWithPending, maxContextSize);
+        }
+      }),
+    );
+    this.register(
+      wire.onNotification("session/didRecover", ({ sessionId, cutBytes, quarantined }) => {
+        const kept = quarantined.map(({ file }) => file).join(", ");
+        log.warn(`${sessionId}: ${cutBytes} bytes of unfinished records were cut; kept in ${kept}`);
+        this.say(vscode.l10n.t("The end of “{0}” had not been written completely, and was set aside: {1}.", nameOf(sessions, sessionId), bytes(cutBytes)));
+      }),
+    );
+    this.register(
+      wire.onNotification("session/warning", ({ sessionId, kind, message }) => {
+        log.warn(`${sessionId}: ${kind}: ${message}`);
+        if (sessions.shown?.id === sessionId) {
+          this.say(vscode.l10n.t("“{0}”: {1}", nameOf(sessions, sessionId), warningInWords(kind, message)));
+        }
+      }),
+    );
+    this.register(sessions.followShown((session) => {
+      if (session && (session.followed || session.obstacle)) {
+        this.offerReload(session);
+      }
+      return session?.onDidChangeContext((change) => this.tellOfOthers(session, change));
+    }));
+    this.register(sessions.onDidFindStore((folder) => this.watch(folder)));
+  }
+
+  override dispose(): void {
+    this.watcher?.dispose();
+    clearTimeout(this.gathering);
+    super.dispose();
+  }
+
+  private suggestCompaction(session: Session, used: number, size: number | undefined): void {
+    const button = vscode.l10n.t("Compact…");
+    const message =
+      size === undefined
+        ? vscode.l10n.t("The context of “{0}” is nearly full: {1}.", session.name, tokens(used))
+        : vscode.l10n.t("The context of “{0}” is nearly full: {1} of {2}.", session.name, short(used), tokens(size));
+    void sayInformation(message, button).then((chosen) => {
+      if (chosen === button) {
+        void vscode.commands.executeCommand("timeleap.compact");
+      }
+    });
+  }
+
+  /** That a conversation went back by somebody else's hand is not to be found out by what is missing. */
+  private tellOfOthers(session: Session, change: ContextDidChange): void {
+    if (session.isOwn(change) || !("removed" in change)) {
+      return;
+    }
+    const { client } = change.cause;
+    const by = client === undefined ? vscode.l10n.t("Another program") : client === "timeleap-vscode" ? vscode.l10n.t("Another window") : visible(client, 60);
+    const message = rewriteInWords(change.kind, by, session.name, amount(change));
+    if (message !== undefined) {
+      const undo = vscode.l10n.t("Undo");
+      void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {
+        if (chosen === undo && this.sessions.get(session.id) === session) {
+          this.sessions.show(session); // another one may be shown by now
+          void vscode.commands.executeCommand("timeleap.undo", "atOnce");
+        }
+      });
+    }
+  }
+
+  private offerReload(session: Session): void {
+    const { obstacle } = session;
+    const message =
+      obstacle === undefined
+        ? vscode.l10n.t("The program that writes “{0}” does not answer, so it can only be looked at here.", session.name)
+        : vscode.l10n.t("{0} “{1}” can be looked at, not changed. {2}", obstacle.what, session.name, obstacle.next);
+    this.say(message, vscode.l10n.t("Reload Session"), () => void vscode.commands.executeCommand("timeleap.reloadSession"));
+  }
+
+  private say(message: string, button = vscode.l10n.t("Show Logs"), step = (): void => this.log.show()): void {
+    void sayWarning(message, button).then((chosen) => {
+      if (chosen === button) {
+        step();
+      }
+    });
+  }
+
+  /** Sessions that other programs make are not notified; that their folders appear is. */
+  private watch(folder: string): void {
+    if (folder === this.watched || !existsSync(folder)) {
+      return;
+    }
+    this.watcher?.dispose();
+    this.watched = folder;
+    const watcher = vscode.workspace.createFileSystemWatcher(new vscode.RelativePattern(vscode.Uri.file(folder), "*"), false, true, false);
+    const changed = (): void => {
+      this.gathering ??= setTimeout(() => {
+        this.gathering = undefined;
+        this.sessions.listMayHaveChanged();
+      }, GATHER);
+    };
+    watcher.onDidCreate(changed);
+    watcher.onDidDelete(changed);
+    this.watcher = watcher;
+  }
+}
+
+function nameOf(sessions: Sessions, sessionId: string): string {
+  return sessions.get(sessionId)?.name ?? sessionId;
+}

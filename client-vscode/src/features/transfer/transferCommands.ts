@@ -1,0 +1,129 @@
+/** Sessions as files: written for people or for another store, and read from the files of others. */
+
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import * as vscode from "vscode";
+import type { Loss } from "timeleap-client";
+import { masked } from "../../shared/secrets.js";
+import { inertMarkdown, markdownOfRuns, plainMarkdown } from "../documents/inert.js";
+import { markdownOf } from "../documents/markdown.js";
+import type { Session } from "../../core/sessions/session.js";
+import { chooseFormat, FORMATS, type Format } from "../../core/commands/pick.js";
+import { folderOf } from "../../core/sessions/workspaces.js";
+import { exact } from "../../shared/text/format.js";
+import { sayInformation } from "../../shared/text/say.js";
+import { SessionNode } from "../../core/tree/sessionsTree.js";
+import { withProgress } from "../../core/commands/progress.js";
+import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { report } from "../../core/commands/report.js";
+import { requireTrust, shownSession } from "../../core/commands/targets.js";
+
+export function transferCommands(bench: Workbench): Handlers {
+  return {
+    exportMarkdown: (node) => exportSession(bench, node, "markdown"),
+    exportSession: (node) => exportSession(bench, node, undefined),
+    importSession: () => importSession(bench),
+  };
+}
+
+async function exportSession(bench: Workbench, node: unknown, asked: Format | undefined): Promise<void> {
+  const id = node instanceof SessionNode ? node.info.sessionId : shownSession(bench.sessions).id;
+  const format = asked ?? (await chooseFormat(vscode.l10n.t("Export as what?")));
+  if (!format) {
+    return;
+  }
+  await bench.sessions.withOpen(id, async (session) => {
+    const file = await chooseFile(session, format);
+    if (file) {
+      const losses = await withProgress(vscode.l10n.t("Exporting…"), ({ token, options }) => {
+        if (format === "markdown" && !bench.sidecar.serves("session/export")) {
+          return writeTranscript(session, file.fsPath, token).then((): Loss[] => []);
+        }
+        // Whether to replace a file has been asked by the dialog.
+        return session.request("session/export", { format, path: file.fsPath, overwrite: true }, options).then(({ losses: lost }) => lost);
+      });
+      tell(bench, vscode.l10n.t("Exported to {0}", file.fsPath), losses, { title: vscode.l10n.t("Open"), run: () => look(file, format) });
+    }
+  });
+}
+
+async function chooseFile(session: Session, format: Format): Promise<vscode.Uri | undefined> {
+  const { extension, name: kind } = FORMATS[format];
+  const name = `${session.name.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || session.id}.${extension}`;
+  const folder = folderOf(session.state.workspace);
+  return vscode.window.showSaveDialog({
+    filters: { [kind]: [extension] },
+    title: vscode.l10n.t("Export Transcript"),
+    ...(folder === undefined ? {} : { defaultUri: vscode.Uri.file(join(folder, name)) }),
+  });
+}
+
+async function look(file: vscode.Uri, format: Format): Promise<void> {
+  if (format === "markdown") {
+    await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(file));
+  } else if (format === "html") {
+    await vscode.env.openExternal(file);
+  } else {
+    await vscode.commands.executeCommand("revealFileInOS", file);
+  }
+}
+
+async function importSession(bench: Workbench): Promise<void> {
+  requireTrust();
+  const [file] = (await vscode.window.showOpenDialog({ canSelectFiles: true, title: vscode.l10n.t("Import Session"), openLabel: vscode.l10n.t("Import") })) ?? [undefined];
+  if (!file) {
+    return;
+  }
+  const state = await withProgress(vscode.l10n.t("Importing…"), ({ options }) => bench.sidecar.request("session/import", { path: file.fsPath }, options));
+  const session = bench.sessions.adopt({}, state);
+  bench.sessions.show(session);
+  tell(bench, vscode.l10n.t("Imported as “{0}”.", session.name), state.losses);
+}
+
+interface Step {
+  readonly title: string;
+  readonly run: () => Promise<void>;
+}
+
+/** Says what was done and what did not come along. Nobody waits for the answer. */
+function tell(bench: Workbench, message: string, losses: readonly Loss[], ...more: readonly Step[]): void {
+  const title = vscode.l10n.t("What Was Left Out");
+  const text = `# ${title}\n\n${losses.map((loss) => `- ${plainMarkdown(loss.message)}`).join("\n")}\n`;
+  const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: () => bench.documents.showText(title, text) }])];
+  const said = losses.length === 0 ? message : `${message} ${vscode.l10n.t("Not all of it could be carried over ({0}).", exact(losses.length))}`;
+  void sayInformation(said, ...steps.map((step) => step.title)).then(async (chosen) => {
+    try {
+      await steps.find((step) => step.title === chosen)?.run();
+    } catch (error) {
+      await report(error, bench);
+    }
+  });
+}
+
+/** Messages read and written at a time. */
+const PAGE = 500;
+
+/** For a server that writes no files; secrets are masked, as servers do it. Page by page, so that a long conversation is never held whole. */
+async function writeTranscript(session: Session, path: string, token: vscode.CancellationToken): Promise<void> {
+  const file = await open(path, "w");
+  try {
+    await file.write(`# ${plainMarkdown(masked(session.name))}\n\n`);
+    const { systemPrompt, messageCount } = session.state.context;
+    if (systemPrompt !== null) {
+      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${markdownOfRuns(inertMarkdown(masked(systemPrompt.trimEnd())))}\n\n`);
+    }
+    for (let from = 0; from < messageCount; ) {
+      if (token.isCancellationRequested) {
+        throw new vscode.CancellationError();
+      }
+      const { messages } = await session.request("context/getHistory", { from, to: messageCount, limit: PAGE });
+      if (messages.length === 0) {
+        break;
+      }
+      await file.write(`${masked(markdownOf(messages))}\n`);
+      from += messages.length;
+    }
+  } finally {
+    await file.close();
+  }
+}
