@@ -17,6 +17,15 @@ export default tseslint.config(
       "@typescript-eslint/dot-notation": "off",
     },
   },
+  // The core knows no feature, a feature no other; what both use knows neither.
+  ...[
+    ["src/shared/**", "/(core|features)/"],
+    ["src/core/**", "/features/"],
+    ["src/features/**", "^\\.\\./(?!\\.\\./(core|shared)/)"],
+  ].map(([folder, regex]) => ({
+    files: [folder],
+    rules: { "@typescript-eslint/no-restricted-imports": ["error", { patterns: [{ regex, message: "Features know the core and what is shared, the core what is shared." }] }] },
+  })),
   {
     files: ["test/**", "webview/test/**"],
     rules: {

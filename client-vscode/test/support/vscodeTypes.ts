@@ -7,6 +7,10 @@ type Listener<T> = (value: T) => unknown;
 export class Disposable {
   constructor(private readonly end: () => void) {}
 
+  static from(...all: readonly { dispose(): unknown }[]): Disposable {
+    return new Disposable(() => all.forEach((one) => one.dispose()));
+  }
+
   dispose(): void {
     this.end();
   }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ApprovalRequest } from "timeleap-client";
 import { Approvals } from "../../src/features/approvals/approvals.js";
 import { approvalText, gistOfApproval, isShownWhole, visible } from "../../src/shared/text/approval.js";
-import { approvalsShown } from "../../src/features/status/statusBar.js";
+import { approvalsShown } from "../../src/features/approvals/statusItem.js";
 import { EventEmitter } from "../support/vscode.js";
 
 const request = (approvalId: string, more: Partial<ApprovalRequest> = {}): ApprovalRequest => ({ approvalId, action: "run", requestedAt: `2026-01-01T00:00:0${approvalId}Z`, ...more });

@@ -1,8 +1,8 @@
 import MarkdownIt from "markdown-it";
 import { expect, test } from "vitest";
 import type { HistoryMessage, Message } from "timeleap-client";
-import { inertMarkdown, plainMarkdown } from "../../src/features/documents/inert.js";
-import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "../../src/features/documents/markdown.js";
+import { inertMarkdown, plainMarkdown } from "../../src/shared/text/inert.js";
+import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "../../src/shared/text/markdown.js";
 
 /** Set as VS Code sets it for its preview. */
 const preview = new MarkdownIt({ html: true, linkify: true });

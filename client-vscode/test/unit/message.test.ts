@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { HistoryMessage, Message } from "timeleap-client";
-import { messageAsMarkdown, markdownOf } from "../../src/features/documents/markdown.js";
+import { messageAsMarkdown, markdownOf } from "../../src/shared/text/markdown.js";
 import { argumentsOf, callsOf, gistOf, rowsOf, textOf, type Row } from "../../src/shared/text/message.js";
 
 const entries = (...messages: unknown[]): HistoryMessage[] => messages.map((message, index) => ({ index, message: message as Message }));

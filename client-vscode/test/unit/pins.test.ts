@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { pinCommands } from "../../src/features/pins/pinCommands.js";
-import { uriOf } from "../../src/features/documents/reference.js";
+import { uriOf } from "../../src/shared/reference.js";
 import { log, Uri, user, window, workspace } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Message } from "timeleap-client";
-import { messageAsMarkdown, rangeInMarkdown } from "../../src/features/documents/markdown.js";
+import { messageAsMarkdown, rangeInMarkdown } from "../../src/shared/text/markdown.js";
 import { rangeAt } from "../../src/shared/text/position.js";
 import { piecesOf } from "../../src/shared/text/wording.js";
 

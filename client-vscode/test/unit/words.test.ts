@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
 import { isStale, Refusal, reload, report, wordsFor } from "../../src/core/commands/report.js";
 import { writableSession } from "../../src/core/commands/targets.js";
-import { referenceOf, uriOf, type Reference } from "../../src/features/documents/reference.js";
+import { referenceOf, uriOf, type Reference } from "../../src/shared/reference.js";
 import { ServerFailure } from "../../src/core/server/failure.js";
 import type { SidecarState } from "../../src/core/server/sidecar.js";
 import type { Sessions } from "../../src/core/sessions/sessions.js";

@@ -5,12 +5,13 @@ import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timel
 import { isTimeleapError } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import { amount, exact, listed, messages, oneLine, tokens, tokensUsed } from "../../shared/text/format.js";
+import { roleName } from "../../shared/text/roles.js";
 import { gistOf } from "../../shared/text/message.js";
 import { sayInPlace } from "../../shared/text/say.js";
 import { stepName } from "../../shared/text/steps.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
-import { MessageNode, roleName, ToolCallNode } from "../tree/messageNodes.js";
+import { MessageNode, ToolCallNode } from "../tree/messageNodes.js";
 import { timelineName, TimelineNode } from "../tree/timelinesTree.js";
 import { continueElsewhere, type RevertPlace } from "./continuing.js";
 import { pickCheckpoint, pickTimeline } from "../commands/pick.js";

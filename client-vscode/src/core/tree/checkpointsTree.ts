@@ -1,16 +1,20 @@
 /** The view of the shown session's live log. */
 
-import type { PendingDMail } from "timeleap-client";
-import type { Approvals } from "../../features/approvals/approvals.js";
+import type * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { ApprovalNode } from "./approvalNode.js";
 import { readSettings } from "../../shared/settings.js";
-import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode, checkpointRows, newSetting } from "./checkpointNodes.js";
-import { DMailNode } from "./dmailNode.js";
 import type { TreeNode } from "./node.js";
 import { NodeTree } from "./tree.js";
+
+/** Rows that a feature puts above the checkpoints: what waits for a person. */
+export interface RowSource {
+  readonly onDidChange?: vscode.Event<unknown>;
+  rows(session: Session): Promise<TreeNode[]>;
+  /** Number of what waits in all open sessions, for the badge of the view. */
+  waiting?(): number;
+}
 
 /** Rows on either side of one that was gone to. */
 const REACH = 50;
@@ -22,7 +26,7 @@ export class CheckpointsTree extends NodeTree {
     private readonly sessions: Sessions,
     /** Whether there is a server; resolves when the session to show, if any, is open. */
     private readonly ready: () => Promise<boolean>,
-    private readonly approvals?: Pick<Approvals, "pending">,
+    private readonly sources: readonly RowSource[] = [],
   ) {
     super();
   }
@@ -59,13 +63,7 @@ export class CheckpointsTree extends NodeTree {
     if (readSettings().order === "oldestFirst") {
       rows.reverse();
     }
-    const { pendingDMail } = session.state;
-    const asked = (this.approvals?.pending(session) ?? []).map((pending) => new ApprovalNode(pending));
-    return [...asked, ...(pendingDMail ? [await this.dmail(session, pendingDMail)] : []), ...rows];
-  }
-
-  private async dmail(session: Session, dmail: PendingDMail): Promise<DMailNode> {
-    const target = (await session.log.spans()).find(({ checkpoint }) => checkpoint.uid === dmail.checkpointUid);
-    return new DMailNode(session, dmail, target && checkpointName(target.checkpoint));
+    const waiting = await Promise.all(this.sources.map((source) => source.rows(session)));
+    return [...waiting.flat(), ...rows];
   }
 }

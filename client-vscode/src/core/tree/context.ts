@@ -1,12 +1,11 @@
 /** What the manifest's `when` clauses know. */
 
 import * as vscode from "vscode";
-import type { Approvals } from "../../features/approvals/approvals.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { SidecarState } from "../server/sidecar.js";
 
-/** All keys with their values; the names are used in package.json. */
-export function contextKeys(server: SidecarState, sessions: Sessions, trusted: boolean, approvals: Pick<Approvals, "pending">): Record<string, unknown> {
+/** The keys of the core with their values; the names are used in its manifest. */
+export function contextKeys(server: SidecarState, sessions: Sessions, trusted: boolean): Record<string, unknown> {
   const state = sessions.shown?.state;
   return {
     "timeleap.ready": server.kind === "ready" || server.kind === "restarting",
@@ -21,10 +20,6 @@ export function contextKeys(server: SidecarState, sessions: Sessions, trusted: b
     "timeleap.sessionProblem": sessions.problem?.kind ?? "",
     "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,
     "timeleap.mirror": state?.source?.path === undefined ? "" : state.source.kind,
-    "timeleap.dmail": Boolean(state?.pendingDMail),
-    "timeleap.approvals": approvals.pending().length > 0,
-    "timeleap.afk": state?.approval.afk ?? false,
-    "timeleap.yolo": state?.approval.yolo ?? false,
   };
 }
 

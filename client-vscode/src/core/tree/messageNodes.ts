@@ -6,6 +6,7 @@ import type { Log } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { argumentsOf, gistOf, noteOf, rowsOf, type Row } from "../../shared/text/message.js";
+import { roleName } from "../../shared/text/roles.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
 /** Where messages are: a range of a log of a session. */
@@ -21,21 +22,6 @@ export type Shown = Map<string, number>;
 const GIVEN = 120;
 
 const ICONS: Readonly<Record<string, string>> = { user: "account", assistant: "sparkle", tool: "tools", system: "gear" };
-
-export function roleName(role: string): string {
-  switch (role) {
-    case "user":
-      return vscode.l10n.t("User");
-    case "assistant":
-      return vscode.l10n.t("Assistant");
-    case "tool":
-      return vscode.l10n.t("Tool");
-    case "system":
-      return vscode.l10n.t("System");
-    default:
-      return role;
-  }
-}
 
 /** The rows of a range of messages: a page at first, and one more each time it is asked for. */
 export async function messageRows(

@@ -2,14 +2,13 @@
 
 import * as vscode from "vscode";
 import { Disposables } from "../../shared/lifecycle.js";
-import type { Approvals } from "../../features/approvals/approvals.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../../shared/settings.js";
 import { exact, messages } from "../../shared/text/format.js";
 import { withoutLinks } from "../../shared/text/say.js";
-import { CheckpointsTree } from "./checkpointsTree.js";
+import { CheckpointsTree, type RowSource } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
 import type { TreeNode } from "./node.js";
 import { SessionsTree } from "./sessionsTree.js";
@@ -51,6 +50,7 @@ export class Views extends Disposables {
   readonly timelines: vscode.TreeView<TreeNode>;
   readonly sessionList: vscode.TreeView<TreeNode>;
   private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
+  private readonly sources: RowSource[] = [];
   private filtering: Filter | undefined;
   private comparing = false;
   /** Of the session that is shown first, with its first page of checkpoints. */
@@ -63,12 +63,11 @@ export class Views extends Disposables {
   constructor(
     private readonly sidecar: Sidecar,
     private readonly sessions: Sessions,
-    private readonly approvals: Approvals,
   ) {
     super();
     const session = (): Promise<boolean> => this.firstSession();
     this.trees = {
-      checkpoints: this.register(new CheckpointsTree(sessions, session, approvals)),
+      checkpoints: this.register(new CheckpointsTree(sessions, session, this.sources)),
       timelines: this.register(new TimelinesTree(sessions, session)),
       sessions: this.register(new SessionsTree(sessions, sidecar, () => this.serverAtLeisure())),
     };
@@ -86,6 +85,14 @@ export class Views extends Disposables {
     }, REDRAW);
     this.register(new vscode.Disposable(() => clearInterval(redraw)));
     this.describe();
+  }
+
+  /** Puts rows above the checkpoints. */
+  addRows(source: RowSource): void {
+    this.sources.push(source);
+    if (source.onDidChange) {
+      this.register(source.onDidChange(() => this.redraw()));
+    }
   }
 
   /** Asks for everything again. */
@@ -184,7 +191,6 @@ export class Views extends Disposables {
     // What was read from a standby is read again, before the line that says so is gone for long.
     this.register(this.sidecar.staleness.onDidChange((stale) => (stale ? this.describe() : void this.refresh().catch(() => this.describe()))));
     this.register(this.sessions.followShown((session) => this.follow(session)));
-    this.register(this.approvals.onDidChange(() => this.redraw()));
     this.register(
       this.sessions.onDidChangeList(() => {
         this.trees.sessions.reload();
@@ -246,7 +252,7 @@ export class Views extends Disposables {
 
   private describe(): void {
     const { shown } = this.sessions;
-    this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted, this.approvals));
+    this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
     const situation = { server: this.sidecar.state, recovered: this.recovered, stale: this.sidecar.staleness.present, sessions: this.sessions };
     const { filtered } = this;
     this.keys.update({ "timeleap.filtered": filtered !== undefined, "timeleap.compareSelected": this.comparing });
@@ -255,7 +261,7 @@ export class Views extends Disposables {
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
     const failed = this.sidecar.state.kind === "failed";
     const welcomed = failed || this.sessions.problem !== undefined;
-    const waiting = this.approvals.pending().length;
+    const waiting = this.sources.reduce((sum, source) => sum + (source.waiting?.() ?? 0), 0);
     head(this.checkpoints, {
       message: welcomed ? undefined : said,
       description: welcomed ? said : shown?.name,

@@ -2,18 +2,18 @@
 
 import * as vscode from "vscode";
 import { isTimeleapError } from "../../core/server/errors.js";
-import type { PendingApproval } from "./approvals.js";
+import type { Asking, PendingApproval } from "./approvals.js";
 import type { Session } from "../../core/sessions/session.js";
 import { approvalText, gistOfApproval, visible } from "../../shared/text/approval.js";
 import { relativeTime } from "../../shared/text/format.js";
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
-import { ApprovalNode } from "../../core/tree/approvalNode.js";
-import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { ApprovalNode } from "./approvalNode.js";
+import type { Handlers } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/timeTravel.js";
 
-export function approvalCommands(bench: Workbench): Handlers {
+export function approvalCommands(bench: Asking): Handlers {
   return {
     manageApprovals: () => manage(bench),
     enableYolo: () => enableYolo(bench),
@@ -30,7 +30,7 @@ export function approvalCommands(bench: Workbench): Handlers {
 }
 
 /** The question about one request. It goes away when somebody else decides. */
-export async function decide(bench: Workbench, given: PendingApproval | undefined): Promise<void> {
+export async function decide(bench: Asking, given: PendingApproval | undefined): Promise<void> {
   const pending = given ?? (await choosePending(bench));
   if (!pending) {
     return;
@@ -51,7 +51,7 @@ export async function decide(bench: Workbench, given: PendingApproval | undefine
   await choice?.run();
 }
 
-function decisions(bench: Workbench, pending: PendingApproval): Choice[] {
+function decisions(bench: Asking, pending: PendingApproval): Choice[] {
   return [
     { label: `$(check) ${vscode.l10n.t("Approve")}`, run: () => respond(bench, pending, "approve") },
     {
@@ -71,7 +71,7 @@ function decisions(bench: Workbench, pending: PendingApproval): Choice[] {
   ];
 }
 
-async function choosePending(bench: Workbench): Promise<PendingApproval | undefined> {
+async function choosePending(bench: Asking): Promise<PendingApproval | undefined> {
   const all = bench.approvals.pending();
   const [only] = all;
   if (!only) {
@@ -89,7 +89,7 @@ async function choosePending(bench: Workbench): Promise<PendingApproval | undefi
   return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("Decide about which request?"), matchOnDetail: true }))?.pending;
 }
 
-export async function respond({ approvals }: Workbench, pending: PendingApproval, decision: "approve" | "approveForSession" | "reject", reason = ""): Promise<void> {
+export async function respond({ approvals }: Asking, pending: PendingApproval, decision: "approve" | "approveForSession" | "reject", reason = ""): Promise<void> {
   const { session, request } = pending;
   const { approvalId } = request;
   if (decision !== "reject") {
@@ -107,7 +107,7 @@ export async function respond({ approvals }: Workbench, pending: PendingApproval
   }
 }
 
-export async function reject(bench: Workbench, pending: PendingApproval): Promise<void> {
+export async function reject(bench: Asking, pending: PendingApproval): Promise<void> {
   const reason = await whilePending(bench, pending, (token) =>
     vscode.window.showInputBox(
       {
@@ -124,12 +124,12 @@ export async function reject(bench: Workbench, pending: PendingApproval): Promis
   }
 }
 
-export function showDetail({ documents }: Workbench, { session, request }: PendingApproval): Promise<void> {
+export function showDetail({ documents }: Asking, { session, request }: PendingApproval): Promise<void> {
   return documents.showText(visible(request.action, 40), approvalText(request, session.name), { format: "txt", sessionId: session.id });
 }
 
 /** Asks something that is no longer of interest once the request is decided elsewhere. */
-async function whilePending<T>({ approvals }: Workbench, pending: PendingApproval, ask: (token: vscode.CancellationToken) => Thenable<T>): Promise<T | undefined> {
+async function whilePending<T>({ approvals }: Asking, pending: PendingApproval, ask: (token: vscode.CancellationToken) => Thenable<T>): Promise<T | undefined> {
   if (!approvals.isPending(pending)) {
     throw noLongerPending();
   }
@@ -156,11 +156,11 @@ function noLongerPending(): Refusal {
 }
 
 /** What a command was called on: a row, or a request. */
-function pendingOf({ views }: Workbench, node: unknown): PendingApproval | undefined {
+function pendingOf({ views }: Asking, node: unknown): PendingApproval | undefined {
   return target(ApprovalNode, node, views.checkpoints)?.pending;
 }
 
-function required(bench: Workbench, node: unknown): PendingApproval {
+function required(bench: Asking, node: unknown): PendingApproval {
   const pending = pendingOf(bench, node) ?? bench.approvals.pending()[0];
   if (!pending) {
     throw new Refusal(vscode.l10n.t("Nothing waits for an approval."));
@@ -168,7 +168,7 @@ function required(bench: Workbench, node: unknown): PendingApproval {
   return pending;
 }
 
-async function setAfk(bench: Workbench, afk: boolean): Promise<void> {
+async function setAfk(bench: Asking, afk: boolean): Promise<void> {
   const session = shownSession(bench.sessions);
   const { approval } = await session.request("session/setAfk", { afk });
   if (approval.afk && approval.yolo) {
@@ -182,7 +182,7 @@ async function setAfk(bench: Workbench, afk: boolean): Promise<void> {
   );
 }
 
-async function enableYolo(bench: Workbench): Promise<void> {
+async function enableYolo(bench: Asking): Promise<void> {
   const session = writableSession(bench.sessions);
   const agreed = await confirm(
     vscode.l10n.t("Approve everything in “{0}”?", session.name),
@@ -198,7 +198,7 @@ interface Choice extends vscode.QuickPickItem {
   readonly run: () => Promise<unknown>;
 }
 
-async function manage(bench: Workbench): Promise<void> {
+async function manage(bench: Asking): Promise<void> {
   const session = shownSession(bench.sessions);
   const choice = await vscode.window.showQuickPick(choices(session, bench), {
     title: vscode.l10n.t("Approvals of “{0}”", session.name),
@@ -207,7 +207,7 @@ async function manage(bench: Workbench): Promise<void> {
   await choice?.run();
 }
 
-function choices(session: Session, bench: Workbench): Choice[] {
+function choices(session: Session, bench: Asking): Choice[] {
   const { yolo, afk, autoApproveActions } = session.state.approval;
   const waiting = bench.approvals.pending(session).map((pending) => ({
     label: `$(question) ${withoutIcons(vscode.l10n.t("Decide: {0}", visible(pending.request.action, 80)))}`,

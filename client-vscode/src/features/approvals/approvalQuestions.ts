@@ -2,11 +2,10 @@
 
 import * as vscode from "vscode";
 import { Disposables } from "../../shared/lifecycle.js";
-import type { PendingApproval, Resolved } from "./approvals.js";
+import type { Asking, PendingApproval, Resolved } from "./approvals.js";
 import { gistOfApproval, isShownWhole, visible } from "../../shared/text/approval.js";
 import { sayWarning } from "../../shared/text/say.js";
 import { decide, reject, respond, showDetail } from "./approvalCommands.js";
-import type { Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
 
 /** Milliseconds for which it is said that somebody else has decided. */
@@ -22,7 +21,7 @@ export class ApprovalQuestions extends Disposables {
   private readonly asked = new Set<string>();
   private current: PendingApproval | undefined;
 
-  constructor(private readonly bench: Workbench) {
+  constructor(private readonly bench: Asking) {
     super();
     this.register(bench.approvals.onDidResolve((resolved) => this.settled(resolved)));
     this.register(bench.approvals.onDidChange(() => this.next()));

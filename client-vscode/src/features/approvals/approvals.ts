@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { ApprovalDidResolve, ApprovalRequest } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
+import type { Workbench } from "../../core/commands/register.js";
 import type { Sidecar } from "../../core/server/sidecar.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
@@ -13,6 +14,11 @@ export interface PendingApproval {
 }
 
 export type Resolved = Pick<ApprovalDidResolve, "approvalId" | "decision" | "cause">;
+
+/** What the commands of this feature work with. */
+export interface Asking extends Workbench {
+  readonly approvals: Approvals;
+}
 
 export class Approvals extends Disposables {
   private readonly changed = this.register(new vscode.EventEmitter<undefined>());

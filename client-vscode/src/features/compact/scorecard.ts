@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { CompactResult, FactTally, Scorecard } from "timeleap-client";
 import { exact, messages, oneLine, tokens } from "../../shared/text/format.js";
-import { codeSpan, inertMarkdown, markdownOfRuns } from "../documents/inert.js";
+import { codeSpan, inertMarkdown, markdownOfRuns } from "../../shared/text/inert.js";
 
 /** A preview of a compaction, or the report of one that was done. */
 export function compactionReport(result: CompactResult, done: boolean): string {

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { DiffPoint } from "timeleap-client";
-import { uriOf } from "./reference.js";
+import { uriOf } from "../../shared/reference.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, messages, oneLine } from "../../shared/text/format.js";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";

@@ -3,13 +3,14 @@
 import * as vscode from "vscode";
 import type { DiffPoint } from "timeleap-client";
 import { commonMessages, differenceByServer, sharedByCheckpoints, type Difference, type Side } from "./comparison.js";
-import { uriOf, type Reference, type Selected } from "./reference.js";
+import { uriOf, type Reference, type Selected } from "../../shared/reference.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, messages, oneLine } from "../../shared/text/format.js";
+import { roleName } from "../../shared/text/roles.js";
 import { gistOf } from "../../shared/text/message.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { BeginningNode, CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import { MessageNode, roleName, ToolCallNode } from "../../core/tree/messageNodes.js";
+import { MessageNode, ToolCallNode } from "../../core/tree/messageNodes.js";
 import { SessionNode } from "../../core/tree/sessionsTree.js";
 import { TimelineNode } from "../../core/tree/timelinesTree.js";
 import { pickCheckpoint } from "../../core/commands/pick.js";

@@ -10,8 +10,8 @@ import { withDetail } from "../../shared/text/detail.js";
 import { messages } from "../../shared/text/format.js";
 import { elementsOf, indented, memberOf } from "../../shared/text/json.js";
 import { rangeAt } from "../../shared/text/position.js";
-import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "./markdown.js";
-import { fileName, referenceOf, SCHEME, uriOf, type Reference, type Selected } from "./reference.js";
+import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "../../shared/text/markdown.js";
+import { fileName, referenceOf, SCHEME, uriOf, type Reference, type Selected } from "../../shared/reference.js";
 
 /** What one document shows at most; the rest is for the export. */
 export const MOST = 2_000;

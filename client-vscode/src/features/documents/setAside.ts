@@ -5,7 +5,7 @@ import type { ContextDidChange } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
-import { referenceOf, titleOf, uriOf, type Reference } from "./reference.js";
+import { referenceOf, titleOf, uriOf, type Reference } from "../../shared/reference.js";
 
 interface OpenTab {
   readonly tab: vscode.Tab;

@@ -3,18 +3,17 @@
 import * as vscode from "vscode";
 import type { Checkpoint, HistoryMessage } from "timeleap-client";
 import { checkpointBefore, fork, forkAtMessage } from "../../core/commands/forking.js";
-import { pin } from "../pins/pinCommands.js";
 import type { Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
 import { restore, revertToCheckpoint, revertToIndex } from "../../core/restore/timeTravel.js";
-import { uriOf, type Reference } from "../documents/reference.js";
+import { uriOf, type Reference } from "../../shared/reference.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { gistOf, textOf } from "../../shared/text/message.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { sayInformation } from "../../shared/text/say.js";
-import { roleName } from "../../core/tree/messageNodes.js";
+import { roleName } from "../../shared/text/roles.js";
 import type { Action, FromPage } from "./wire.js";
 
 /** Messages that are the same on both sides and shown nevertheless, for orientation. */
@@ -38,7 +37,7 @@ export async function act(bench: Workbench, shown: Shown, { action, index, selec
     case "fork":
       return forkAtMessage(bench, present(shown), index);
     case "pin":
-      return pin(bench, writable(session), selection?.trim() ? selection : textOf((await messageAt(shown, index)).message));
+      return pin(session, selection?.trim() ? selection : textOf((await messageAt(shown, index)).message));
     case "note":
       return note(bench, present(shown), index);
     case "markdown":
@@ -62,6 +61,10 @@ export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "r
 
 export async function restoreShown(bench: Workbench, session: Session, timeline: string, name: string): Promise<void> {
   await restore(bench, writable(session), timeline, name);
+}
+
+async function pin(session: Session, text: string): Promise<void> {
+  await vscode.commands.executeCommand("timeleap.pinText", { session: writable(session).id, text });
 }
 
 /** Undo and redo are of the shown session: what is done in a page is done to its session. */

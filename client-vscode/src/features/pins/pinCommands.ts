@@ -1,7 +1,7 @@
 /** Pins: texts that no compaction of a session may lose. */
 
 import * as vscode from "vscode";
-import { referenceOf } from "../documents/reference.js";
+import { referenceOf } from "../../shared/reference.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { sayInformation, withoutLinks } from "../../shared/text/say.js";
@@ -15,15 +15,15 @@ const MOST_CHARACTERS = 2000;
 
 export function pinCommands(bench: Workbench): Handlers {
   return {
-    pinText: () => pinText(bench),
+    pinText: (given) => pinText(bench, given),
     managePins: () => managePins(bench),
   };
 }
 
-/** The selection in a document of a session, else what is typed in, for the shown session. */
-async function pinText(bench: Workbench): Promise<void> {
+/** A given text, else the selection in a document of a session, else what is typed in, for the shown session. */
+async function pinText(bench: Workbench, given?: unknown): Promise<void> {
   requireTrust();
-  const selected = await selection(bench);
+  const selected = isPiece(given) ? given : await selection(bench);
   if (selected) {
     await bench.sessions.withOpen(selected.session, (session) => pin(bench, session, selected.text));
     return;
@@ -39,7 +39,18 @@ async function pinText(bench: Workbench): Promise<void> {
   }
 }
 
-async function selection({ documents }: Workbench): Promise<{ readonly session: string; readonly text: string } | undefined> {
+interface Piece {
+  readonly session: string;
+  readonly text: string;
+}
+
+/** Given by the page of a conversation. */
+function isPiece(given: unknown): given is Piece {
+  const { session, text } = (given ?? {}) as Partial<Record<keyof Piece, unknown>>;
+  return typeof session === "string" && typeof text === "string";
+}
+
+async function selection({ documents }: Workbench): Promise<Piece | undefined> {
   const editor = vscode.window.activeTextEditor;
   const reference = editor && referenceOf(editor.document.uri);
   const shown = editor?.document.getText(editor.selection).trim() ?? "";
@@ -51,7 +62,7 @@ async function selection({ documents }: Workbench): Promise<{ readonly session: 
   return { session: reference.session, text };
 }
 
-export async function pin(bench: Workbench, session: Session, given: string): Promise<void> {
+async function pin(bench: Workbench, session: Session, given: string): Promise<void> {
   const text = given.trim();
   if (text.length > MOST_CHARACTERS) {
     throw new Refusal(vscode.l10n.t("A pin has at most {0} characters; this text has {1}.", exact(MOST_CHARACTERS), exact(text.length)));

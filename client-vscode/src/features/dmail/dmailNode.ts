@@ -2,9 +2,9 @@
 
 import * as vscode from "vscode";
 import type { PendingDMail } from "timeleap-client";
-import type { Session } from "../sessions/session.js";
+import type { Session } from "../../core/sessions/session.js";
 import { oneLine } from "../../shared/text/format.js";
-import { TreeNode, treeItem } from "./node.js";
+import { TreeNode, treeItem } from "../../core/tree/node.js";
 
 export class DMailNode extends TreeNode {
   readonly id: string;

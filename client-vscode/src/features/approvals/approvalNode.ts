@@ -1,10 +1,10 @@
 /** The row of what an agent asks for, while nobody has decided. */
 
 import * as vscode from "vscode";
-import type { PendingApproval } from "../../features/approvals/approvals.js";
+import type { PendingApproval } from "./approvals.js";
 import { gistOfApproval, visible } from "../../shared/text/approval.js";
 import { relativeTime } from "../../shared/text/format.js";
-import { TreeNode, treeItem } from "./node.js";
+import { TreeNode, treeItem } from "../../core/tree/node.js";
 
 export class ApprovalNode extends TreeNode {
   readonly id: string;

@@ -2,10 +2,10 @@
 
 import * as vscode from "vscode";
 import type { HistoryMessage, Message } from "timeleap-client";
-import { bytes } from "../../shared/text/format.js";
-import { argumentsOf, callsOf, partsOf, type Part } from "../../shared/text/message.js";
-import { piecesOf, type Piece } from "../../shared/text/wording.js";
-import { roleName } from "../../core/tree/messageNodes.js";
+import { bytes } from "./format.js";
+import { argumentsOf, callsOf, partsOf, type Part } from "./message.js";
+import { piecesOf, type Piece } from "./wording.js";
+import { roleName } from "./roles.js";
 import { codeSpan, fenced, inertMarkdown, plainMarkdown, type Run } from "./inert.js";
 
 /** Messages one after the other, each under a heading of its own. */

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Message } from "timeleap-client";
-import type { Session } from "../../core/sessions/session.js";
+import type { Session } from "./session.js";
 
 export interface Prompt {
   readonly session: Session;

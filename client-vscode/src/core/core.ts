@@ -1,0 +1,82 @@
+/** The core: the server, the open sessions, the tree and going back. Features get it, and add what they are about. */
+
+import * as vscode from "vscode";
+import { Disposables } from "../shared/lifecycle.js";
+import { onDidChangeServerSettings, readSettings, type Settings } from "../shared/settings.js";
+import { registerCommands, titleCommandsOf, type Handlers, type Viewer, type Workbench } from "./commands/register.js";
+import { serverCommands } from "./commands/serverCommands.js";
+import { timeTravelCommands } from "./restore/timeTravel.js";
+import { UndoItem } from "./restore/undoItem.js";
+import { environment } from "./server/environment.js";
+import { locateServer } from "./server/locate.js";
+import { Sidecar, type SidecarOptions } from "./server/sidecar.js";
+import { Prompts } from "./sessions/prompts.js";
+import { Sessions } from "./sessions/sessions.js";
+import { registerBadges } from "./tree/badges.js";
+import { Views } from "./tree/views.js";
+
+/** Adds something to the core. What it returns is put away with the window. */
+export type Feature = (core: Core) => vscode.Disposable;
+
+export class Core extends Disposables implements Workbench {
+  readonly log = this.register(vscode.window.createOutputChannel("Timeleap", { log: true }));
+  readonly launching: SidecarOptions;
+  readonly sidecar: Sidecar;
+  readonly sessions: Sessions;
+  readonly views: Views;
+  readonly prompts = new Prompts(this.log);
+  /** Set by the feature that shows documents. */
+  documents!: Viewer;
+  /** The Python of a private environment, for the search of a server; set by the feature that makes one. */
+  privatePython = (): string | undefined => undefined;
+
+  constructor(readonly context: vscode.ExtensionContext) {
+    super();
+    this.launching = {
+      settings: readSettings,
+      locate: (settings: Settings) => locateServer(settings, environment(() => this.privatePython())),
+      log: this.log,
+      version: String((context.extension.packageJSON as { version?: unknown }).version),
+    };
+    this.sidecar = this.register(new Sidecar(this.launching));
+    this.sessions = this.register(new Sessions(this.sidecar, context.workspaceState));
+    this.views = this.register(new Views(this.sidecar, this.sessions));
+    this.register(new UndoItem(this.sessions));
+    this.register(registerBadges());
+    this.register(this.commands({ ...serverCommands(this), ...timeTravelCommands(this) }));
+    this.register(onDidChangeServerSettings(() => void this.restart()));
+    this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => void this.trusted()));
+  }
+
+  /** Registers `timeleap.<name>` for each handler. */
+  commands(handlers: Handlers): vscode.Disposable {
+    return vscode.Disposable.from(...registerCommands(this, handlers, titleCommandsOf(this.context.extension.packageJSON)));
+  }
+
+  /** In a window that showed a session before, the server is started ahead of the first click: its start would be most of the time to the first row. */
+  warmUp(): void {
+    if (this.sessions.remembered && vscode.workspace.isTrusted) {
+      void this.sidecar.started().catch(() => undefined); // the views say why
+    }
+  }
+
+  /** With other settings another server may be found. What goes wrong is in the views. */
+  private async restart(): Promise<void> {
+    if (this.sidecar.state.kind !== "idle") {
+      await this.sidecar.restart().catch(() => undefined);
+    }
+  }
+
+  /** A server may be found now that was not looked at before; sessions may be changed now. */
+  private async trusted(): Promise<void> {
+    const { sidecar, sessions } = this;
+    if (sidecar.state.kind === "idle") {
+      return;
+    }
+    // The workspace's settings count from now on as well, and may be having the server restarted at this moment.
+    await (sidecar.state.kind === "failed" ? sidecar.restart() : sidecar.started()).catch(() => undefined);
+    if (sidecar.state.kind === "ready") {
+      await sessions.reopenForWriting().catch(() => undefined);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+/** The status bar: what the agent may do without asking, and what waits. */
+
+import * as vscode from "vscode";
+import type { SessionState } from "timeleap-client";
+import type { Session } from "../../core/sessions/session.js";
+import type { Sessions } from "../../core/sessions/sessions.js";
+import { Disposables } from "../../shared/lifecycle.js";
+import { exact, listed } from "../../shared/text/format.js";
+import type { Approvals } from "./approvals.js";
+
+export class ApprovalItem extends Disposables {
+  private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.approvals", vscode.StatusBarAlignment.Left, 1_000));
+
+  constructor(
+    sessions: Sessions,
+    private readonly approvals: Pick<Approvals, "pending" | "onDidChange">,
+  ) {
+    super();
+    this.item.name = vscode.l10n.t("Timeleap: Approvals");
+    this.register(sessions.followShown((session) => this.follow(session)));
+    this.register(approvals.onDidChange(() => sessions.shown && this.show(sessions.shown)));
+  }
+
+  private follow(session: Session | undefined): vscode.Disposable | undefined {
+    if (session) {
+      this.show(session);
+    } else {
+      this.item.hide();
+    }
+    return session?.onDidChange(() => this.show(session));
+  }
+
+  private show(session: Session): void {
+    const waiting = this.approvals.pending().length;
+    const { text, alarm, tooltip, spoken } = approvalsShown(session.state.approval, waiting);
+    if (text === "") {
+      this.item.hide();
+      return;
+    }
+    this.item.text = text;
+    this.item.command = waiting > 0 ? "timeleap.decideApproval" : "timeleap.manageApprovals";
+    this.item.backgroundColor = alarm === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${alarm}Background`);
+    this.item.tooltip = tooltip;
+    this.item.accessibilityInformation = { label: spoken };
+    this.item.show();
+  }
+}
+
+interface ApprovalsShown {
+  /** Empty: there is nothing to say. */
+  readonly text: string;
+  readonly alarm: "" | "warning" | "error";
+  readonly tooltip: string;
+  readonly spoken: string;
+}
+
+/** What runs unasked cannot be overlooked, then what waits, then that nobody is there. */
+export function approvalsShown({ yolo, afk, autoApproveActions }: SessionState["approval"], waiting: number): ApprovalsShown {
+  const waits = vscode.l10n.t("Waiting for your decision: {0}", exact(waiting));
+  if (yolo) {
+    const label = vscode.l10n.t("YOLO: everything is approved");
+    const text = waiting === 0 ? label : listed([label, waits]);
+    return { text: `$(warning) ${text}`, alarm: "error", tooltip: vscode.l10n.t("The agent runs everything without asking. Choose to turn it off."), spoken: text };
+  }
+  if (waiting > 0) {
+    return { text: `$(question) ${waits}`, alarm: "warning", tooltip: vscode.l10n.t("An agent asks whether it may do something. Choose to decide."), spoken: waits };
+  }
+  if (afk) {
+    const label = vscode.l10n.t("Away: requests are rejected");
+    return { text: `$(sign-out) ${label}`, alarm: "warning", tooltip: vscode.l10n.t("What an agent asks for is rejected at once. Choose to change that."), spoken: label };
+  }
+  if (autoApproveActions.length === 0) {
+    return { text: "", alarm: "", tooltip: "", spoken: "" };
+  }
+  const label = autoApproveActions.length === 1 ? vscode.l10n.t("1 action runs without asking") : vscode.l10n.t("{0} actions run without asking", exact(autoApproveActions.length));
+  return { text: `$(shield) ${label}`, alarm: "", tooltip: vscode.l10n.t("Without asking: {0}", autoApproveActions.join(", ")), spoken: label };
+}

@@ -1,0 +1,37 @@
+/** A note to an earlier self of the agent, until it is delivered. */
+
+import * as vscode from "vscode";
+import type { Feature } from "../../core/core.js";
+import type { PendingDMail } from "timeleap-client";
+import type { Session } from "../../core/sessions/session.js";
+import type { RowSource } from "../../core/tree/checkpointsTree.js";
+import { ContextKeys } from "../../core/tree/context.js";
+import { checkpointName } from "../../shared/text/happened.js";
+import { dmailCommands } from "./dmailCommands.js";
+import { DMailNode } from "./dmailNode.js";
+
+/** The row of what waits, above the checkpoints. */
+export const dmailRows: RowSource = {
+  rows: async (session) => {
+    const { pendingDMail } = session.state;
+    return pendingDMail ? [await row(session, pendingDMail)] : [];
+  },
+};
+
+export const dmail: Feature = (core) => {
+  const { sessions, views } = core;
+  views.addRows(dmailRows);
+  const keys = new ContextKeys();
+  const tell = (): void => keys.update({ "timeleap.dmail": Boolean(sessions.shown?.state.pendingDMail) });
+  const followed = sessions.followShown((session) => {
+    tell();
+    return session?.onDidChange(tell);
+  });
+  tell();
+  return vscode.Disposable.from(followed, core.commands(dmailCommands(core)));
+};
+
+async function row(session: Session, waiting: PendingDMail): Promise<DMailNode> {
+  const target = (await session.log.spans()).find(({ checkpoint }) => checkpoint.uid === waiting.checkpointUid);
+  return new DMailNode(session, waiting, target && checkpointName(target.checkpoint));
+}
