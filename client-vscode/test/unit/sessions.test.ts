@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
-import { TimeleapError, type SessionState } from "timeleap-client";
+import { TimeleapError, type Reconnected, type SessionState } from "timeleap-client";
 import type { Sidecar } from "../../src/core/server/sidecar.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
 import { EventEmitter, Uri, workspace } from "../support/vscode.js";
@@ -128,4 +128,131 @@ test("a database that cannot be reached is said to be, and looked at again when 
   server.answer({ sessions: [] } as Partial<SessionState>);
   await again;
   expect(sessions.problem).toBeUndefined();
+});
+
+/** Servers one after the other, by hand: what is asked waits until it is answered or refused. */
+class Mortal {
+  state: { kind: "ready" | "failed" | "starting" | "restarting" } = { kind: "ready" };
+  readonly connected = new EventEmitter<Reconnected | undefined>();
+  readonly onDidConnect = this.connected.event;
+  readonly onNotification = new EventEmitter<undefined>().event;
+  private pending: { sessionId: string; answer: (state: unknown) => void; refuse: (error: Error) => void }[] = [];
+
+  request(method: string, { sessionId }: { sessionId: string }): Promise<unknown> {
+    if (method === "context/listCheckpoints") {
+      return new Promise(() => undefined); // what comes with opening
+    }
+    return new Promise((answer, refuse) => this.pending.push({ sessionId, answer, refuse }));
+  }
+
+  /** Answers what was asked for, and says which sessions that was for. */
+  async answers(): Promise<string[]> {
+    const asked = this.take();
+    asked.forEach(({ sessionId, answer }) => answer({ sessionId }));
+    await new Promise(setImmediate);
+    return asked.map(({ sessionId }) => sessionId);
+  }
+
+  async refuses(error: Error): Promise<void> {
+    this.take().forEach(({ refuse }) => refuse(error));
+    await new Promise(setImmediate);
+  }
+
+  /** Ends: what was asked for is refused once it is given up, or is no longer wanted. */
+  async ends(kind: "failed" | "starting"): Promise<void> {
+    this.state = { kind };
+    await this.refuses(named("ConnectionLostError"));
+  }
+
+  /** Another server is there, or the same again, with what it has open. */
+  isThere(reconnected?: Reconnected): void {
+    this.state = { kind: "ready" };
+    this.connected.fire(reconnected);
+  }
+
+  private take(): typeof this.pending {
+    return this.pending.splice(0);
+  }
+}
+
+const named = (name: string): Error => Object.assign(new Error("nobody answers"), { name });
+
+async function twoOpen(): Promise<{ server: Mortal; sessions: Sessions }> {
+  workspace.isTrusted = true;
+  const server = new Mortal();
+  const sessions = new Sessions(server as unknown as Sidecar, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
+  const opening = [sessions.attach({ sessionId: "beside" }), sessions.open({ sessionId: "shown" })];
+  await server.answers();
+  await Promise.all(opening);
+  return { server, sessions };
+}
+
+test.each(["failed", "starting"] as const)("sessions that were being opened again when their server ended (%s) are opened on the next one", async (end) => {
+  const { server, sessions } = await twoOpen();
+  server.isThere();
+  await server.ends(end);
+  expect(sessions.problem).toBeUndefined();
+  server.isThere();
+  expect((await server.answers()).sort()).toEqual(["beside", "shown"]);
+  expect(sessions.shown?.id).toBe("shown");
+  expect(sessions.isOpen("beside")).toBe(true);
+});
+
+test("a session that was not opened again in time is said to be, and opened on another server", async () => {
+  const { server, sessions } = await twoOpen();
+  server.isThere();
+  await server.refuses(named("RequestTimeoutError"));
+  expect(sessions.problem).toMatchObject({ kind: "failed", message: "nobody answers" });
+  server.isThere();
+  expect(await server.answers()).toContain("shown");
+  expect(sessions.problem).toBeUndefined();
+  expect(sessions.shown?.id).toBe("shown");
+});
+
+test.each(["asked", "beside"])("a session that a person asked for when the server ended is shown by the next one, unless another was chosen: %s", async (shown) => {
+  const { server, sessions } = await twoOpen();
+  const asked = expect(sessions.open({ sessionId: "asked" })).rejects.toThrow("nobody answers");
+  await server.ends("failed");
+  await asked;
+  server.isThere();
+  if (shown === "beside") {
+    sessions.show(sessions.get("beside"));
+  }
+  expect(await server.answers()).toContain("asked");
+  expect(sessions.shown?.id).toBe(shown);
+});
+
+test("a session whose opening ends the server each time is given up, though the server is started again", async () => {
+  const { server, sessions } = await twoOpen();
+  server.isThere();
+  server.state = { kind: "restarting" };
+  await server.refuses(named("ConnectionLostError"));
+  server.isThere({ sessions: [], refused: [] });
+  expect(await server.answers()).toEqual([]);
+  expect(sessions.problem).toMatchObject({ kind: "failed", how: { sessionId: "shown" } });
+});
+
+test("a session that the next server refuses is taken away, in its words, and not asked for again", async () => {
+  const { server, sessions } = await twoOpen();
+  server.isThere();
+  await server.refuses(new TimeleapError("there is no such session", 4001, { kind: "sessionNotFound", retryable: false }));
+  server.isThere();
+  expect(await server.answers()).toEqual([]);
+  expect(sessions.problem).toMatchObject({ kind: "gone", message: "there is no such session" });
+});
+
+test("what Restricted Mode is said to keep from being changed is so until it has been opened again", async () => {
+  workspace.isTrusted = false;
+  const server = new Mortal();
+  const sessions = new Sessions(server as unknown as Sidecar, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
+  const opening = sessions.open({ sessionId: "shown" });
+  await server.answers();
+  const session = await opening;
+  workspace.isTrusted = true;
+  const reopening = sessions.reopenForWriting();
+  await server.answers(); // session/close
+  expect(session.restricted).toBe(true);
+  await server.answers();
+  await reopening;
+  expect(session.restricted).toBe(false);
 });

@@ -158,6 +158,24 @@ test("a restart while one is under way ends with one server, the last", async ()
   expect(sidecar.state.kind).toBe("ready");
 });
 
+/** Takes its time to end. */
+const LINGERING = server(`if (method === "initialize") answer(id, hello); else if (method === "exit") process.exit(0); else if (id !== undefined) setTimeout(() => answer(id, {sessions: []}), 300);`);
+
+test("a restart while the server before it still ends takes the place of the one under way: both have the server that is there", async () => {
+  let found = 0;
+  make(() => {
+    found += 1;
+    return Promise.resolve(LINGERING);
+  });
+  await sidecar.started();
+  const waiting = [sidecar.restart(), sidecar.started(), sidecar.restart(), sidecar.started()];
+  const [, one, , other] = await Promise.all(waiting);
+  expect(one).toBe(other);
+  expect(one).toBe(await sidecar.started());
+  expect(found).toBe(2);
+  expect(states).toEqual(["starting", "ready", "starting", "ready"]);
+});
+
 test("the settings go to the server; what is not set is left to it", async () => {
   make(server(`if (method === "initialize") { hello.serverInfo.version = JSON.stringify(params.initializationOptions); answer(id, hello); } else if (id !== undefined) answer(id, null);`));
   const client = await sidecar.started();

@@ -215,7 +215,7 @@ test("the line above the rows says what is not as usual, and nothing else", () =
     expect.stringMatching(stale),
     "This session is archived.",
   ]);
-  expect(say(READY, { shown: undefined, problem: { kind: "gone", message: "no such session", how: {} } })).toBe("no such session");
+  expect(say(READY, { shown: undefined, problem: { kind: "gone", unanswered: false, message: "no such session", how: {} } })).toBe("no such session");
 });
 
 // What the server warns of

@@ -74,7 +74,9 @@ export class Sidecar extends Disposables implements Wire {
   private current: SidecarState = { kind: "idle" };
   private client: TimeleapClient | undefined;
   private starting: Promise<TimeleapClient> | undefined;
-  /** Counts starts, so that one which is no longer wanted can tell. */
+  /** Resolves when the servers that are no longer wanted have ended: none is started beside them. */
+  private ended: Promise<void> = Promise.resolve();
+  /** Counts what was asked for, so that a start which is no longer wanted can tell. */
   private turn = 0;
   private readonly listeners = new Map<keyof Notifications, Set<Listener>>();
 
@@ -119,26 +121,22 @@ export class Sidecar extends Disposables implements Wire {
       // Not by way of `starting`: who opens sessions again when told of the connection is before those who wait for it.
       return this.client;
     }
-    this.starting ??= this.start();
+    this.starting ??= this.start(++this.turn);
     return this.starting;
   }
 
   /** Ends the server, if there is one, looks for it again and starts it; also the way out of `failed`. @throws ServerFailure */
   async restart(): Promise<void> {
-    const { client } = this;
-    this.client = undefined;
-    this.turn += 1;
+    const turn = this.leave();
     this.enter({ kind: "starting" });
-    this.starting = end(client).then(() => this.start());
+    this.starting = this.ended.then(() => this.start(turn));
     await this.starting;
   }
 
   /** Ends the server in good order. */
   async stop(): Promise<void> {
-    const { client } = this;
-    this.client = undefined;
-    this.turn += 1;
-    await end(client);
+    this.leave();
+    await this.ended;
   }
 
   override dispose(): void {
@@ -146,9 +144,20 @@ export class Sidecar extends Disposables implements Wire {
     this.client?.dispose();
   }
 
-  private async start(): Promise<TimeleapClient> {
+  /** Begins another turn, and ends the server of the one before. */
+  private leave(): number {
+    const { client } = this;
+    this.client = undefined;
+    this.ended = this.ended.then(() => end(client));
     this.turn += 1;
-    const { turn } = this;
+    return this.turn;
+  }
+
+  /** @param turn Of when it was asked for: a later one takes its place, however long the server before both takes to end. */
+  private async start(turn: number): Promise<TimeleapClient> {
+    if (turn !== this.turn) {
+      return this.started();
+    }
     this.enter({ kind: "starting" });
     let launch: Launch | undefined;
     try {

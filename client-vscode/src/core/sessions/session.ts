@@ -196,12 +196,13 @@ export class Session extends Disposables {
   /** Opens the session on another server. */
   async reopen(): Promise<void> {
     const { path, access, attach } = this.how;
-    this.openedRestricted = !vscode.workspace.isTrusted; // which may have changed since
+    const restricted = !vscode.workspace.isTrusted; // which may have changed since
     const { state, obstacle } = await openSession(this.wire, {
       ...(path === undefined ? { sessionId: this.id, create: false } : { path }),
       ...(access === undefined ? {} : { access }),
       ...(attach === undefined ? {} : { attach }),
     });
+    this.openedRestricted = restricted;
     this.inTheWay = obstacle;
     this.take(state);
   }

@@ -16,6 +16,8 @@ import { workspaces } from "./workspaces.js";
 export interface SessionProblem {
   readonly kind: "damaged" | "locked" | "gone" | "failed" | StorageTroubleKind;
   readonly message: string;
+  /** Nobody said that it cannot be shown: the server went away, or did not answer in time. Another one is asked as well. */
+  readonly unanswered: boolean;
   /** How to ask for it again; absent where the store did not say which session there is to show. */
   readonly how?: SessionOpenParams;
 }
@@ -266,7 +268,7 @@ export class Sessions extends Disposables {
     for (const session of [...this.open_.values()]) {
       if (session.restricted) {
         await this.sidecar.request("session/close", { sessionId: session.id }).catch(() => undefined);
-        await session.reopen();
+        await session.reopen().catch((error: unknown) => this.lose(session, error));
       }
     }
     this.listChanged.fire(undefined);
@@ -389,10 +391,19 @@ export class Sessions extends Disposables {
         : reconnected ? session.refresh() : session.reopen();
       again.catch((error: unknown) => this.lose(session, error));
     }
+    // Not where the server was started again by itself: then the session may be what it cannot stand.
+    if (!reconnected && this.trouble?.unanswered && this.trouble.how) {
+      void this.openUnlessChosen(this.trouble.how, this.choices);
+    }
     this.listChanged.fire(undefined);
   }
 
+  /** Takes away a session that cannot be opened again. */
   private lose(session: Session, error: unknown): void {
+    const { kind } = this.sidecar.state;
+    if (kind === "failed" || kind === "starting") {
+      return; // that says nothing about the session: the next server is asked for it
+    }
     this.open_.delete(session.id);
     this.hidden.delete(session.id);
     session.dispose();
@@ -413,17 +424,21 @@ function again({ id, how: { path, access } }: Session): SessionOpenParams {
   return { ...(path === undefined ? { sessionId: id, create: false } : { path }), ...(access === undefined ? {} : { access }) };
 }
 
-function problemOf(error: unknown): Pick<SessionProblem, "kind" | "message"> {
+function problemOf(error: unknown): Omit<SessionProblem, "how"> {
   const message = error instanceof Error ? error.message : String(error);
   const trouble = storageTroubleOf(error);
   if (trouble) {
-    return { kind: trouble.kind, message: `${trouble.what} ${trouble.next}` };
+    return { kind: trouble.kind, message: `${trouble.what} ${trouble.next}`, unanswered: false };
   }
+  return { kind: kindOf(error), message, unanswered: !isTimeleapError(error) };
+}
+
+function kindOf(error: unknown): SessionProblem["kind"] {
   if (isTimeleapError(error, "corrupted") || isTimeleapError(error, "storageFailure")) {
-    return { kind: "damaged", message };
+    return "damaged";
   }
   if (isTimeleapError(error, "sessionLocked")) {
-    return { kind: "locked", message };
+    return "locked";
   }
-  return { kind: isTimeleapError(error, "sessionNotFound") ? "gone" : "failed", message };
+  return isTimeleapError(error, "sessionNotFound") ? "gone" : "failed";
 }
