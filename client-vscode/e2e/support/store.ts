@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { TIMELEAP } from "./places";
-import { run } from "./process";
+import { lives, run, until } from "./process";
 
 export type LogRecord = { role: string; content?: unknown; id?: number; token_count?: number } & Record<string, unknown>;
 
@@ -106,6 +106,16 @@ export class Store {
         if (!existsSync(lock)) return undefined;
         const text = readFileSync(lock, "utf8");
         return text === "" ? undefined : (JSON.parse(text) as Owner).pid;
+    }
+
+    /** The process that holds it, once that is one which lives: rows may be shown while the session is being opened again. */
+    async livingOwner(sessionId: string): Promise<number> {
+        let owner: number | undefined;
+        await until(`a process has ${sessionId} open`, () => {
+            owner = this.owner(sessionId);
+            return owner !== undefined && lives(owner);
+        });
+        return owner ?? 0;
     }
 
     /** Milliseconds from starting the program to its first answer. */

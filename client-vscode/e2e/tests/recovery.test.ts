@@ -15,7 +15,7 @@ test.beforeAll(async ({ workbench, store, window }) => {
 });
 
 test("a server that is killed is started again, and the session goes on", async ({ window, store }) => {
-    const killed = store.owner("sturdy") ?? 0;
+    const killed = await store.livingOwner("sturdy");
     process.kill(killed, "SIGKILL");
     await expect(window.saying(/was started again at/)).toBeVisible();
     await picture(window, "recovered");
@@ -70,7 +70,7 @@ test("a server of another protocol version is named as that", async ({ window, m
 });
 
 test("a server that ends whenever it is started is given up on, and started again when asked", async ({ window, store, middleman }) => {
-    const killed = store.owner("sturdy") ?? 0;
+    const killed = await store.livingOwner("sturdy");
     middleman.plan({ dieAlways: "initialize" });
     process.kill(killed, "SIGKILL");
     const welcome = window.welcome(/ends again and again/);
