@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -126,14 +126,15 @@ class Impostor:
         self.token = "f" * 64
         self._answers = answers
         self._connections: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
+        self._serving: list[threading.Thread] = []
         self._listening = socket.socket(socket.AF_UNIX)
         self.address = str(Path(tempfile.mkdtemp(dir=runtime_directory()), "i.sock"))
         self._listening.bind(self.address)
         self._listening.listen()
         known = {"address": self.address, "token": self.token, "protocolVersion": 1}
         self._lock = Lock(session, endpoint={**known, **endpoint})
-        self._start(self._accept)
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> Self:
         return self
@@ -150,24 +151,22 @@ class Impostor:
         self._lock.free()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
+        _join(self._accepting)  # first: nobody is let in any more who would not be hung up on
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(PATIENCE)
+        for thread in self._serving:
+            _join(thread)
         for each in (self._listening, *self._connections):
             each.close()
-
-    def _start(self, work: Callable[..., None], *args: Any) -> None:
-        self._threads.append(threading.Thread(target=work, args=args, daemon=True))
-        self._threads[-1].start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listening.accept()
                 self._connections.append(connection)
-                self._start(self._serve, Wire(connection))
+                self._serving.append(threading.Thread(target=self._serve, args=[Wire(connection)], daemon=True))
+                self._serving[-1].start()
 
     def _serve(self, wire: Wire) -> None:
         with contextlib.suppress(OSError):
@@ -187,6 +186,11 @@ class Impostor:
             wire.send_bytes(answer)
         else:
             wire.reply(message, answer)
+
+
+def _join(thread: threading.Thread) -> None:
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "somebody still speaks to the impostor"
 
 
 class Lock:
