@@ -15,7 +15,7 @@ from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
 from timeleap.mirrors import adopting
 from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import names_session, usual_folder
-from timeleap.mirrors.mirror import PendingSnapshot
+from timeleap.mirrors.record_list import PendingSnapshot
 from timeleap.sessions.documents.tree_settings import MAX_ROOTS, folder_of
 from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members

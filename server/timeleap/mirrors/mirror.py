@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap import clock
 from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
 from timeleap.mirrors import takeover
@@ -28,21 +27,20 @@ from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.comparing import messages_in, messages_of
 from timeleap.mirrors.folders import FileFacts, facts_of, mirror_id, parent_of, session_key
-from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.mirrors.opencode_log import OpencodeLog
+from timeleap.mirrors.record_list import ENTRIES_AT_ONCE, MARK_ROLE, FormerCheckpoints, PendingSnapshot, RecordList
+from timeleap.mirrors.regrouping import keeps_all, remove_timeline
 from timeleap.mirrors.vault.keeper import Keeper
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.documents.json_files import is_encodable
-from timeleap.sessions.documents.tree_settings import MARK
-from timeleap.sessions.past import first_words, preview_of
 from timeleap.sessions.rewrite_plan import facts_now
-from timeleap.sessions.shapes import CONTEXT, Cause, Checkpoint, Event, Mutation, Source, set_members
-from timeleap.storage.engine import LogState, NewRecord, RecordKind, Replacement, TimelineReason
-from timeleap.storage.record import checkpoint_record, decode_json, opaque_record
+from timeleap.sessions.shapes import CONTEXT, Cause, Event, Mutation, Source, set_members
+from timeleap.storage.engine import LogState, RecordKind, Replacement, TimelineReason
+from timeleap.storage.record import decode_json
 from timeleap.store.listing import set_last_change
 
 if TYPE_CHECKING:
@@ -51,11 +49,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-MARK_ROLE: Final = "_mirror"
 STEPS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 4 << 20
 """Of a file, that become one append."""
-ENTRIES_AT_ONCE: Final = 10_000
 MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
 LEFT_OUT: Final = "leftOut"
@@ -108,56 +104,6 @@ class StepDigests:
         return self._digests
 
 
-class RecordList(RecordWriter):
-    """Records for the end of a log at `state`, with the checkpoints that are among them."""
-
-    def __init__(self, left_out: LossTally, state: LogState) -> None:
-        super().__init__(left_out)
-        self.records: list[NewRecord] = []
-        self.made: list[Checkpoint] = []
-        self._state = state
-        self._checkpoints = state.next_checkpoint_id
-
-    def checkpoint(self, message: Mapping[str, Any], time: str | None, words: str | None = None) -> None:
-        number, uid = self._checkpoints, f"c{self._checkpoints}-{clock.new_uid(12)}"
-        label = first_words(message if words is None else {"content": words})
-        created_at, at = time or clock.now_iso(), self._state.messages + self.messages
-        self._add(checkpoint_record(number, set_members(u=uid, l=label, t=created_at)))
-        self.made.append(Checkpoint(number, uid, label, created_at, at, self._state.token_count, preview_of(message)))
-        self._checkpoints += 1
-
-    def mark(self, steps: int, key: str, **more: Any) -> None:
-        """Say which step of the conversation stands before."""
-        self._add(_mark(steps, key, **more))
-
-    def mark_before(self, number: int, steps: int, key: str, chain: str) -> None:
-        """The same before the record `number`."""
-        self.records.insert(number, _mark(steps, key, chain=chain))
-        self.lines += 1
-
-    def take_snapshot(self, waiting: PendingSnapshot) -> bool:
-        """Give the snapshot to the first checkpoint that it can belong to; says whether there is one."""
-        for number, made in enumerate(self.made):
-            if (made.created_at or "") >= waiting.not_before:
-                places = [place for place, record in enumerate(self.records) if record.kind is RecordKind.CHECKPOINT]
-                marks = set_members(u=made.uid, l=made.label, t=made.created_at)
-                self.records[places[number]] = checkpoint_record(made.id, {**marks, MARK: waiting.files})
-                self.made[number] = replace(made, files=waiting.files)
-                return True
-        return False
-
-    def _add(self, record: NewRecord) -> None:
-        self.records.append(record)
-        self.lines += 1
-
-
-class PendingSnapshot(Struct, frozen=True):
-    """A snapshot that belongs to the next checkpoint, if that is of a prompt `not_before` this time (ISO-8601 UTC)."""
-
-    files: Json
-    not_before: str
-
-
 class Growth(Struct, frozen=True):
     """What a catch-up did: messages that are new; whether the mirror is; whether anything changed."""
 
@@ -185,6 +131,7 @@ class Mirror:
         self._cause = Cause(client=kind)
         self._conversation: Conversation | None = None
         self._marks: list[StepMark] | None = None
+        self._former = FormerCheckpoints()
         self._digests = StepDigests()
         self._own_title: str | None = None  # as the program said it last
         self._told = 0  # offset in the file; of what is before it all timelines are there
@@ -258,7 +205,7 @@ class Mirror:
         first = self._marks is None
         if self._marks is None:
             self._marks, self._told = await asyncio.to_thread(self._known, session, conversation)
-        changed = await self._keep_facts(session, conversation)
+        changed, grown = await self._keep_facts(session, conversation), not aside
         for other in aside:
             for branch in (*other.earlier(), Earlier(other.steps())):
                 changed = await self._show(session, other, branch.steps, whole=False) or changed
@@ -268,8 +215,8 @@ class Mirror:
             branches = await asyncio.to_thread(conversation.earlier, since)
             for branch in branches if since else branches[len(session.engine.timelines()) :]:
                 changed = await self._show(session, conversation, branch.steps, whole=False) or changed
-                self._reason = "compact" if branch.reason == "compact" else "external"
-        changed = await self._show(session, conversation, steps, whole=True) or changed
+                self._reason, grown = ("compact" if branch.reason == "compact" else "external"), False
+        changed = await self._show(session, conversation, steps, whole=True, grown=grown) or changed
         self._told, self._reason = conversation.file.end, "external"
         conversation.file.forget_fresh()
         own = conversation.title or session.facts.title or conversation.first_prompt or _first_prompt(session)
@@ -449,17 +396,22 @@ class Mirror:
             line, done = mark.line + 1, mark.steps
         return marks
 
-    async def _show(self, session: Session, conversation: Conversation, steps: list[Step], *, whole: bool) -> bool:
-        """Make the log say these steps; says whether that changed anything. `whole`: they are all of the file."""
+    async def _show(
+        self, session: Session, conversation: Conversation, steps: list[Step], *, whole: bool, grown: bool = False
+    ) -> bool:
+        """Make the log say these steps; says whether that changed anything. `whole`: they are all of the file. `grown`:
+        nothing else was shown since the last look at it."""
         assert self._marks is not None
         marks, digests = self._marks, self._digests.of(steps)
         while marks and not _is_at(marks[-1], steps, digests):
             marks.pop()
         done, keep_lines = (marks[-1].steps, marks[-1].line + 1) if marks else (0, 0)
-        changed = False
+        changed, needless = False, ""
         if keep_lines < session.engine.state.lines:
-            await self._cut(session, keep_lines)
-            changed = True
+            await asyncio.to_thread(self._former.note, session.engine, keep_lines)
+            keeps = grown and await asyncio.to_thread(keeps_all, session.engine, keep_lines, conversation, steps[done:])
+            timeline_id = await self._cut(session, keep_lines)
+            changed, needless = True, timeline_id if keeps else ""
         for part in _parts(steps, done):
             done += len(part)
             await self._append(
@@ -468,6 +420,8 @@ class Mirror:
             changed = True
         if whole and not steps and changed:
             await self._append(session, conversation, [], [], 0, last=True)
+        if needless:
+            await remove_timeline(session, needless)
         return changed
 
     async def _append(
@@ -482,7 +436,8 @@ class Mirror:
     ) -> None:
         """Add some steps, up to the step number `done`."""
         assert self._marks is not None
-        log = await to_its_end(asyncio.to_thread(_records_of, session, conversation, part, digests, done, last=last))
+        log = RecordList(conversation.file.left_out, session.engine.state, self._former)
+        await to_its_end(asyncio.to_thread(_write, log, conversation, part, digests, done, last=last))
         if self.pending_snapshot is not None and log.take_snapshot(self.pending_snapshot):
             self.pending_snapshot = None
 
@@ -497,8 +452,8 @@ class Mirror:
                 assert mark is not None
                 self._marks.append(mark)
 
-    async def _cut(self, session: Session, keep_lines: int) -> None:
-        """Take away what the file does not say any more; the log as it was is a timeline."""
+    async def _cut(self, session: Session, keep_lines: int) -> str:
+        """Take away what the file does not say any more; the log as it was is a timeline, whose id is returned."""
         engine, transactions = session.engine, session.transactions
         keep = transactions.state
 
@@ -513,15 +468,12 @@ class Mirror:
 
         done = await engine.replace(on_turn)
         session.emit(Event("external", done.head, method=CONTEXT, cause=self._cause))
+        return done.timeline_id
 
 
 def _is_there(path: Path) -> bool:
     """True of a file, and of a session in a database. Blocking."""
     return path.exists() or facts_of(str(path)) is not None
-
-
-def _mark(steps: int, key: str, **more: Any) -> NewRecord:
-    return opaque_record({"role": MARK_ROLE, "content": "", "steps": steps, "key": key, **more})
 
 
 def _mark_at(line: int, record: Json) -> StepMark | None:
@@ -543,12 +495,12 @@ def _marks_of(session: Session) -> Iterator[tuple[int, Json]]:
                     yield entry.line, record
 
 
-def _records_of(
-    session: Session, conversation: Conversation, part: list[Step], digests: list[str], done: int, *, last: bool
-) -> RecordList:
-    """The records of some steps, up to the step number `done`, with a mark before each prompt and at the end.
+def _write(
+    log: RecordList, conversation: Conversation, part: list[Step], digests: list[str], done: int, *, last: bool
+) -> None:
+    """Write the records of some steps, up to the step number `done`, with a mark before each prompt and at the end.
     Blocking."""
-    log, file = RecordList(conversation.file.left_out, session.engine.state), conversation.file
+    file = conversation.file
     number, before, key, chain = done - len(part), 0, "", ""
     prompts = 0
     for step, digest in zip(conversation.write(part, log), digests, strict=True):
@@ -556,7 +508,6 @@ def _records_of(
             log.mark_before(before, number, key, chain)
         number, before, key, chain, prompts = number + 1, len(log.records), step.key, digest, len(log.made)
     log.mark(done, key, chain=chain, **({"end": file.end, "hash": file.fingerprint} if last else {}))
-    return log
 
 
 def _parts(steps: list[Step], done: int) -> Iterator[list[Step]]:

@@ -39,6 +39,7 @@ from timeleap.mirrors.formats.opencode import (
     shown_to_model,
     since_compaction,
     steps_of,
+    without_begun_compaction,
     words_in,
 )
 from timeleap.mirrors.growing_file import (
@@ -248,7 +249,8 @@ class OpencodeLog(Conversation):
         return 0 <= end <= self.file.end and fingerprint == self.file.fingerprint
 
     def steps(self) -> list[Step]:
-        return steps_of(since_compaction(before_revert(list(self._rows.values()), self._revert)))
+        messages = before_revert(list(self._rows.values()), self._revert)
+        return steps_of(since_compaction(without_begun_compaction(messages)))
 
     def earlier(self, since: int = 0) -> list[Earlier]:
         now = [step.key for step in self.steps()]
@@ -263,9 +265,12 @@ class OpencodeLog(Conversation):
     def _conversations_before(self) -> list[Earlier]:
         """Conversations before each removal, compaction, revert and dropped message, some of them more than once."""
         every = list(self._rows.values())
-        found = [Earlier(steps_of(since_compaction(self._whole(known)))) for known in self._removed]
-        found += [Earlier(steps_of(since_compaction(every[:at])), "compact") for at in compactions(every)]
-        if self._revert is not None:
+        found: list[Earlier] = []
+        for known in map(self._whole, self._removed):
+            found += _summed_up(known)
+            found.append(Earlier(steps_of(since_compaction(known))))
+        found += _summed_up(every)
+        if self._revert is not None and self._revert.get("messageID") in self._rows:  # else it is being deleted
             found.append(Earlier(steps_of(since_compaction(every))))
         for messages in (*map(self._whole, self._removed), every):
             for number, message in enumerate(messages):
@@ -396,6 +401,11 @@ def _changes_of(path: Path) -> tuple[int, int]:
     """How often, and when last, a session was changed."""
     row = opencode_database.session(path)
     return (0, 0) if row is None else (row.size, row.changed)
+
+
+def _summed_up(messages: list[RowMessage]) -> list[Earlier]:
+    """The conversations before each compaction of some messages."""
+    return [Earlier(steps_of(since_compaction(messages[:at])), "compact") for at in compactions(messages)]
 
 
 def _keys(earlier: Earlier) -> list[str]:

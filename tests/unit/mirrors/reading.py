@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from timeleap.mirrors.growing_file import Conversation, Step
-from timeleap.mirrors.mirror import RecordList
+from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState, RecordKind
 
 

@@ -15,7 +15,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.folders import MAX_FILES, FolderNotes, look
 from timeleap.mirrors.growing_file import FileReplacedError
-from timeleap.mirrors.mirror import RecordList
+from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState, RecordKind
 
 

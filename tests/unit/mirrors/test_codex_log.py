@@ -16,7 +16,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.folders import look
 from timeleap.mirrors.growing_file import FileReplacedError, Step
-from timeleap.mirrors.mirror import RecordList
+from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState
 
 

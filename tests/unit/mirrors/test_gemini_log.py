@@ -14,7 +14,7 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.mirrors.folders import look, usual_folder
 from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import FileReplacedError
-from timeleap.mirrors.mirror import RecordList
+from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState
 
 CONTEXT = "<session_context>\nx\n</session_context>"

@@ -12,7 +12,7 @@ from tests.support.kimi_code_histories import History
 from tests.unit.mirrors.reading import read_in_pieces
 
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
-from timeleap.mirrors.mirror import RecordList
+from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState, RecordKind
 
 Said = tuple[str, str]

@@ -17,7 +17,7 @@ from timeleap.features.transfer.importing import take_in
 from timeleap.mirrors.folders import is_subagent, look, mirror_id, parent_of, session_key
 from timeleap.mirrors.growing_file import FileReplacedError
 from timeleap.mirrors.kimi_log import KimiLog
-from timeleap.mirrors.mirror import RecordList
+from timeleap.mirrors.record_list import RecordList
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import LogState
 

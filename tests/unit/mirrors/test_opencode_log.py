@@ -18,8 +18,8 @@ from tests.support.opencode_file import OpencodeFile
 from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError
 from timeleap.mirrors import opencode_database
 from timeleap.mirrors.folders import look, mirror_id, parent_of
-from timeleap.mirrors.mirror import RecordList
 from timeleap.mirrors.opencode_log import OpencodeLog
+from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState, RecordKind
 
 Said = tuple[str, str]

@@ -244,6 +244,14 @@ def _with_tail(messages: list[RowMessage]) -> list[RowMessage]:
     return [*messages[at:end], *messages[kept[0] : at], *messages[end:]]
 
 
+def without_begun_compaction(messages: list[RowMessage]) -> list[RowMessage]:
+    """The messages without a compaction at their end that the program is busy with: all that was said still counts."""
+    end = len(messages)
+    if end and messages[-1].summary and not messages[-1].finished:
+        end -= 1
+    return messages[: end - 1] if end and messages[end - 1].compaction is not None else messages
+
+
 def compactions(messages: list[RowMessage]) -> Iterator[int]:
     """How many messages stand before each compaction that is done."""
     asked = {message.id: at for at, message in enumerate(messages) if message.compaction is not None}
@@ -277,16 +285,15 @@ def _asked(message: RowMessage) -> list[Step]:
 
 
 def _answered(message: RowMessage, *, over: bool) -> list[Step]:
-    """The steps of an answer: of each of its rounds what it says and calls, then the results. Results wait for those of the
-    other calls of a round, as long as the answer goes on."""
+    """The steps of an answer: of each of its rounds what it says and calls, then the results. A result waits for those of
+    earlier calls of its round, as long as the answer goes on."""
     found: list[Step] = []
-    results: list[RowPart] = []
     calls: list[RowPart] = []
 
     def flush(*, ended: bool) -> None:
-        if ended or all(call.answered for call in calls):
-            found.extend(_step(message, part, "result", f"{part.id}.result.{part.digest}") for part in results)
-        results.clear()
+        waits = next((number for number, call in enumerate(calls) if not call.answered), len(calls))
+        shown = [part for part in (calls if ended else calls[:waits]) if part.answered]
+        found.extend(_step(message, part, "result", f"{part.id}.result.{part.digest}") for part in shown)
         calls.clear()
 
     for part in _parts_of_rounds(message):
@@ -296,8 +303,6 @@ def _answered(message: RowMessage, *, over: bool) -> list[Step]:
         elif part.kind == "tool" and is_ready:
             calls.append(part)
             found.append(_step(message, part, "call", f"{part.id}.call.{part.given}"))
-            if part.answered:
-                results.append(part)
         elif part.words and is_ready and part.kind in _SAID:
             found.append(_step(message, part, _SAID[part.kind], f"{part.id}.{part.digest}"))
     flush(ended=over)
