@@ -69,6 +69,37 @@ test("a call is a card with its result; an edit shows its lines, a failure its m
     await picture(window, "page-calls");
 });
 
+test("who speaks is said once in a turn; output is as it was written, in its colours, and obeys no terminal", async ({ window }) => {
+    const log = ["$ pytest -q", "E   assert  1 == 2", "# not a heading", "* not * a list *", ...Array.from({ length: 5_000 }, (_, line) => `2026-01-02 10:11:12 INFO line ${String(line)}`)];
+    const said = `Why?\n\n${log.slice(0, 4).join("\n")}\n\nPlease mend it.`;
+    await agent.call("session/open", { sessionId: "output", title: "Output" });
+    await agent.call("context/appendMessage", { sessionId: "output", messages: [
+        { role: "user", content: said },
+        { role: "assistant", content: "I look.", tool_calls: [{ type: "function", id: "o1", function: { name: "run", arguments: '{"command":"pytest"}' } }] },
+        { role: "tool", tool_call_id: "o1", content: "\u001b]0;title\u0007\u001b[31mFAILED\u001b[0m a.py \u001b]8;;https://harm.invalid\u001b\\link\u001b]8;;\u001b\\\u001b[2J" },
+        { role: "assistant", content: "It is the rounding." },
+        { role: "user", content: log.join("\n") },
+        { role: "assistant", content: "I see." },
+    ] });
+    await window.openSession("Output");
+    await window.run("openConversation");
+    await page.shows("Output");
+    await page.feed.press("Home");
+    await expect(page.row(0).locator(".part pre")).toHaveText(log.slice(0, 4).join("\n"));
+    await expect(page.row(0).locator(".text")).toHaveText(["Why?", "Please mend it."]);
+    await expect(page.row(0).getByRole("button", { name: "Go Back to Before This…" })).toBeVisible();
+    await expect(page.row(1).locator(".role")).toHaveText("Assistant");
+    await expect(page.row(3).locator(".role")).toHaveCount(0);
+    await expect(page.row(1).locator(".answer pre")).toHaveText("FAILED a.py link");
+    await expect(page.row(1).locator(".answer .sgr-red")).toHaveText("FAILED");
+    await picture(window, "page-output");
+    await page.row(4).getByRole("button", { name: /^Show all/ }).click();
+    await expect(page.row(4)).toContainText("line 500");
+    await window.openSession("Shares that add up");
+    await window.run("openConversation");
+    await expect(page.row(36)).toHaveCount(0);
+});
+
 test("what is written appears; back to before a message, and that undone, from the page", async ({ window, store }) => {
     await agent.call("context/appendMessage", { sessionId: "live", message: { role: "assistant", content: "One more thing." } });
     await expect(page.row(36)).toContainText("One more thing.");
@@ -246,7 +277,7 @@ test("ten thousand checkpoints: painted, gone to and scrolled through with a few
     const jumps: number[] = [];
     for (const number of [12, 9_000, 5_000, 777, 3_333]) {
         const from = Date.now();
-        await page.frame.getByRole("slider").fill(String(number));
+        await page.frame.getByRole("slider").fill(String(number * 2));
         await expect(page.row(number * 2)).toContainText(`Step ${String(number)}:`);
         jumps.push(Date.now() - from);
     }

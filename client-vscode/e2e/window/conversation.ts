@@ -32,7 +32,7 @@ export class ConversationPage {
 
     /** Chooses from the menu of a message. */
     async choose(index: number, entry: string): Promise<void> {
-        await this.row(index).locator(".row-head").hover();
+        await this.row(index).hover({ position: { x: 30, y: 10 } });
         await this.row(index).locator(".more").last().click();
         await this.frame.getByRole("menuitem", { name: entry, exact: true }).click();
     }

@@ -390,8 +390,60 @@ test("two checkpoints are compared", async () => {
   seed(running.home, "chat", turns(6));
   const page = await pageOf("chat");
   const { checkpoints } = await page.next("checkpoints");
-  page.say({ kind: "comparePoints", from: { checkpointUid: checkpoints[4]!.uid }, to: { checkpointUid: checkpoints[2]!.uid } });
-  expect(await page.next("comparison")).toMatchObject({ common: 4, removedCount: 4, addedCount: 0, tokens: [400, 200] });
+  const pointOf = ({ at: end, name, tokens }: ShownCheckpoint) => ({ end, name, tokens });
+  page.say({ kind: "compare", from: pointOf(checkpoints[4]!), to: pointOf(checkpoints[2]!) });
+  expect(await page.next("comparison")).toMatchObject({ common: 4, removedCount: 4, addedCount: 0, tokens: [400, 200], names: ["question 4", "question 2"] });
+});
+
+test("a message, a timeline and another session are compared with the present", async () => {
+  seed(running.home, "chat", turns(6));
+  seed(running.home, "twin", [...turns(4), { role: "user", content: "another way" }]);
+  const page = await pageOf("chat");
+  page.say({ kind: "act", action: "compare", index: 6 });
+  expect(await page.next("comparison")).toMatchObject({ common: 7, removedCount: 0, addedCount: 5, names: ["To Message 6", "Present"] });
+  page.forget();
+  page.say({ kind: "compare", from: {}, to: { session: "twin" } });
+  const { names, added } = await page.next("comparison", ({ common, removedCount, addedCount }) => common === 8 && removedCount === 4 && addedCount === 1);
+  expect([names, texts(added)]).toEqual([["chat: Present", "twin: Present"], ["another way"]]);
+  await running.api.shownSession!.revert((await running.rows("checkpoints"))[2]!.node.id.split("/").at(-1)!);
+  const { timelines } = await page.next("timelines", ({ timelines: [first] }) => first !== undefined);
+  page.forget();
+  page.say({ kind: "compare", from: { timelineId: timelines[0]!.id }, to: {} });
+  expect(await page.next("comparison")).toMatchObject({ common: 6, removedCount: 6, addedCount: 0 });
+  user.pick = (items) => items.find((item) => (item as { point?: { end?: number } }).point?.end === 2);
+  page.forget();
+  page.say({ kind: "compareWith", from: { end: 4 } });
+  expect(await page.next("comparison")).toMatchObject({ common: 2, removedCount: 2, addedCount: 0 });
+});
+
+test("of a text that was cut the rest is read on, piece by piece; what is gone says so", async () => {
+  const long = "0123456789".repeat(100_000);
+  seed(running.home, "chat", [{ role: "user", content: long }, { role: "assistant", content: "", tool_calls: [{ id: "1", type: "function", function: { name: "f", arguments: long } }] }]);
+  const page = await pageOf("chat");
+  const { messages } = await page.next("messages");
+  const whole = async (place: { index: number; part?: number; call?: number }, beginning: string): Promise<string> => {
+    let text = beginning;
+    while (text.length < long.length) {
+      page.forget();
+      page.say({ kind: "text", epoch: page.facts.epoch, place, from: text.length });
+      text += (await page.next("text")).text;
+    }
+    return text;
+  };
+  expect((await whole({ index: 0, part: 0 }, texts(messages)[0]!)) === long).toBe(true);
+  expect((await whole({ index: 1, call: 0 }, messages[1]!.calls[0]!.given)) === long).toBe(true);
+  page.say({ kind: "text", epoch: page.facts.epoch, place: { index: 7, part: 0 }, from: 0 });
+  await vi.waitFor(() => expect(user.said.some(({ message }) => message.includes("no longer there"))).toBe(true), WAIT);
+});
+
+test("something to read comes over the conversation, which stays where it is", async () => {
+  seed(running.home, "chat", turns(3));
+  const page = await pageOf("chat");
+  page.forget();
+  const sheet = { title: "Report", blocks: [{ kind: "text", text: "all of it" }] } as const;
+  await commands.executeCommand("timeleap.openConversation", { sessionId: "chat", sheet });
+  expect(await page.next("sheet")).toMatchObject({ sheet });
+  expect(page.told.slice(-2).some(({ kind }) => kind === "go")).toBe(false);
 });
 
 test("of 10 000 checkpoints all are told, and of the messages only those around", async () => {

@@ -1,7 +1,8 @@
-/** Tool calls as cards: in the conversation's page, and in the page that a session is exported to, which gets this module as a bundle. */
+/** Tool calls as cards. */
 
 import { button, make } from "./dom.js";
 import { editsOf, gistOf, membersIn, type Edit } from "./edits.js";
+import { plain, runsOf } from "./terminal.js";
 
 export { failedAnswer } from "../../src/shared/text/failure.js";
 
@@ -65,7 +66,7 @@ export function card({ name, given, rest, answer, failed }: AnsweredCall, key: s
   const edits = readable ? editsOf(given) : undefined;
   const head = make("div", { class: "card-head" },
     make("span", { class: "call-name" }, name),
-    make("span", { class: "gist", dir: "auto" }, edits ? (edits[0]?.path ?? "") : readable ? gistOf(given) : given.slice(0, 400)),
+    make("span", { class: "gist", dir: "auto" }, plain(edits ? (edits[0]?.path ?? "") : readable ? gistOf(given) : given.slice(0, 400))),
     failed && badge(words),
     answer === null && make("span", { class: "badge waiting" }, words.noResult));
   const asked = edits ? make("div", {}, ...edits.map((edit) => diff(edit, words))) : readable ? argumentsOf(given, key, folds) : make("div", {}, folded(given, `${key}/given`, folds));
@@ -86,11 +87,13 @@ export function answerCard(title: string, failed: boolean, parts: readonly HTMLE
     make("div", { class: "card-body" }, ...parts));
 }
 
-/** Plain text; many lines are folded. Why something failed stands at the end, what else is said at the beginning. */
+/** Output of a program, in its colours; many lines are folded. Why something failed stands at the end, what else is said at the beginning. */
 export function folded(text: string, key: string, { unfolded, words }: Folds, atEnd = false): HTMLElement {
   const lines = text.split("\n");
-  const pre = make("pre", { dir: "auto", tabindex: 0 }, text);
+  const pre = make("pre", { dir: "auto", tabindex: 0 });
+  const write = (shown: string): void => pre.replaceChildren(...runsOf(shown).map(({ text: run, look }) => (look === "" ? run : make("span", { class: look }, run))));
   if (lines.length <= FOLDED && text.length <= FOLDED_CHARACTERS) {
+    write(text);
     return pre;
   }
   const fold = button("", () => {
@@ -104,7 +107,7 @@ export function folded(text: string, key: string, { unfolded, words }: Folds, at
   const some = (): string => (atEnd ? `⋯\n${lines.slice(-SHOWN).join("\n").slice(-SHOWN_CHARACTERS)}` : lines.slice(0, SHOWN).join("\n").slice(0, SHOWN_CHARACTERS));
   const show = (): void => {
     const open = unfolded.has(key);
-    pre.textContent = open ? text : some();
+    write(open ? text : some());
     fold.textContent = open ? words.showLess : words.showLines(lines.length);
     fold.setAttribute("aria-expanded", String(open));
   };
@@ -128,13 +131,13 @@ function argumentsOf(given: string, key: string, folds: Folds): HTMLElement {
   }
   return make("dl", { class: "members" }, ...members.flatMap(([name, value], at) => [
     make("dt", {}, name),
-    make("dd", {}, value.includes("\n") || value.length > 200 ? folded(value, `${key}/${at}`, folds) : make("code", { dir: "auto" }, value)),
+    make("dd", {}, value.includes("\n") || value.length > 200 ? folded(value, `${key}/${at}`, folds) : make("code", { dir: "auto" }, plain(value))),
   ]));
 }
 
-function diff({ path, lines }: Edit, words: CardWords): HTMLElement {
+export function diff({ path, lines }: Edit, words: CardWords): HTMLElement {
   const rows = lines.map(({ mark, text }) => make("div", { class: `line ${mark}` },
     make("span", { class: "sign", ...(mark === "same" ? { "aria-hidden": "true" } : { role: "img", "aria-label": mark === "added" ? words.addedLine : words.removedLine }) }, mark === "added" ? "+" : mark === "removed" ? "−" : " "),
-    make("span", { class: "line-text" }, text)));
+    make("span", { class: "line-text" }, plain(text))));
   return make("div", { class: "diff", role: "group", "aria-label": `${words.edit} ${path}`, tabindex: 0 }, ...rows);
 }

@@ -1,9 +1,11 @@
 /** One message as elements; a call stands in it with the message that answers it. */
 
-import type { ShownCall, ShownMessage, ShownPart } from "../../src/features/page/wire.js";
+import type { ShownCall, ShownMessage, ShownPart, TextPlace } from "../../src/features/page/wire.js";
 import { answerCard, card, cards, folded, type CardWords, type Folds } from "./card.js";
 import { button, make } from "./dom.js";
 import { MOST_MARKDOWN, rendered } from "./markdown.js";
+import { blocksOf } from "./prose.js";
+import { plain } from "./terminal.js";
 import { say, words } from "./words.js";
 
 export interface MessageContext {
@@ -11,7 +13,10 @@ export interface MessageContext {
   readonly answer: (message: ShownMessage, call: ShownCall) => ShownMessage | null | undefined;
   /** The call that a tool's message answers, where that is shown by itself. */
   readonly asked: (message: ShownMessage) => ShownCall | undefined;
-  readonly openDocument: (index: number) => void;
+  /** What has been read on of a text that was cut. */
+  readonly more?: (place: TextPlace) => string;
+  /** Asks for the next piece of a text; undefined: nothing can be asked for. */
+  readonly readOn: ((place: TextPlace, from: number) => void) | undefined;
   /** What a person has unfolded stays so while the page lives, by keys. */
   readonly unfolded: Set<string>;
 }
@@ -37,7 +42,7 @@ export function body(message: ShownMessage, context: MessageContext): HTMLElemen
 }
 
 /** Said when they are needed: the page has its words by then. */
-const cardWords: CardWords = {
+export const cardWords: CardWords = {
   get failed() { return say("failed"); },
   get noResult() { return say("noResult"); },
   get result() { return say("result"); },
@@ -56,10 +61,12 @@ function foldsOf({ unfolded }: MessageContext): Folds {
 function cardOf(message: ShownMessage, at: number, context: MessageContext): HTMLElement {
   const call = message.calls[at] ?? { id: "", name: "", given: "" };
   const answer = context.answer(message, call);
+  const place = { index: message.index, call: at };
+  const given = call.given + (context.more?.(place) ?? "");
   const rendered = {
     name: call.name,
-    given: call.given,
-    ...(call.cut === undefined ? {} : { rest: rest(call.given, call.cut, message, context) }),
+    given,
+    ...(call.cut === undefined ? {} : { rest: rest(given, call.cut, place, context) }),
     answer: answer && parts(answer, context),
     failed: answer?.failed === true,
   };
@@ -67,30 +74,52 @@ function cardOf(message: ShownMessage, at: number, context: MessageContext): HTM
 }
 
 function parts(message: ShownMessage, context: MessageContext): HTMLElement[] {
-  return message.parts.map((part, at) => partOf(part, message, `${message.index}/${at}`, context));
+  return message.parts.map((part, at) => partOf(part, message, `${message.index}/${at}`, at, context));
 }
 
-function partOf(part: ShownPart, message: ShownMessage, key: string, context: MessageContext): HTMLElement {
+function partOf(part: ShownPart, message: ShownMessage, key: string, at: number, context: MessageContext): HTMLElement {
   switch (part.kind) {
-    case "text": {
-      const plain = message.role === "tool" || part.text.length > MOST_MARKDOWN;
-      const element = plain ? folded(part.text, key, foldsOf(context), message.failed) : make("div", { class: "text" }, rendered(part.text));
-      return part.cut === undefined ? element : make("div", {}, element, rest(part.text, part.cut, message, context));
-    }
+    case "text":
     case "think": {
-      const details = make("details", { class: "thought" }, make("summary", {}, say("thought"), make("span", { class: "gist" }, oneLine(part.text))), make("div", { class: "text" }, part.text.length > MOST_MARKDOWN ? folded(part.text, key, foldsOf(context)) : rendered(part.text)));
-      details.open = context.unfolded.has(key);
-      details.addEventListener("toggle", () => (details.open ? context.unfolded.add(key) : context.unfolded.delete(key)));
+      const place = { index: message.index, part: at };
+      const text = part.text + (context.more?.(place) ?? "");
+      const shown = part.kind === "think" ? thought(text, key, context) : make("div", { class: "part" }, ...texts(text, message, key, context));
       if (part.cut !== undefined) {
-        details.append(rest(part.text, part.cut, message, context));
+        shown.append(rest(text, part.cut, place, context));
       }
-      return details;
+      return shown;
     }
     case "picture":
       return picture(part.url);
     case "other":
-      return make("div", { class: "other" }, make("p", { class: "quiet" }, say("part", part.type)), make("pre", { tabindex: 0, dir: "auto" }, part.text));
+      return make("div", { class: "other" }, make("p", { class: "quiet" }, say("part", part.type)), make("pre", { tabindex: 0, dir: "auto" }, plain(part.text)));
   }
+}
+
+/** A program's output as it is; an agent's words as Markdown; of a person's, what was pasted as it was written. */
+function texts(text: string, message: ShownMessage, key: string, context: MessageContext): HTMLElement[] {
+  if (message.role === "tool" || text.length > MOST_MARKDOWN) {
+    return [folded(text, key, foldsOf(context), message.failed)];
+  }
+  const blocks = message.role === "user" ? blocksOf(text) : [{ kind: "words" as const, text }];
+  return blocks.map((block, at) => (block.kind === "output" ? folded(block.text, `${key}/${at}`, foldsOf(context)) : make("div", { class: "text" }, rendered(plain(block.text)))));
+}
+
+function thought(text: string, key: string, context: MessageContext): HTMLElement {
+  const shown = text.length > MOST_MARKDOWN ? folded(text, key, foldsOf(context)) : rendered(plain(text));
+  const details = make("details", { class: "thought" }, make("summary", {}, say("thought"), make("span", { class: "gist" }, oneLine(plain(text)))), make("div", { class: "text" }, shown));
+  details.open = context.unfolded.has(key);
+  details.addEventListener("toggle", () => (details.open ? context.unfolded.add(key) : context.unfolded.delete(key)));
+  return details;
+}
+
+/** What the model is told before anything is said. */
+export function systemPrompt(text: string, context: MessageContext): HTMLElement {
+  const key = "prompt";
+  const details = make("details", { class: "thought prompt" }, make("summary", {}, say("systemPrompt")), make("div", { class: "text" }, text.length > MOST_MARKDOWN ? folded(text, key, foldsOf(context)) : rendered(plain(text))));
+  details.open = context.unfolded.has(key);
+  details.addEventListener("toggle", () => (details.open ? context.unfolded.add(key) : context.unfolded.delete(key)));
+  return details;
 }
 
 function picture(url: string): HTMLElement {
@@ -100,11 +129,11 @@ function picture(url: string): HTMLElement {
   return make("div", { class: "picture" }, image);
 }
 
-function rest(text: string, whole: number, message: ShownMessage, context: MessageContext): HTMLElement {
-  return make("p", { class: "quiet" }, say("cut", text.length, whole), " ", button(say("document"), () => context.openDocument(message.index), { class: "link" }));
+function rest(text: string, whole: number, place: TextPlace, { readOn }: MessageContext): HTMLElement {
+  const left = text.length < whole;
+  return make("p", { class: "quiet" }, left ? say("cut", text.length, whole) : "", " ", left && readOn !== undefined && button(say("readOn"), () => readOn(place, text.length), { class: "link" }));
 }
 
 function oneLine(text: string): string {
   return text.slice(0, 200).replace(/\s+/gu, " ").trim();
 }
-

@@ -3,6 +3,7 @@
 import type { Facts, ShownCheckpoint, ShownTimeline } from "../../src/features/page/wire.js";
 import { button, draw, icon, ICONS, make } from "./dom.js";
 import { curvePoints } from "./curve.js";
+import { lastAt } from "./rows.js";
 import { counted, exact, say, short, timeOf } from "./words.js";
 
 const EDGE = 8;
@@ -14,7 +15,10 @@ const TICKS = 4;
 export interface OverviewActions {
   readonly go: (index: number) => void;
   readonly showLog: (timeline: string | undefined) => void;
-  readonly compare: (checkpoint: ShownCheckpoint | undefined) => void;
+  /** To the present where there is no second. */
+  readonly compare: (from: ShownCheckpoint, to: ShownCheckpoint | undefined) => void;
+  /** With what, is asked; undefined: nobody is there to ask. */
+  readonly compareWith: ((from: ShownCheckpoint) => void) | undefined;
 }
 
 export class Overview {
@@ -35,12 +39,16 @@ export class Overview {
     const before = button(say("olderCheckpoint"), () => this.step(-1), { class: "tool" }, icon(ICONS.up));
     const after = button(say("newerCheckpoint"), () => this.step(1), { class: "tool" }, icon(ICONS.down));
     this.slider.setAttribute("aria-label", say("position"));
-    this.slider.addEventListener("input", () => {
-      const checkpoint = this.checkpoints[Number(this.slider.value)];
-      actions.go(checkpoint ? checkpoint.at : (this.facts?.messages ?? 0));
+    this.slider.addEventListener("input", () => this.slid(Number(this.slider.value)));
+    this.slider.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -1, ArrowDown: -1, PageUp: -1, ArrowRight: 1, ArrowUp: 1, PageDown: 1 }[event.key];
+      if (by !== undefined) {
+        event.preventDefault();
+        this.step(by);
+      }
     });
     this.element = make("aside", { class: "overview", "aria-label": say("overview") },
-      this.curve, this.lanes, make("div", { class: "slide" }, before, this.slider, after), this.here, this.comparing);
+      this.curve, this.slider, make("div", { class: "slide" }, before, this.here, after), this.comparing, this.lanes);
     this.curve.addEventListener("pointerdown", (event) => this.follow(event));
     this.curve.addEventListener("pointermove", (event) => event.buttons === 1 && this.follow(event));
     new ResizeObserver(() => this.draw()).observe(this.element);
@@ -84,18 +92,15 @@ export class Overview {
     this.actions.go(checkpoint ? checkpoint.at : target < 0 ? 0 : (this.facts?.messages ?? 0));
   }
 
-  /** The last checkpoint at or before the top: by bisection, since there may be thousands. */
+  /** To the checkpoint that is nearest to a message; behind the last of them to the end. */
+  private slid(index: number): void {
+    const before = lastAt(this.checkpoints, index);
+    const near = [before, before + 1].flatMap((one) => this.checkpoints[one]?.at ?? []).concat(this.facts?.messages ?? 0);
+    this.actions.go(near.reduce((best, one) => (Math.abs(one - index) < Math.abs(best - index) ? one : best)));
+  }
+
   private current(): number {
-    let [low, high] = [0, this.checkpoints.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.checkpoints[middle]?.at ?? 0) <= this.top) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low - 1;
+    return lastAt(this.checkpoints, this.top);
   }
 
   private get width(): number {
@@ -115,7 +120,7 @@ export class Overview {
     if (!facts) {
       return;
     }
-    this.slider.max = String(this.checkpoints.length);
+    this.slider.max = String(this.most);
     const points = curvePoints(this.usage, this.checkpoints, facts);
     const most = points.reduce((sum, [, tokens]) => Math.max(sum, tokens), 0);
     const y = (tokens: number): number => CURVE - 16 - ((CURVE - 30) * tokens) / Math.max(1, most);
@@ -188,9 +193,8 @@ export class Overview {
     if (!facts) {
       return;
     }
-    const now = this.current();
-    const checkpoint = this.checkpoints[now];
-    this.slider.value = String(Math.max(0, now));
+    const checkpoint = this.checkpoints[this.current()];
+    this.slider.value = String(this.top);
     const text = checkpoint ? `${say("checkpoint", exact(checkpoint.id))}: ${checkpoint.name}` : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
     this.slider.setAttribute("aria-valuetext", text);
     this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? say("upToHere", counted("tokens", checkpoint.tokens, short(checkpoint.tokens))) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
@@ -205,26 +209,16 @@ export class Overview {
     if (!checkpoint) {
       return [];
     }
+    const { base } = this;
+    const { compare, compareWith } = this.actions;
     const from = button(say("compareFrom"), () => {
       this.base = checkpoint;
       this.drawPlace();
     });
-    const { base } = this;
-    if (!base) {
-      return [from, button(say("compare"), () => this.pair(checkpoint, undefined))];
-    }
-    const to = button(say("compareTo", `#${exact(base.id)} ${base.name.slice(0, 24)}`), () => this.pair(base, checkpoint));
-    return [to, from];
-  }
-
-  private pair(from: ShownCheckpoint, to: ShownCheckpoint | undefined): void {
-    this.base = from;
-    this.actions.compare(to);
-    this.drawPlace();
-  }
-
-  get compared(): ShownCheckpoint | undefined {
-    return this.base;
+    const present = button(say("compare"), () => compare(checkpoint, undefined));
+    const others = compareWith ? [button(say("compareWith"), () => compareWith(checkpoint))] : [];
+    const pair = base && base.uid !== checkpoint.uid ? [button(say("compareTo", `#${exact(base.id)} ${base.name.slice(0, 24)}`), () => compare(base, checkpoint))] : [];
+    return [...pair, from, present, ...others];
   }
 
   private follow(event: PointerEvent): void {

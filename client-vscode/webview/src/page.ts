@@ -1,33 +1,27 @@
-/** The page: what the extension host tells is shown, what a person does is told. */
+/** The page: what its host tells is shown, what a person does is told. */
 
-import { actionsAt } from "../../src/features/page/wire.js";
-import type { Action, Facts, FromPage, Kept, ShownCall, ShownCheckpoint, ShownMessage, ToPage } from "../../src/features/page/wire.js";
+import type { Action, Facts, FromPage, Point, Sheet, ShownCheckpoint, TextPlace, ToPage } from "../../src/features/page/wire.js";
+import { comparison, comparisonName } from "./comparison.js";
 import { button, icon, ICONS, make } from "./dom.js";
-import { showMenu, type Entry } from "./menu.js";
-import { body, roleName, type MessageContext } from "./message.js";
+import { ChangedFiles } from "./files.js";
+import type { Host } from "./host.js";
+import { cardWords, type MessageContext } from "./message.js";
 import { Overview } from "./overview.js";
+import { Rows } from "./rows.js";
 import { Scroller } from "./scroller.js";
 import { highlight, SearchBox } from "./search.js";
+import { sheet } from "./sheet.js";
 import { Messages } from "./store.js";
-import { counted, exact, say, short, timeOf } from "./words.js";
-
-interface Host {
-  postMessage(message: FromPage): void;
-  setState(state: Kept): void;
-}
-declare function acquireVsCodeApi(): Host;
-
-/** Messages through which the call that a result belongs to is looked for. */
-const FAR = 200;
+import { counted, exact, say, short } from "./words.js";
 
 export class Page {
-  private readonly host = acquireVsCodeApi();
   private readonly messages = new Messages((from, to) => this.tell({ kind: "read", epoch: this.facts?.epoch ?? 0, from, to }));
   private facts: Facts | undefined;
   private checkpoints: ShownCheckpoint[] = [];
-  private marks = new Map<number, ShownCheckpoint[]>();
-  /** Rows are drawn again when it changes. */
-  private drawn = 0;
+  /** Pages of checkpoints, until all have come. */
+  private readonly arriving: ShownCheckpoint[] = [];
+  /** What has been read on of texts that were cut. */
+  private readonly more = new Map<string, string>();
   private lost = false;
   private focused = 0;
   private reported = -1;
@@ -37,43 +31,58 @@ export class Page {
   private readonly tools = make("div", { class: "tools" });
   private readonly trouble = make("div", { class: "trouble", role: "status" });
   private readonly feed = make("section", { class: "feed", role: "feed", "aria-label": say("conversation"), tabindex: 0 });
-  private readonly comparison = make("section", { class: "comparison", hidden: true, tabindex: -1 });
+  /** A comparison, or something else to read, above the conversation. */
+  private readonly over = make("section", { class: "over", hidden: true, tabindex: -1 });
   private readonly newest = button(say("newMessages"), () => this.scroller.go(Infinity), { class: "newest", hidden: true });
   private readonly empty = make("p", { class: "empty", hidden: true }, say("empty"));
-  private readonly context: MessageContext;
-  private readonly scroller: Scroller;
+  private readonly context: MessageContext = {
+    answer: (message, call) => this.rows.answerOf(message, call),
+    asked: (message) => this.rows.callOf(message)?.call,
+    more: (place) => this.more.get(keyOf(place)) ?? "",
+    readOn: (place, from) => this.tell({ kind: "text", epoch: this.facts?.epoch ?? 0, place, from }),
+    unfolded: new Set(),
+  };
+  private readonly files = new ChangedFiles((message) => this.tell(message), cardWords, () => this.scroller.draw());
+  private readonly rows = new Rows({
+    messages: this.messages,
+    files: this.files,
+    context: this.context,
+    facts: () => this.facts,
+    tell: (message) => this.tell(message),
+    act: (action, index) => this.act(action, index),
+    focused: (index) => (this.focused = index),
+  });
+  private readonly scroller: Scroller = new Scroller(this.feed, {
+    draw: (index) => this.rows.row(index),
+    version: (index) => this.rows.version(index),
+    settled: (index) => this.messages.peek(index) !== undefined,
+    onDraw: () => this.highlight(),
+    onMove: (top) => this.moved(top),
+  });
   private readonly overview: Overview;
-  private readonly search: SearchBox;
+  private readonly search = new SearchBox({
+    ask: (search, query) => this.tell({ kind: "search", search, query }),
+    go: ({ index, timeline }) => {
+      if (timeline === this.facts?.timeline) {
+        this.scroller.go(index);
+      } else {
+        this.tell({ kind: "log", index, ...(timeline === undefined ? {} : { timeline }) });
+      }
+    },
+    changed: () => this.highlight(),
+  });
 
-  constructor(root: HTMLElement) {
-    this.context = {
-      answer: (message, call) => this.answerOf(message, call),
-      asked: (message) => this.callOf(message)?.call,
-      openDocument: (index) => this.act("document", index),
-      unfolded: new Set(),
-    };
-    this.scroller = new Scroller(this.feed, {
-      draw: (index) => this.row(index),
-      version: (index) => this.version(index),
-      settled: (index) => this.messages.peek(index) !== undefined,
-      onDraw: () => this.highlight(),
-      onMove: (top) => this.moved(top),
-    });
+  /** @param alone the page is a file of its own */
+  constructor(
+    root: HTMLElement,
+    private readonly host: Host,
+    alone = false,
+  ) {
     this.overview = new Overview({
       go: (index) => this.scroller.go(index),
       showLog: (timeline) => this.tell({ kind: "log", ...(timeline === undefined ? {} : { timeline }) }),
-      compare: (to) => this.compare(to),
-    });
-    this.search = new SearchBox({
-      ask: (search, query) => this.tell({ kind: "search", search, query }),
-      go: ({ index, timeline }) => {
-        if (timeline === this.facts?.timeline) {
-          this.scroller.go(index);
-        } else {
-          this.tell({ kind: "log", index, ...(timeline === undefined ? {} : { timeline }) });
-        }
-      },
-      changed: () => this.highlight(),
+      compare: (from, to) => this.tell({ kind: "compare", from: this.pointOf(from), to: to ? this.pointOf(to) : {} }),
+      compareWith: alone ? undefined : (from) => this.tell({ kind: "compareWith", from: this.pointOf(from) }),
     });
     const toggle = button(say("overview"), () => {
       const hidden = document.body.classList.toggle("narrowed");
@@ -82,30 +91,24 @@ export class Page {
     root.append(
       make("header", { class: "bar" }, toggle, make("div", { class: "name" }, this.title, this.subtitle), this.tools, this.search.element),
       this.trouble,
-      make("main", { class: "columns" }, this.overview.element, make("div", { class: "reading" }, this.feed, this.empty, this.newest, this.comparison)),
+      make("main", { class: "columns" }, this.overview.element, make("div", { class: "reading" }, this.feed, this.empty, this.newest, this.over)),
     );
     document.addEventListener("keydown", (event) => this.key(event));
-    window.addEventListener("message", (event: MessageEvent<ToPage>) => this.take(event.data));
-    this.tell({ kind: "ready" });
-    this.takeFirst();
-  }
-
-  /** What the page came with. It stays nowhere else: what is redacted shall be gone. */
-  private takeFirst(): void {
-    const first = document.getElementById("first");
-    first?.remove();
-    for (const message of JSON.parse(first?.textContent ?? "[]") as ToPage[]) {
-      this.take(message);
-    }
+    host.listen((message) => this.take(message));
   }
 
   private tell(message: FromPage): void {
-    this.host.postMessage(message);
+    this.host.tell(message);
   }
 
   private act(action: Action, index: number): void {
     const selection = action === "pin" ? (window.getSelection()?.toString() ?? "") : "";
     this.tell({ kind: "act", action, index, ...(selection === "" ? {} : { selection }) });
+  }
+
+  private pointOf({ at, id, name, tokens }: ShownCheckpoint): Point {
+    const timelineId = this.facts?.timeline;
+    return { end: at, name: `#${exact(id)} ${name}`, ...(tokens > 0 ? { tokens } : {}), ...(timelineId === undefined ? {} : { timelineId }) };
   }
 
   private take(message: ToPage): void {
@@ -120,6 +123,9 @@ export class Page {
       case "messages":
         this.messages.put(message.from, message.to, message.messages);
         this.scroller.draw();
+        break;
+      case "text":
+        this.takeText(message);
         break;
       case "checkpoints":
         this.arriving.push(...message.checkpoints);
@@ -136,7 +142,12 @@ export class Page {
       case "usage":
         this.overview.setUsage(message.usage);
         break;
+      case "files":
+      case "fileDiff":
+        this.files.take(message);
+        break;
       case "go":
+        this.hideOver();
         this.scroller.go(message.index);
         if (message.query !== undefined) {
           this.search.mark(message.query);
@@ -146,15 +157,28 @@ export class Page {
         this.search.take(message.search, message.hits, message.more, message.problem);
         break;
       case "comparison":
-        this.showComparison(message);
+        this.showOver(comparisonName(message), comparison(message, this.context, () => this.closeOver()));
+        break;
+      case "sheet":
+        this.showSheet(message.sheet);
         break;
       case "trouble":
         this.takeTrouble(message.text, message.gone === true);
     }
   }
 
-  /** Pages of checkpoints, until all have come. */
-  private readonly arriving: ShownCheckpoint[] = [];
+  private takeText({ place, from, text }: Extract<ToPage, { kind: "text" }>): void {
+    const key = keyOf(place);
+    const message = this.messages.peek(place.index);
+    const part = place.part === undefined ? undefined : message?.parts[place.part];
+    const shown = place.call === undefined ? (part && "text" in part ? part.text : "") : (message?.calls[place.call]?.given ?? "");
+    const before = this.more.get(key) ?? "";
+    if (shown.length + before.length === from) {
+      this.more.set(key, before + text);
+      this.rows.drawAgain();
+      this.scroller.draw();
+    }
+  }
 
   private takeFacts(facts: Facts): void {
     const before = this.facts;
@@ -163,13 +187,18 @@ export class Page {
     if (before?.epoch !== facts.epoch) {
       this.messages.cut(facts.keep);
       this.arriving.length = 0;
-      this.drawn += 1;
-      this.hideComparison();
+      this.more.clear();
+      this.files.forget();
+      this.rows.drawAgain();
+      this.hideOver();
       if (facts.keep < (before?.messages ?? 0)) {
         this.setCheckpoints(this.checkpoints.filter(({ at }) => at < facts.keep));
       }
     } else {
       this.messages.askAgain();
+      if (before.messages !== facts.messages) {
+        this.files.forgetDisk();
+      }
     }
     const same = before?.epoch === facts.epoch ? before : undefined;
     const keep = same ? Math.min(same.messages, facts.messages) : facts.keep;
@@ -190,17 +219,17 @@ export class Page {
     }
   }
 
-  private drawTools(facts: Facts): void {
-    const { timeline, canUndo, canRedo, writable } = facts;
-    const tools = timeline === undefined
-      ? [
-          button(say("undo"), () => this.tell({ kind: "step", direction: "undo" }), { class: "tool", disabled: !writable || canUndo === 0 }, icon(ICONS.back)),
-          button(say("redo"), () => this.tell({ kind: "step", direction: "redo" }), { class: "tool", disabled: !writable || canRedo === 0 }, icon(ICONS.forth)),
-        ]
-      : [
-          button(say("restore"), () => this.tell({ kind: "restore", timeline }), { class: "primary", disabled: !writable }),
-          button(say("toPresent"), () => this.tell({ kind: "log" })),
-        ];
+  private drawTools({ timeline, canUndo, canRedo, writable, exported }: Facts): void {
+    const steps = [
+      button(say("undo"), () => this.tell({ kind: "step", direction: "undo" }), { class: "tool", disabled: !writable || canUndo === 0 }, icon(ICONS.back)),
+      button(say("redo"), () => this.tell({ kind: "step", direction: "redo" }), { class: "tool", disabled: !writable || canRedo === 0 }, icon(ICONS.forth)),
+    ];
+    const aside = (id: string): HTMLElement[] => [
+      ...(exported ? [] : [button(say("restore"), () => this.tell({ kind: "restore", timeline: id }), { class: "primary", disabled: !writable })]),
+      button(say("compare"), () => this.tell({ kind: "compare", from: { timelineId: id }, to: {} })),
+      button(say("toPresent"), () => this.tell({ kind: "log" })),
+    ];
+    const tools = timeline === undefined ? (exported ? [] : steps) : aside(timeline);
     const at = [...this.tools.children].indexOf(document.activeElement ?? this.tools);
     this.tools.replaceChildren(...tools);
     tools[at]?.focus();
@@ -212,12 +241,12 @@ export class Page {
     if (lost) {
       this.lost = true;
       this.messages.cut(0);
-      this.checkpoints = [];
-      this.marks = new Map();
-      this.overview.setCheckpoints([]);
+      this.more.clear();
+      this.files.forget();
+      this.setCheckpoints([]);
       this.overview.setTimelines([]);
       this.overview.setUsage([]);
-      this.hideComparison();
+      this.hideOver();
       this.title.textContent = "";
       this.subtitle.textContent = "";
       this.tools.replaceChildren();
@@ -228,8 +257,7 @@ export class Page {
 
   private setCheckpoints(checkpoints: ShownCheckpoint[]): void {
     this.checkpoints = checkpoints;
-    this.marks = Map.groupBy(checkpoints, ({ at }) => at);
-    this.drawn += 1;
+    this.rows.setCheckpoints(checkpoints);
     this.overview.setCheckpoints(checkpoints);
     this.scroller.draw();
   }
@@ -242,14 +270,8 @@ export class Page {
     if (top !== this.reported && this.facts) {
       this.reported = top;
       this.tell({ kind: "top", index: this.scroller.follows ? this.facts.messages : top });
-      this.keep(top);
-    }
-  }
-
-  private keep(top: number): void {
-    if (this.facts) {
       const { session, timeline } = this.facts;
-      this.host.setState({ ...session, ...(timeline === undefined ? {} : { timeline }), ...(this.scroller.follows ? {} : { index: top }) });
+      this.host.keep({ ...session, ...(timeline === undefined ? {} : { timeline }), ...(this.scroller.follows ? {} : { index: top }) });
     }
   }
 
@@ -257,158 +279,26 @@ export class Page {
     highlight(this.scroller.elements, this.search.query);
   }
 
-  /** Where a tool's message is shown: with its call, where that is known. */
-  private callOf(message: ShownMessage): { readonly call: ShownCall; readonly from: number } | undefined {
-    if (message.role !== "tool" || message.answers === undefined) {
-      return undefined;
-    }
-    for (let index = message.index - 1; index >= 0 && index > message.index - FAR; index -= 1) {
-      const before = this.messages.peek(index);
-      if (before === undefined) {
-        return undefined;
-      }
-      const call = before?.calls.find(({ id }) => id === message.answers);
-      if (call) {
-        return { call, from: index };
-      }
-      if (before && before.role !== "tool") {
-        return undefined;
-      }
-    }
-    return undefined;
+  private showSheet(given: Sheet): void {
+    this.showOver(given.title, sheet(given, () => this.closeOver()));
   }
 
-  private answerOf(message: ShownMessage, call: ShownCall): ShownMessage | null | undefined {
-    const total = this.facts?.messages ?? 0;
-    for (let index = message.index + 1; index < total && index < message.index + FAR; index += 1) {
-      const after = this.messages.get(index, total);
-      if (after === undefined) {
-        return undefined;
-      }
-      if (after?.role === "tool" && after.answers === call.id && call.id !== "") {
-        return after;
-      }
-      if (after && after.role !== "tool") {
-        return null;
-      }
-    }
-    return null;
+  private showOver(name: string, content: readonly HTMLElement[]): void {
+    this.over.replaceChildren(...content);
+    this.over.setAttribute("aria-label", name);
+    this.over.hidden = false;
+    this.over.scrollTop = 0;
+    this.over.focus();
   }
 
-  /** Whether a message is shown with its call, and has no row of its own; one at a checkpoint has, for the checkpoint. */
-  private isMerged(message: ShownMessage): boolean {
-    return !this.marks.has(message.index) && this.callOf(message) !== undefined;
+  private closeOver(): void {
+    this.hideOver();
+    this.feed.focus();
   }
 
-  private version(index: number): string {
-    const message = this.messages.peek(index);
-    if (!message) {
-      return message === null ? `${this.drawn}/null` : `${this.drawn}/waits`;
-    }
-    const answers = message.calls.map((call) => {
-      const answer = this.answerOf(message, call);
-      return answer === undefined ? "?" : answer === null ? "-" : answer.index;
-    });
-    return `${this.drawn}/${this.isMerged(message) ? "merged" : ""}/${this.callOf(message)?.from ?? ""}/${answers.join()}`;
-  }
-
-  private row(index: number): HTMLElement | undefined {
-    const total = this.facts?.messages ?? 0;
-    const message = this.messages.get(index, total);
-    if (message && this.isMerged(message)) {
-      return undefined;
-    }
-    const element = make("article", { class: `row ${message?.role ?? ""}`, tabindex: -1, "aria-posinset": index + 1, "aria-setsize": total, "data-index": index });
-    element.append(...(this.marks.get(index) ?? []).map((checkpoint) => this.marker(checkpoint)));
-    if (message === undefined) {
-      element.setAttribute("aria-busy", "true");
-      element.setAttribute("aria-label", say("loading"));
-      element.append(make("div", { class: "waits" }, say("loading")));
-      return element;
-    }
-    const role = message ? roleName(message.role) : "";
-    element.setAttribute("aria-label", say("message", index, role));
-    element.append(make("div", { class: "row-head" },
-      make("span", { class: "role" }, role, ...(message?.name === undefined || message.role === "tool" ? [] : [make("small", {}, message.name)])),
-      make("span", { class: "number" }, exact(index)),
-      message !== null && this.actions(message)));
-    element.append(message === null ? make("p", { class: "quiet" }, say("unreadable")) : body(message, this.context));
-    element.addEventListener("focusin", () => {
-      this.focused = index;
-    });
-    return element;
-  }
-
-  private marker(checkpoint: ShownCheckpoint): HTMLElement {
-    const { uid, id, name, createdAt, tokens, errors } = checkpoint;
-    const live = this.facts?.timeline === undefined && this.facts?.writable === true;
-    const label = say("checkpoint", exact(id));
-    const more = button(`${label}: ${say("actions")}`, () => {
-      showMenu(more, label, [
-        { label: say("revert"), run: () => this.tell({ kind: "checkpoint", action: "revert", uid }) },
-        { label: say("fork"), run: () => this.tell({ kind: "checkpoint", action: "fork", uid }) },
-      ]);
-    }, { class: "tool", "aria-haspopup": "menu", "aria-expanded": "false" }, icon(ICONS.more));
-    return make("div", { class: errors === undefined ? "marker" : "marker failed", "data-checkpoint": id },
-      make("span", { class: "marker-id" }, `#${exact(id)}`),
-      make("span", { class: "marker-name", dir: "auto" }, name),
-      errors !== undefined && make("span", { class: "badge" }, `${exact(errors)} ${say("failed")}`),
-      make("span", { class: "marker-facts" }, [timeOf(createdAt), tokens > 0 ? say("upToHere", counted("tokens", tokens, short(tokens))) : ""].filter(Boolean).join(" · ")),
-      live && more);
-  }
-
-  private actions(message: ShownMessage): HTMLElement {
-    const { index } = message;
-    const live = this.facts?.timeline === undefined && this.facts?.writable === true;
-    const tool = (text: "revert" | "again" | "fork" | "markdown", path: string): HTMLButtonElement => button(say(text), () => this.act(text, index), { class: "tool", tabindex: -1 }, icon(path));
-    const more = button(say("actions"), () => showMenu(more, say("actions"), this.entries(message, live)), { class: "tool more", "aria-haspopup": "menu", "aria-expanded": "false" }, icon(ICONS.more));
-    return make("span", { class: "actions" }, live && tool("revert", ICONS.back), live && message.role === "user" && tool("again", ICONS.edit), tool("markdown", ICONS.copy), more);
-  }
-
-  private entries({ index, role }: ShownMessage, live: boolean): Entry[] {
-    return actionsAt(role, { live, forkable: live }).map((action) => ({ label: say(action), run: () => this.act(action, index) }));
-  }
-
-  private compare(to: ShownCheckpoint | undefined): void {
-    const from = this.overview.compared;
-    if (from) {
-      this.comparing = [`#${exact(from.id)} ${from.name}`, to ? `#${exact(to.id)} ${to.name}` : say("present")];
-      this.tell({ kind: "comparePoints", from: { checkpointUid: from.uid }, to: to ? { checkpointUid: to.uid } : {} });
-    }
-  }
-
-  private comparing: readonly [string, string] = ["", ""];
-
-  private showComparison({ common, removed, added, removedCount, addedCount, tokens }: Extract<ToPage, { kind: "comparison" }>): void {
-    const [from, to] = this.comparing;
-    // Both sides are whole messages: their calls are shown with the answers among them.
-    const side = (name: string, list: readonly ShownMessage[], count: number, mark: string): HTMLElement => {
-      const context: MessageContext = {
-        ...this.context,
-        answer: (message, call) => list.find((other) => other.index > message.index && other.answers === call.id && call.id !== "") ?? null,
-        asked: (message) => list.flatMap(({ calls }) => calls).find(({ id }) => id === message.answers),
-        unfolded: new Set(),
-      };
-      const merged = new Set(list.flatMap((message) => message.calls.map((call) => context.answer(message, call)?.index)));
-      const rows = list.filter(({ index }) => !merged.has(index)).map((message) => make("article", { class: `row ${message.role}` },
-        make("div", { class: "row-head" }, make("span", { class: "role" }, roleName(message.role)), make("span", { class: "number" }, exact(message.index))),
-        body(message, context)));
-      return make("section", { class: `side ${mark}`, "aria-label": say("onlyIn", name, counted("messages", count)) }, make("h3", {}, say("onlyIn", name, counted("messages", count))), ...rows,
-        count > list.length && make("p", { class: "quiet" }, say("andMore", count - list.length)));
-    };
-    const heading = make("h2", {}, say("comparison", from, to));
-    this.comparison.replaceChildren(
-      make("header", {}, heading, button(say("close"), () => this.hideComparison(), { class: "tool" }, icon(ICONS.close))),
-      make("p", { class: "facts" }, `${say("common", counted("messages", common))} ${say("tokenChange", exact(tokens[0]), exact(tokens[1]))}`),
-      make("div", { class: "sides" }, side(from, removed, removedCount, "removed"), side(to, added, addedCount, "added")));
-    this.comparison.setAttribute("aria-label", say("comparison", from, to));
-    this.comparison.hidden = false;
-    this.comparison.focus();
-  }
-
-  private hideComparison(): void {
-    this.comparison.hidden = true;
-    this.comparison.replaceChildren();
+  private hideOver(): void {
+    this.over.hidden = true;
+    this.over.replaceChildren();
   }
 
   private key(event: KeyboardEvent): void {
@@ -421,15 +311,13 @@ export class Page {
       this.search.input.focus();
       return;
     }
-    if (event.key === "Escape" && !this.comparison.hidden) {
-      this.hideComparison();
-      this.feed.focus();
+    if (event.key === "Escape" && !this.over.hidden) {
+      this.closeOver();
       return;
     }
-    if (target !== this.feed && !(target instanceof HTMLElement && target.matches("article.row"))) {
+    if (target !== this.feed && !target.matches("article.row")) {
       return;
     }
-    const inFeed = this.feed.contains(target);
     const steps: Partial<Record<string, () => void>> = {
       ArrowDown: () => this.focusRow(target === this.feed ? this.scroller.top : this.focused + 1, 1),
       ArrowUp: () => this.focusRow(target === this.feed ? this.scroller.top : this.focused - 1, -1),
@@ -437,9 +325,9 @@ export class Page {
       End: () => this.focusRow((this.facts?.messages ?? 1) - 1, -1),
       PageDown: () => this.overview.step(1),
       PageUp: () => this.overview.step(-1),
-      Enter: () => target.querySelector<HTMLButtonElement>(".more")?.click(),
+      Enter: () => target.querySelector<HTMLButtonElement>(".row-head .more")?.click(),
     };
-    const step = inFeed ? steps[event.key] : undefined;
+    const step = this.feed.contains(target) ? steps[event.key] : undefined;
     if (step) {
       event.preventDefault();
       step();
@@ -451,7 +339,7 @@ export class Page {
     const total = this.facts?.messages ?? 0;
     for (let at = index; at >= 0 && at < total; at += by) {
       const message = this.messages.peek(at);
-      if (!message || !this.isMerged(message)) {
+      if (!message || !this.rows.isMerged(message)) {
         this.focused = at;
         if (!this.inSight(at)) {
           this.scroller.go(at);
@@ -469,7 +357,6 @@ export class Page {
   }
 }
 
-const root = document.getElementById("page");
-if (root) {
-  new Page(root);
+function keyOf({ index, part, call }: TextPlace): string {
+  return `${index}/${part ?? ""}/${call ?? ""}`;
 }

@@ -5,7 +5,7 @@ import type { FilesSettings } from "timeleap-client";
 import { fileUri } from "./fileContents.js";
 import type { Session } from "../../core/sessions/session.js";
 import { chooseWorkspace } from "../../core/sessions/workspaces.js";
-import { named, diskPath, nameAndFolder } from "../../shared/text/paths.js";
+import { named, diskPath, nameAndFolder, shownPath } from "../../shared/text/paths.js";
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { FileNode, kindName } from "../../core/tree/fileNodes.js";
 import { problemInWords } from "../../core/tree/viewMessage.js";
@@ -32,9 +32,12 @@ function chosenFile(bench: Workbench, node: unknown): FileNode {
   return row;
 }
 
+/** A file that changed: a row, or named by the page. */
+type Changed = Pick<FileNode, "range" | "change">;
+
 /** The two states in the diff editor; what was not there is empty. */
 async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
-  const row = chosenFile(bench, node);
+  const row = isChanged(node) ? node : chosenFile(bench, node);
   const { range, change } = row;
   const left = saved(row, change.kind === "added" ? undefined : range.from);
   const right = change.kind === "deleted" ? saved(row, undefined) : range.to === undefined ? onDisk(row) : saved(row, range.to);
@@ -42,6 +45,11 @@ async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
   const title =
     range.to === undefined ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : vscode.l10n.t("{0} (checkpoint ↔ next checkpoint)", name);
   await vscode.commands.executeCommand("vscode.diff", left, right, `${title}: ${kindName(change.kind)}`, { preview: true, preserveFocus: true });
+}
+
+function isChanged(node: unknown): node is Changed {
+  const { range, change } = (node ?? {}) as Partial<Record<keyof Changed, unknown>>;
+  return range !== undefined && change !== undefined;
 }
 
 /** How the file was at the end of what the row is about, beside what is on the disk now. */
@@ -59,14 +67,14 @@ async function compareWithDisk(bench: Workbench, node: unknown): Promise<void> {
   await vscode.commands.executeCommand("vscode.diff", left, there ? right : saved(row, undefined), title, { preview: true, preserveFocus: true });
 }
 
-function saved({ range, change }: FileNode, snapshot: string | undefined): vscode.Uri {
+function saved({ range, change }: Changed, snapshot: string | undefined): vscode.Uri {
   return fileUri({ session: range.session.id, ...(snapshot === undefined ? {} : { snapshot }), ...named(change) });
 }
 
-function onDisk({ range, change, path }: FileNode): vscode.Uri {
+function onDisk({ range, change }: Changed): vscode.Uri {
   const file = diskPath(change, range.session.state.files?.roots[0]);
   if (file === undefined) {
-    throw new Refusal(vscode.l10n.t("The editor cannot open “{0}” from the disk: its name is not valid UTF-8, or it is not inside the workspace.", path));
+    throw new Refusal(vscode.l10n.t("The editor cannot open “{0}” from the disk: its name is not valid UTF-8, or it is not inside the workspace.", shownPath(change)));
   }
   return vscode.Uri.file(file);
 }

@@ -1,4 +1,4 @@
-/** What is done at a message, of the page or of a document. */
+/** What is done at a message of the page. */
 
 import * as vscode from "vscode";
 import type { Checkpoint, HistoryMessage } from "timeleap-client";
@@ -7,28 +7,29 @@ import type { Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
 import { restore, revertToCheckpoint, revertToIndex } from "../../core/restore/timeTravel.js";
-import { uriOf, type Reference } from "../../shared/reference.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { gistOf, textOf } from "../../shared/text/message.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { sayInformation } from "../../shared/text/say.js";
 import { roleName } from "../../shared/text/roles.js";
+import { messageAsJson, messageAsMarkdown } from "./copies.js";
 import type { Action, FromPage } from "./wire.js";
 
-/** Messages that are the same on both sides and shown nevertheless, for orientation. */
-const CONTEXT = 4;
 /** The most a note is shown while it is written. */
 const PREVIEW = 50;
 
-/** The log that the page or the document shows. */
+/** The log that the page shows. */
 export interface Shown {
   readonly session: Session;
   /** Absent: the live log. */
   readonly timeline?: string;
 }
 
-export async function act(bench: Workbench, shown: Shown, { action, index, selection }: Extract<FromPage, { kind: "act" }>): Promise<void> {
+/** What was chosen at a message; a comparison is the page's own. */
+export type Acted = Omit<Extract<FromPage, { kind: "act" }>, "action"> & { readonly action: Exclude<Action, "compare"> };
+
+export async function act(bench: Workbench, shown: Shown, { action, index, selection }: Acted): Promise<void> {
   const { session } = shown;
   switch (action) {
     case "revert":
@@ -43,10 +44,6 @@ export async function act(bench: Workbench, shown: Shown, { action, index, selec
     case "markdown":
     case "json":
       return copy(shown, index, action);
-    case "compare":
-      return compare(shown, index);
-    case "document":
-      return bench.documents.show(reference(shown, index, "md"));
   }
 }
 
@@ -117,26 +114,16 @@ async function note(bench: Workbench, session: Session, index: number): Promise<
   }
 }
 
-async function copy(shown: Shown, index: number, as: "markdown" | "json"): Promise<void> {
-  const uri = uriOf(reference(shown, index, as === "json" ? "json" : "md"));
-  const text = (await vscode.workspace.openTextDocument(uri)).getText();
-  await vscode.env.clipboard.writeText(text);
+async function copy({ session, timeline }: Shown, index: number, as: "markdown" | "json"): Promise<void> {
+  let reply = "";
+  const of = timeline === undefined ? {} : { timelineId: timeline };
+  const { messages } = await session.request("context/getHistory", { from: index, to: index + 1, limit: 1, ...of }, { onReply: (line) => (reply = line) });
+  const [entry] = messages;
+  if (entry?.index !== index) {
+    throw gone();
+  }
+  await vscode.env.clipboard.writeText(as === "json" ? messageAsJson(reply) : messageAsMarkdown(index, entry.message));
   vscode.window.setStatusBarMessage(vscode.l10n.t("Copied: message {0}", exact(index)), 3_000);
-}
-
-async function compare(shown: Shown, index: number): Promise<void> {
-  const { session, timeline } = shown;
-  const of = timeline === undefined ? {} : { timeline };
-  const from = Math.max(0, index - CONTEXT);
-  const name = vscode.l10n.t("To Message {0}", exact(index));
-  const left = uriOf({ session: session.id, selected: { kind: "range", from, to: index + 1 }, format: "md", title: name, ...of });
-  const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
-  await vscode.commands.executeCommand("vscode.diff", left, right, vscode.l10n.t("{0} ↔ Present", name), { preview: true });
-}
-
-function reference({ session, timeline }: Shown, index: number, format: Reference["format"]): Reference {
-  const title = vscode.l10n.t("Message {0}", exact(index));
-  return { session: session.id, selected: { kind: "messages", indexes: [index] }, format, title, ...(timeline === undefined ? {} : { timeline }) };
 }
 
 export async function messageAt({ session, timeline }: Shown, index: number): Promise<HistoryMessage> {
@@ -144,9 +131,13 @@ export async function messageAt({ session, timeline }: Shown, index: number): Pr
   const { messages } = await session.request("context/getHistory", { from: index, to: index + 1, limit: 1, ...of });
   const [entry] = messages;
   if (entry?.index !== index) {
-    throw new Refusal(vscode.l10n.t("That message is no longer there, so nothing was done."));
+    throw gone();
   }
   return entry;
+}
+
+function gone(): Refusal {
+  return new Refusal(vscode.l10n.t("That message is no longer there, so nothing was done."));
 }
 
 function writable(session: Session): Session {

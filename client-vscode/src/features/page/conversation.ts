@@ -8,24 +8,28 @@ import { Disposables } from "../../shared/lifecycle.js";
 import { isTimeleapError, messageOf } from "../../core/server/errors.js";
 import { staleInWords } from "../../core/server/staleness.js";
 import { previewOf, Search } from "../../core/sessions/search.js";
+import { summaryOf } from "../../shared/spanSummary.js";
 import type { Session, SessionEvent } from "../../core/sessions/session.js";
 import { withDetail } from "../../shared/text/detail.js";
-import { oneLine, tokensUsed } from "../../shared/text/format.js";
+import { exact, oneLine, tokensUsed } from "../../shared/text/format.js";
 import { whyReadOnly } from "../../core/tree/viewMessage.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { timelineName } from "../../core/tree/timelinesTree.js";
-import { act, actAtCheckpoint, restoreShown, step } from "./actions.js";
+import { act, actAtCheckpoint, messageAt, restoreShown, step, type Shown } from "./actions.js";
 import type { MakeHtml } from "./html.js";
-import { errorsOf, shownMessage } from "./shown.js";
-import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ShownTimeline, ToPage } from "./wire.js";
+import { Changes } from "./changes.js";
+import { compared } from "./compare.js";
+import { pickPoint } from "./points.js";
+import { errorsOf, MOST_TEXT, shownMessage, textAt } from "./shown.js";
+import type { Facts, FromPage, Point, Sheet, ShownCheckpoint, ShownMessage, ShownTimeline, TextPlace, ToPage } from "./wire.js";
 
 /** Messages that are asked for at once, at most; the page asks for fewer. */
 const PAGE = 100;
 const MANY = 1_000;
 /** Timelines that are drawn. */
 const TIMELINES = 20;
-/** Messages of a comparison that are shown; the rest is counted. */
-const COMPARED = 40;
+/** Characters of a long text that are told at a time. */
+const PIECE = 512 * 1024;
 /** Matches that are looked for at once. */
 const HITS = 200;
 /** Milliseconds that the page waits for its first messages, to come with them: its frame is not made sooner on a fast machine. */
@@ -40,6 +44,9 @@ export interface Place {
   readonly timeline?: string;
   /** Words to mark. */
   readonly query?: string;
+  /** What is read above the conversation, which stays where it is. */
+  readonly sheet?: Sheet;
+  readonly compare?: { readonly from: Point; readonly to: Point };
 }
 
 export class Conversation extends Disposables {
@@ -58,6 +65,7 @@ export class Conversation extends Disposables {
   /** By uid, to act on; what the page was told. */
   private known = new Map<string, Checkpoint>();
   private lost = false;
+  private changes: Changes;
 
   constructor(
     readonly panel: vscode.WebviewPanel,
@@ -68,6 +76,7 @@ export class Conversation extends Disposables {
   ) {
     super();
     this.current = session;
+    this.changes = new Changes(session, (uid) => this.known.get(uid));
     this.register(panel.webview.onDidReceiveMessage((message: FromPage) => void this.take(message)));
     this.register(bench.sidecar.onDidChangeState(() => this.tellTrouble()));
     this.register(bench.sidecar.staleness.onDidChange(() => this.tellTrouble()));
@@ -115,12 +124,16 @@ export class Conversation extends Disposables {
     const same = session === this.current && !this.lost;
     if (!same) {
       this.follow(session);
+    } else if (this.ready && (place.sheet ?? place.compare) !== undefined) {
+      void this.showOver(place).catch((error: unknown) => report(error, this.bench));
+      return;
     }
     void this.begin(place, same).catch((error: unknown) => this.fail(error));
   }
 
   private follow(session: Session): void {
     this.current = session;
+    this.changes = new Changes(session, (uid) => this.known.get(uid));
     this.lost = false;
     this.panel.title = oneLine(session.name, 60);
     this.following?.dispose();
@@ -156,8 +169,18 @@ export class Conversation extends Disposables {
       this.post(go);
     }
     this.tellTrouble();
+    await this.showOver(this.place);
     if (!same) {
       await Promise.all([this.tellCheckpoints(), this.tellUsage(), this.tellTimelines()]);
+    }
+  }
+
+  private async showOver({ sheet, compare }: Place): Promise<void> {
+    if (sheet) {
+      this.post({ kind: "sheet", sheet });
+    }
+    if (compare) {
+      await this.compare(compare.from, compare.to);
     }
   }
 
@@ -168,6 +191,10 @@ export class Conversation extends Disposables {
 
   private get total(): number {
     return this.timeline?.messageCount ?? this.current.state.context.messageCount;
+  }
+
+  private get here(): Shown {
+    return { session: this.current, ...(this.timeline ? { timeline: this.timeline.timelineId } : {}) };
   }
 
   private get of(): { timelineId?: string } {
@@ -183,15 +210,17 @@ export class Conversation extends Disposables {
   }
 
   private async obey(message: FromPage): Promise<void> {
-    const shown = { session: this.current, ...(this.timeline ? { timeline: this.timeline.timelineId } : {}) };
+    const shown = this.here;
     switch (message.kind) {
       case "ready":
         this.ready = true;
         return this.paint(false);
       case "read":
         return this.read(message.epoch, message.from, message.to);
-      case "act":
-        return act(this.bench, shown, message);
+      case "act": {
+        const { action, index } = message;
+        return action === "compare" ? this.compare({ ...this.of, end: index + 1, name: vscode.l10n.t("To Message {0}", exact(index)) }, {}) : act(this.bench, shown, { ...message, action });
+      }
       case "checkpoint": {
         const checkpoint = this.known.get(message.uid);
         return checkpoint && actAtCheckpoint(this.bench, shown, message.action, checkpoint);
@@ -204,8 +233,20 @@ export class Conversation extends Disposables {
         return this.begin({ ...(message.timeline === undefined ? {} : { timeline: message.timeline }), ...(message.index === undefined ? {} : { index: message.index }) }, false);
       case "search":
         return this.search(message.search, message.query);
-      case "comparePoints":
-        return this.comparePoints(message);
+      case "compare":
+        return this.compare(message.from, message.to);
+      case "compareWith":
+        return this.compareWith(message.from);
+      case "files":
+        this.post(await this.changes.list(message.span));
+        return;
+      case "fileDiff":
+        this.post(await this.changes.diff(message.span, message.file));
+        return;
+      case "openDiff":
+        return this.changes.open(message.span, message.file);
+      case "text":
+        return this.readOn(message.epoch, message.place, message.from);
       case "top":
         this.place = { index: message.index };
     }
@@ -304,6 +345,7 @@ export class Conversation extends Disposables {
       canUndo: context.canUndo ?? 0,
       canRedo: context.canRedo ?? 0,
       ...(this.timeline ? { timeline: this.timeline.timelineId } : {}),
+      ...(context.systemPrompt === null ? {} : { systemPrompt: context.systemPrompt.slice(0, MOST_TEXT) }),
     };
     return { kind: "facts", facts };
   }
@@ -371,6 +413,9 @@ export class Conversation extends Disposables {
       name: checkpointName(checkpoint),
       ...(createdAt === undefined ? {} : { createdAt }),
       ...(errors === undefined ? {} : { errors }),
+      ...(summaryOf(checkpoint)?.kind === "prompt" ? { turn: true } : {}),
+      ...(checkpoint.files?.snapshot === undefined ? {} : { saved: true }),
+      ...(checkpoint.files?.changed ? { changed: checkpoint.files.changed } : {}),
     };
   }
 
@@ -437,19 +482,30 @@ export class Conversation extends Disposables {
     this.post({ kind: "hits", search, hits, more: asked.hasMore && problem === undefined, ...(problem === undefined ? {} : { problem }) });
   }
 
-  private async comparePoints({ from, to }: Extract<FromPage, { kind: "comparePoints" }>): Promise<void> {
-    const difference = await this.current.request("context/diff", { from, to, limit: COMPARED * 2 });
-    const { common, removedCount, addedCount, tokens } = difference;
-    // What is added comes when all that is removed has come: of that there may be more than is shown.
-    let { added } = difference;
-    let cursor = difference.nextCursor;
-    while (added.length === 0 && addedCount > 0 && cursor !== undefined) {
-      const page = await this.current.request("context/diff", { from, to, cursor, limit: MANY });
-      added = page.added;
-      cursor = page.nextCursor;
+  private async compare(from: Point, to: Point): Promise<void> {
+    const { epoch } = this;
+    const open = <T>({ session: id }: Point, work: (session: Session) => Promise<T>): Promise<T> =>
+      id === undefined || id === this.current.id ? work(this.current) : this.bench.sessions.withOpen(id, work);
+    const found = await open(from, (one) => open(to, (other) => compared(one, from, other, to)));
+    if (epoch === this.epoch) {
+      this.post(found);
     }
-    const shown = (entries: typeof added): ShownMessage[] => entries.slice(0, COMPARED).map(shownMessage);
-    this.post({ kind: "comparison", common, removed: shown(difference.removed), added: shown(added), removedCount, addedCount, tokens: [tokens.from, tokens.to] });
+  }
+
+  private async compareWith(from: Point): Promise<void> {
+    const to = await pickPoint(this.bench, this.current, vscode.l10n.t("Compare “{0}” with what?", from.name ?? this.current.name));
+    if (to) {
+      await this.compare(from, to);
+    }
+  }
+
+  /** A piece of a text that is too long to come with its message. */
+  private async readOn(epoch: number, place: TextPlace, from: number): Promise<void> {
+    const { message } = await messageAt(this.here, place.index);
+    const text = textAt(message, place);
+    if (text !== undefined && epoch === this.epoch) {
+      this.post({ kind: "text", epoch, place, from, text: text.slice(from, from + PIECE), whole: text.length });
+    }
   }
 
   /** What is under way for the page is not gone on with. */

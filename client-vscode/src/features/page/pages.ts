@@ -50,6 +50,7 @@ export class ConversationPages extends Disposables implements vscode.WebviewPane
     return this.page;
   }
 
+  /** Something to read or a comparison comes over the conversation of the session. */
   private async openConversation(node: unknown): Promise<void> {
     const { session, place } = await this.placeOf(node);
     await this.open(session, place);

@@ -1,12 +1,12 @@
 /** Messages as the page shows them. Whatever a message holds, what comes out has a known shape and a bounded size. */
 
-import type { Checkpoint, HistoryMessage, Message } from "timeleap-client";
+import type { Checkpoint, HistoryMessage, Message, ToolCall } from "timeleap-client";
 import { summaryOf } from "../../shared/spanSummary.js";
 import { failedAnswer } from "../../shared/text/failure.js";
 import { callsOf, partsOf } from "../../shared/text/message.js";
-import type { ShownCall, ShownMessage, ShownPart } from "./wire.js";
+import type { ShownCall, ShownMessage, ShownPart, TextPlace } from "./wire.js";
 
-/** Characters of a text, of a call's arguments, and of a message in all. The rest is for the document. */
+/** Characters of a text, of a call's arguments, and of a message in all. The rest is read on. */
 export const MOST_TEXT = 64 * 1024;
 export const MOST_ARGUMENTS = 16 * 1024;
 export const MOST_MESSAGE = 512 * 1024;
@@ -31,8 +31,7 @@ export function shownMessage({ index, message }: HistoryMessage): ShownMessage {
     return { kind: part.kind, ...budget.take(part.text, MOST_TEXT) };
   });
   const calls = callsOf(message).map((call): ShownCall => {
-    const given: unknown = call.function.arguments;
-    const { text, cut } = budget.take(typeof given === "string" ? given : given === undefined ? "" : JSON.stringify(given), MOST_ARGUMENTS);
+    const { text, cut } = budget.take(givenTo(call), MOST_ARGUMENTS);
     const id: unknown = call.id;
     return { id: typeof id === "string" ? id : "", name: call.function.name.slice(0, 200), given: text, ...(cut === undefined ? {} : { cut }) };
   });
@@ -47,6 +46,17 @@ export function shownMessage({ index, message }: HistoryMessage): ShownMessage {
     ...(typeof answers === "string" ? { answers } : {}),
     ...(failed(message) ? { failed: true } : {}),
   };
+}
+
+/** All of a text that may be shown in part. Undefined: there is none there. */
+export function textAt(message: Message, { part, call }: TextPlace): string | undefined {
+  const called = call === undefined ? undefined : callsOf(message)[call];
+  const found = part === undefined ? undefined : partsOf(message)[part];
+  return called ? givenTo(called) : found && "text" in found ? found.text : undefined;
+}
+
+function givenTo({ function: { arguments: given } }: ToolCall): string {
+  return typeof given === "string" ? given : given === undefined ? "" : JSON.stringify(given);
 }
 
 export function failed(message: Message): boolean {

@@ -41,6 +41,31 @@ export interface ShownCheckpoint {
   readonly createdAt?: string;
   /** Failed calls of its span, where the server tells. */
   readonly errors?: number;
+  /** What a person said begins its span. */
+  readonly turn?: true;
+  /** The files are kept as they were at it. */
+  readonly saved?: true;
+  /** Files that changed since the checkpoint before it. */
+  readonly changed?: number;
+  /** Those that changed after it, where they are known without asking. */
+  readonly files?: readonly ShownFile[];
+}
+
+/** A file of the workspace that changed. */
+export interface ShownFile {
+  readonly kind: "added" | "modified" | "deleted" | "type" | "mode";
+  readonly path: string;
+  readonly binary?: true;
+}
+
+/** What changed in the files from a checkpoint to a later one; `to` absent: until now. */
+export interface FileSpan {
+  readonly from: string;
+  readonly to?: string;
+}
+
+export function spanKey({ from, to = "" }: FileSpan): string {
+  return `${from}>${to}`;
 }
 
 export interface ShownTimeline {
@@ -83,13 +108,42 @@ export interface Facts {
   readonly canRedo: number;
   /** The timeline that is shown; absent: the present. */
   readonly timeline?: string;
+  /** What the model is told before the first message; cut where it is long. */
+  readonly systemPrompt?: string;
+  /** A page that is a file of its own: nobody is there who could do anything. */
+  readonly exported?: true;
 }
 
-/** A state of the conversation to compare. */
+/** A state of a conversation to compare: of this session where none is named; of the present log, where no timeline is. */
 export interface Point {
-  readonly checkpointUid?: string;
+  readonly session?: string;
   readonly timelineId?: string;
+  /** So many messages of it; absent: all. */
+  readonly end?: number;
+  /** Absent: what it is of tells. */
+  readonly name?: string;
+  readonly tokens?: number;
 }
+
+/** Which text of a message: a part's, or a call's arguments. */
+export interface TextPlace {
+  readonly index: number;
+  readonly part?: number;
+  readonly call?: number;
+}
+
+/** Something to read above the conversation. */
+export interface Sheet {
+  readonly title: string;
+  readonly blocks: readonly SheetBlock[];
+}
+
+export type SheetBlock =
+  | { readonly kind: "list"; readonly title?: string; readonly items: readonly string[] }
+  | { readonly kind: "table"; readonly head: readonly string[]; readonly rows: readonly (readonly string[])[] }
+  /** As it is written. */
+  | { readonly kind: "text"; readonly title?: string; readonly text: string }
+  | { readonly kind: "markdown"; readonly title?: string; readonly text: string };
 
 export interface Hit {
   readonly index: number;
@@ -110,23 +164,32 @@ export type ToPage =
   | { readonly kind: "hits"; readonly search: number; readonly hits: readonly Hit[]; readonly more: boolean; readonly problem?: string }
   | {
       readonly kind: "comparison";
+      readonly names: readonly [from: string, to: string];
       readonly common: number;
       readonly removed: readonly ShownMessage[];
       readonly added: readonly ShownMessage[];
       readonly removedCount: number;
       readonly addedCount: number;
-      readonly tokens: readonly [from: number, to: number];
+      /** Absent: nobody has counted. */
+      readonly tokens?: readonly [from: number, to: number];
     }
+  /** `more`: how many others there are; -1: nobody has counted. `problem`: why there are none. */
+  | { readonly kind: "files"; readonly span: FileSpan; readonly files: readonly ShownFile[]; readonly more: number; readonly problem?: string }
+  /** Both states of a file; `problem`: why they are not shown. */
+  | { readonly kind: "fileDiff"; readonly span: FileSpan; readonly file: number; readonly before: string; readonly after: string; readonly problem?: string }
+  /** A piece of a text that the page has the beginning of. */
+  | { readonly kind: "text"; readonly epoch: number; readonly place: TextPlace; readonly from: number; readonly text: string; readonly whole: number }
+  | { readonly kind: "sheet"; readonly sheet: Sheet }
   /** What stands above the conversation; none: all is well. */
   | { readonly kind: "trouble"; readonly text?: string; readonly gone?: boolean };
 
 /** What can be done at a message. */
-export type Action = "revert" | "again" | "fork" | "pin" | "markdown" | "json" | "compare" | "note" | "document";
+export type Action = "revert" | "again" | "fork" | "pin" | "markdown" | "json" | "compare" | "note";
 
 /** Those that there are at a message; `live`: it can be gone back to, and something can be left there. */
 export function actionsAt(role: string, { live, forkable }: { readonly live: boolean; readonly forkable: boolean }): Action[] {
   const going: Action[] = role === "user" ? ["revert", "again"] : ["revert"];
-  return [...(live ? going : []), ...(forkable ? (["fork"] as const) : []), ...(live ? (["pin", "note"] as const) : []), "compare", "markdown", "json", "document"];
+  return [...(live ? going : []), ...(forkable ? (["fork"] as const) : []), ...(live ? (["pin", "note"] as const) : []), "compare", "markdown", "json"];
 }
 
 export type FromPage =
@@ -138,6 +201,13 @@ export type FromPage =
   | { readonly kind: "restore"; readonly timeline: string }
   | { readonly kind: "log"; readonly timeline?: string; readonly index?: number }
   | { readonly kind: "search"; readonly search: number; readonly query: string }
-  | { readonly kind: "comparePoints"; readonly from: Point; readonly to: Point }
+  | { readonly kind: "compare"; readonly from: Point; readonly to: Point }
+  /** With what, is asked. */
+  | { readonly kind: "compareWith"; readonly from: Point }
+  | { readonly kind: "files"; readonly span: FileSpan }
+  | { readonly kind: "fileDiff"; readonly span: FileSpan; readonly file: number }
+  /** In the editor's own view of differences. */
+  | { readonly kind: "openDiff"; readonly span: FileSpan; readonly file: number }
+  | { readonly kind: "text"; readonly epoch: number; readonly place: TextPlace; readonly from: number }
   /** The message at the top, to come back to. */
   | { readonly kind: "top"; readonly index: number };
