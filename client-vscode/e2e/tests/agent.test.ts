@@ -16,8 +16,7 @@ test("an agent of a few lines keeps its conversation here, and goes on from the 
     await ask("How tall is the tower?");
     await expect(window.header).toContainText("Sample agent");
     await ask("And how old?");
-    await window.checkpoints.command(window.checkpoints.row("And how old?", 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Go Back/);
+    await window.restore(window.checkpoints.row("And how old?", 1));
     await expect(window.checkpoints.row("And how old?", 1)).toHaveCount(0);
     await ask("Who built it?");
     const said = (): unknown => store.messages("sample-agent").at(-1)?.content;
@@ -28,7 +27,6 @@ test("an agent of a few lines keeps its conversation here, and goes on from the 
     const page = new ConversationPage(window.page);
     await page.shows("Sample agent");
     await page.choose(2, "Edit and Go Again…");
-    await window.dialog.press(/Go Back/);
     await expect(window.quick.saying(QUESTION)).toBeVisible();
     await expect(window.quick.input).toHaveValue("Who built it?");
     await window.quick.answer(QUESTION, "Who built it, and why?");
@@ -43,9 +41,8 @@ test("going back stops the agent's turn first, so that it adds nothing to the pa
     await window.quick.answer(QUESTION, "run workbench.action.closeSidebar");
     const asking = window.checkpoints.row("Approval needed: run command", 1);
     await expect(asking).toBeVisible();
-    await window.checkpoints.command(window.checkpoints.row("run workbench", 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.restore(window.checkpoints.row("run workbench", 1));
     await picture(window, "agent-stopped");
-    await window.dialog.press(/Go Back/);
     await expect(window.checkpoints.row("run workbench", 1)).toHaveCount(0);
     await expect(asking).toHaveCount(0);
     await expect(window.notifications.saying(/changed meanwhile/)).toHaveCount(0);

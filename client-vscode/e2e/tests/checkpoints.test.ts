@@ -63,15 +63,16 @@ test("a checkpoint is compared with the present in the diff editor", async ({ wi
     await window.closeEditors();
 });
 
-test("the keyboard is enough to choose a checkpoint and to ask for a revert", async ({ window, store }) => {
+test("the keyboard is enough to choose a checkpoint, to restore to before it, and to undo that", async ({ window, store }) => {
     const before = store.log("bill");
     await patiently(async () => {
         for (const key of ["Home", "Enter", "Delete"]) await window.checkpoints.root.press(key, { timeout: MOMENT });
-        await window.dialog.root.waitFor({ timeout: WHILE });
+        await window.notifications.saying(/Restored to before “while reading”: 1 checkpoint/).waitFor({ timeout: WHILE });
     });
-    await expect(window.dialog.message).toContainText("Go back to before “while reading”?");
-    await window.dialog.dismiss();
-    expect(store.log("bill")).toBe(before);
+    await expect(window.checkpoints.row("while reading", 1)).toHaveCount(0);
+    await window.checkpoints.root.press("Control+z");
+    await expect(window.checkpoints.row("while reading", 1)).toBeVisible();
+    await expect.poll(() => store.log("bill")).toBe(before);
 });
 
 test("every row has a name for screen readers", async ({ window }) => {

@@ -13,7 +13,7 @@ test("in a Chinese window everything of Timeleap is Chinese", async ({ workbench
     await window.checkpoints.expand(row);
     await expect(window.checkpoints.row("sed -i", 2)).toBeVisible();
     await picture(window, "checkpoints-zh");
-    await window.checkpoints.command(row, window.texts.command("revertTo"), window.dialog.root);
+    await window.checkpoints.command(row, window.texts.command("restoreWithOptions"), window.dialog.root);
     await picture(window, "revert-zh");
     const said = (await window.dialog.root.innerText()).replaceAll(/sed -i[^”"]*/g, "");
     expect(said).toMatch(/\p{Script=Han}/u);

@@ -104,13 +104,11 @@ test("what is written appears; back to before a message, and that undone, from t
     await agent.call("context/appendMessage", { sessionId: "live", message: { role: "assistant", content: "One more thing." } });
     await expect(page.row(36)).toContainText("One more thing.");
     const before = store.log("live");
-    await page.choose(32, "Go Back to Before This…");
-    await window.dialog.press(/Go Back/);
+    await page.choose(32, "Restore to Before This");
     await expect(page.row(32)).toHaveCount(0);
     await expect(page.frame.getByRole("group", { name: /Timelines/ })).toContainText("5 messages");
     await picture(window, "page-timelines");
     await page.tool("Undo").click();
-    await window.dialog.press(/^Undo$/);
     await expect(page.row(36)).toContainText("One more thing.");
     await expect.poll(() => store.log("live")).toBe(before);
 });
@@ -118,12 +116,10 @@ test("what is written appears; back to before a message, and that undone, from t
 test("edit and go again: back to before the prompt, which is in the clipboard", async ({ window, store }) => {
     await window.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await page.choose(32, "Edit and Go Again…");
-    await window.dialog.press(/Go Back/);
     await expect(page.row(32)).toHaveCount(0);
     await expect.poll(() => store.messages("live").length).toBe(32);
     await window.notifications.look(/The prompt is in the clipboard/);
     await page.tool("Undo").click();
-    await window.dialog.press(/^Undo$/);
     await expect(page.row(36)).toContainText("One more thing.");
 });
 

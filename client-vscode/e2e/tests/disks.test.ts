@@ -3,7 +3,6 @@ import { TIMELEAP } from "../support/places";
 import { lives, run, until } from "../support/process";
 import type { Store } from "../support/store";
 import type { Workbench } from "../support/workbench";
-import type { Window } from "../window/window";
 import { chmodSync, existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -45,11 +44,6 @@ async function inside(pid: number, script: string): Promise<void> {
     await run("nsenter", [...(ROOT ? [] : ["--user", "--preserve-credentials"]), "--mount", "--target", String(pid), "sh", "-c", script], process.env);
 }
 
-async function goBack(window: Window): Promise<void> {
-    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Go Back/);
-}
-
 function permit(store: Store, permitted: boolean): void {
     const folder = store.file("disk-forbidden", "");
     chmodSync(folder, permitted ? 0o700 : 0o500);
@@ -64,14 +58,14 @@ test("a full disk: the session stays readable, what cannot be kept is said not t
     await window.ask("createCheckpoint", "A label for the checkpoint", "while there is room");
     await expect(window.checkpoints.row("while there is room", 1)).toBeVisible();
     await inside(pid, `cat /dev/zero > ${folder}/filler || true`);
-    await goBack(window);
+    await window.restore(window.checkpoints.row(IMPORTS, 1));
     await window.notifications.look(/The disk is full\. Nothing was changed\. Make room, then try again\./);
     await expect(window.checkpoints.row("while there is room", 1)).toBeVisible();
     await picture(window, "disk-full");
     await inside(pid, `rm ${folder}/filler`);
-    await goBack(window);
+    await window.restore(window.checkpoints.row(IMPORTS, 1));
     await expect(window.checkpoints.row(IMPORTS, 1)).toHaveCount(0);
-    await window.notifications.press(/Went back to before /, "Undo");
+    await window.notifications.press(/Restored to before /, "Undo");
     await expect(window.checkpoints.row("while there is room", 1)).toBeVisible();
 });
 
@@ -82,7 +76,7 @@ test("a read-only disk: the session is shown, it is said why it cannot be change
     await window.openSession("On a read-only disk");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/The disk is read-only\. The session can be looked at, not changed\./)).toBeVisible();
-    const revert = await window.checkpoints.openMenu(window.checkpoints.row(IMPORTS, 1), window.texts.command("revertTo"));
+    const revert = await window.checkpoints.openMenu(window.checkpoints.row(IMPORTS, 1), window.texts.command("restore"));
     await expect(revert).toBeDisabled();
     await window.checkpoints.closeMenu();
     await picture(window, "disk-read-only");

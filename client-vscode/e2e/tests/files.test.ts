@@ -68,13 +68,12 @@ test("what changed stands under the checkpoint, and opens in the diff editor", a
 
 test("the conversation and the files go back together, and Undo brings both", async ({ window, store, workbench }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("revertTo"), window.dialog.root);
-    await expect(window.dialog.root).toContainText("1 file put back, 1 file changed back, 1 file removed");
+    await window.restore(window.checkpoints.row(FIX, 1));
+    await window.notifications.look(/1 file put back, 1 file changed back, 1 file removed/);
     await picture(window, "revert-files");
-    await window.dialog.press("Conversation and Files");
     await expect.poll(() => store.messages(session)).toEqual([]);
     expect(found(workbench)).toEqual(BEFORE);
-    await window.notifications.press(/Went back to before /, "Undo");
+    await window.notifications.press(/Restored to before /, "Undo");
     await expect.poll(() => found(workbench)).toEqual(AFTER);
     await expect.poll(() => store.log(session)).toBe(before);
 });
@@ -85,7 +84,7 @@ test("the files alone go back, and an editor that shows one follows", async ({ w
     await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
     await window.checkpoints.row("split.py", 3).click();
     await expect(window.diff.after).toContainText("shares(cents(total), people)");
-    await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("restoreWithOptions"), window.dialog.root);
     await window.dialog.press("Files Only");
     await expect.poll(() => found(workbench)).toEqual(BEFORE);
     await expect(window.diff.after).not.toContainText("shares(");
@@ -96,11 +95,10 @@ test("the files alone go back, and an editor that shows one follows", async ({ w
 
 test("a file that a person changed after the turn is asked about, and stays when it is to be kept", async ({ window, workbench }) => {
     writeFileSync(join(workbench.folder, "split.py"), "# mine\n");
-    await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press("Conversation and Files");
+    await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("restore"), window.dialog.root);
     await expect(window.dialog.root).toContainText("1 file was changed after the conversation's last message");
     await expect(window.dialog.root).toContainText("split.py");
-    await window.dialog.press("Keep These Files");
+    await window.dialog.press("Keep Mine");
     await expect.poll(() => found(workbench)).toEqual({ ...BEFORE, "split.py": "# mine\n" });
 });
 

@@ -38,14 +38,13 @@ test("checkpoints appear while another process appends", async ({ window, store 
 test("reverting the live session goes through its owner, which hears of it", async ({ window, store }) => {
     const before = store.log("live");
     const heard = agent.heard("context/didChange").length;
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Go Back/);
+    await window.restore(window.checkpoints.row(SECOND_BUG, 1));
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     expect(store.checkpoints("live")).toEqual([0, 1, 2, 3, 4]);
     const news = agent.heard("context/didChange").slice(heard);
     expect(news).toMatchObject([{ sessionId: "live", kind: "reverted", cause: { client: "timeleap-vscode" } }]);
 
-    await window.notifications.press(/Went back to before /, "Undo");
+    await window.notifications.press(/Restored to before /, "Undo");
     await expect(window.checkpoints.row("step by step", 1)).toBeVisible();
     await expect.poll(() => store.log("live")).toBe(before);
     // The agent goes on as if nothing had been.
@@ -54,10 +53,10 @@ test("reverting the live session goes through its owner, which hears of it", asy
 });
 
 test("a checkpoint that the agent has taken back meanwhile cannot be reverted to, and the tree says so", async ({ window, store }) => {
-    await window.checkpoints.command(window.checkpoints.row("step by step", 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.checkpoints.command(window.checkpoints.row("step by step", 1), window.texts.command("restoreWithOptions"), window.dialog.root);
     await agent.call("context/revertTo", { sessionId: "live", checkpointId: 9 });
     const now = store.log("live");
-    await window.dialog.press(/Go Back/);
+    await window.dialog.press(/Restore/);
     const said = await window.notifications.look(/changed meanwhile|no longer exists/);
     await expect(said.getByRole("button", { name: /^Show (Checkpoints|Timelines)$/ })).toBeVisible();
     await expect(window.checkpoints.row("step by step", 1)).toHaveCount(0);

@@ -113,9 +113,8 @@ test("another window's going back is told as that", async ({ window, workbench }
     const second = new Window(other, new Texts());
     await second.show();
     await second.openSession(title);
-    await second.checkpoints.command(second.checkpoints.row(SECOND_BUG, 1), second.texts.command("revertTo"), second.dialog.root);
-    await second.dialog.press(/Go Back/);
-    await second.notifications.look(/Went back to before /);
+    await second.restore(second.checkpoints.row(SECOND_BUG, 1));
+    await second.notifications.look(/Restored to before /);
     await expect(second.notifications.saying(/Another window/)).toHaveCount(0);
     await window.page.bringToFront();
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
@@ -140,8 +139,7 @@ test("a server that is killed under an open page: what is read stays, and goes o
     await picture(window, "page-recovered");
     await store.call("context/appendMessage", { sessionId: session, message: { role: "user", content: "Are you still there?" } });
     await expect(page.row(LAST + 1)).toContainText("Are you still there?");
-    await page.choose(LAST + 1, "Go Back to Before This…");
-    await window.dialog.press(/Go Back/);
+    await page.choose(LAST + 1, "Restore to Before This");
     await expect(page.row(LAST + 1)).toHaveCount(0);
 });
 

@@ -32,10 +32,9 @@ for (const when of ["dieBefore", "dieAfter"] as const) {
         const [, target] = store.checkpoints("sturdy").slice(-2);
         middleman.plan({ [when]: "context/revertTo" });
         const asked = Date.now();
-        await window.checkpoints.command(window.checkpoints.rows.first(), window.texts.command("revertTo"), window.dialog.root);
-        await window.dialog.press(/Go Back/);
+        await window.restore(window.checkpoints.rows.first());
         await until("the revert is on disk", () => store.timelines("sturdy").length === timelines + 1);
-        const undo = (await window.notifications.look(/Went back to before /)).getByRole("button", { name: "Undo" });
+        const undo = (await window.notifications.look(/Restored to before /)).getByRole("button", { name: "Undo" });
         await expect(undo).toBeVisible();
         expect(store.checkpoints("sturdy")).not.toContain(target);
         const requests = middleman.asked("context/revertTo", asked).filter(({ params }) => params?.["dryRun"] !== true);

@@ -22,30 +22,29 @@ test.beforeEach(async ({ window, store, workbench }) => {
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
 });
 
-test("revert says what goes, does it, and can be undone", async ({ window, store }) => {
+test("Restore is done at once, says what went, and is undone by one press", async ({ window, store }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
-    await expect(window.dialog.root).toContainText("14 messages");
-    await expect(window.dialog.root).toContainText("5 checkpoints");
-    await picture(window, "revert");
-    expect(store.log(session)).toBe(before); // a question changes nothing
-    await window.dialog.press(/Go Back/);
-
+    await window.restore(window.checkpoints.row(SECOND_BUG, 1));
+    await expect(window.dialog.root).toHaveCount(0);
+    await window.notifications.look(/Restored to before .*: 14 messages, 5 checkpoints, .* set aside\./);
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     expect(store.checkpoints(session)).toEqual([0, 1, 2, 3, 4]);
     expect(store.timelines(session)).toEqual(["context_1.jsonl"]);
     expect(store.log(session, "context_1.jsonl")).toBe(before);
     await picture(window, "undo");
 
-    await window.notifications.press(/Went back to before /, "Undo");
+    await window.notifications.press(/Restored to before /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
     expect(store.timelines(session)).toEqual(["context_1.jsonl", "context_2.jsonl"]);
 });
 
-test("a revert that is not confirmed changes nothing", async ({ window, store }) => {
+test("with options it says first what would go; put away, nothing has changed", async ({ window, store }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("restoreWithOptions"), window.dialog.root);
+    await expect(window.dialog.root).toContainText("14 messages");
+    await expect(window.dialog.root).toContainText("5 checkpoints");
+    await picture(window, "revert");
     await window.dialog.dismiss();
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     expect(store.log(session)).toBe(before);
@@ -54,8 +53,7 @@ test("a revert that is not confirmed changes nothing", async ({ window, store })
 
 test("a timeline is looked into and restored", async ({ window, store }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Go Back/);
+    await window.restore(window.checkpoints.row(SECOND_BUG, 1));
     const timeline = window.timelines.row("Before going back", 1);
     await expect(timeline).toContainText("14 messages: "); // what went, and not the past that is still there
     await window.timelines.expand(timeline);
@@ -65,8 +63,7 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
     await expect(window.diff.before).toContainText("14.28"); // wherever in the difference the editor has scrolled to
     await window.closeEditors();
     await picture(window, "timelines");
-    await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.dialog.root);
-    await window.dialog.press(/Restore/);
+    await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.checkpoints.row(last, 1));
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect(window.timelines.row("Before a restore", 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
@@ -112,12 +109,9 @@ test("clearing keeps the system prompt, and what was there; undo brings it back,
     expect(store.log(session, "context_1.jsonl")).toBe(before);
     await expect(window.timelines.row("Before clearing", 1)).toBeVisible();
     await window.run("undo");
-    await expect(window.dialog.root).toContainText("clearing");
-    await window.dialog.press("Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
     await window.run("redo");
-    await window.dialog.press("Redo");
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
 });
@@ -127,15 +121,13 @@ test("what is open stays readable when the conversation goes back, and is brough
     const before = store.log(session);
     const row = window.checkpoints.row(last, 1);
     await window.checkpoints.command(row, window.texts.command("openDocument"), window.editor.filter({ hasText: "25 passed in 0.09s" }));
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Go Back/);
+    await window.restore(window.checkpoints.row(SECOND_BUG, 1));
     const tab = window.page.locator(".tab", { hasText: "(set aside)" });
     await expect(tab).toBeVisible();
     await expect(window.page.locator(".tab")).toHaveCount(1);
     await expect(window.editor).toContainText("25 passed in 0.09s");
     await picture(window, "set-aside");
 
-    // Nothing was written since: the keys ask nothing.
     await window.checkpoints.root.press("Alt+ArrowLeft");
     await expect.poll(() => store.log(session)).toBe(before);
     await expect(window.checkpoints.row(last, 1)).toBeVisible();

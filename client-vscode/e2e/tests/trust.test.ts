@@ -27,7 +27,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await window.quick.choose("Open which session?", "Guarded");
     const row = window.checkpoints.row(SECOND_BUG, 1);
     await expect(row).toBeVisible();
-    const revert = await window.checkpoints.openMenu(row, window.texts.command("revertTo"));
+    const revert = await window.checkpoints.openMenu(row, window.texts.command("restore"));
     await expect(revert).toBeDisabled();
     await picture(window, "restricted", { hovering: true });
     await window.checkpoints.closeMenu();
@@ -45,8 +45,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await window.page.locator(".workspace-trust-editor").getByRole("button", { name: /^Trust/ }).first().click();
     await window.closeEditors();
     await expect(window.saying(/Restricted Mode/)).toHaveCount(0);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
-    await window.dialog.press(/Go Back/);
+    await window.restore(window.checkpoints.row(SECOND_BUG, 1));
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     expect(store.checkpoints("guarded")).toEqual([0, 1, 2, 3, 4]);
 });

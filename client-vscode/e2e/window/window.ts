@@ -95,6 +95,12 @@ export class Window {
         await this.quick.choose("Open which session?", name);
     }
 
+    /** Restore to before a row, which is done at once: something is said of it. */
+    async restore(row: Locator): Promise<void> {
+        await this.clearNotifications();
+        await this.checkpoints.command(row, this.texts.command("restore"), this.notifications.saying(/./));
+    }
+
     /** The entry of the status bar that says `text`. */
     status(text: string | RegExp): Locator {
         return this.page.locator(".part.statusbar .statusbar-item").filter({ hasText: text });

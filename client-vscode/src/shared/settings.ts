@@ -21,6 +21,8 @@ export interface Settings {
   readonly useLanguageModel: boolean;
   /** Whether chat's tools mask what looks like a secret. */
   readonly maskSecrets: boolean;
+  /** Whether Restore, Undo and Redo ask first. */
+  readonly restoreAsks: boolean;
   /** When sessions that this window makes save the workspace's files. */
   readonly filesMode: "off" | "checkpoint" | "turn";
 }
@@ -42,6 +44,7 @@ export function readSettings(): Settings {
     order: given.get("order", "newestFirst"),
     useLanguageModel: given.get("useLanguageModel", true),
     maskSecrets: given.get("chat.maskSecrets", true),
+    restoreAsks: given.get("restore.ask", false),
     filesMode: given.get("files.mode", "off"),
   };
 }

@@ -80,9 +80,8 @@ test("a checkpoint is compared with the present: what came since is on one side 
 test("a timeline is compared with the present from where they part", async () => {
   seed(running.home, "chat", turns(6));
   await open("chat");
-  press("Go Back");
   const rows = await running.rows("checkpoints");
-  await commands.executeCommand("timeleap.revertTo", rows[2]!.node);
+  await commands.executeCommand("timeleap.restore", rows[2]!.node);
   await running.api.shownSession!.append({ role: "user", content: "another way" });
   const [timeline] = await running.rows("timelines");
   await commands.executeCommand("timeleap.compare", timeline!.node);
@@ -155,8 +154,7 @@ test("what is open stays readable where the conversation goes back: from the tim
   const [, message] = await running.rows("checkpoints", rows[3]!.node);
   await commands.executeCommand("timeleap.openDocument", message!.node);
   expect(tabs()).toEqual(["3 question 3.md", "1 Assistant answer 0.md"]);
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", rows[1]!.node);
+  await commands.executeCommand("timeleap.restore", rows[1]!.node);
   // The tab of the other timeline opens before the old one closes. The present has the second document still.
   const followed = new Set(["(set aside) 3 question 3.md", "1 Assistant answer 0.md"]);
   await vi.waitFor(() => expect(new Set(tabs())).toEqual(followed), WAIT);
@@ -173,8 +171,7 @@ test("a document whose checkpoint goes keeps what it said until it is moved; a r
   const { uri } = user.opened.at(-1) as { uri: Uri };
   const before = shown();
   window.tabGroups.all = [];
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", checkpoint!.node);
+  await commands.executeCommand("timeleap.restore", checkpoint!.node);
   expect((await workspace.openTextDocument(uri)).getText()).toBe(before);
   const other = await agent(running);
   await other.request("session/open", { sessionId: "chat" });

@@ -58,7 +58,7 @@ async function row(label: string, parent?: Row): Promise<Row> {
 }
 
 const changed = async (checkpoint: string): Promise<Row> => row("Changed Files", await row(checkpoint));
-const revertTo = async (checkpoint: string): Promise<unknown> => commands.executeCommand("timeleap.revertTo", (await row(checkpoint)).node);
+const restoreTo = async (checkpoint: string, how = "restore"): Promise<unknown> => commands.executeCommand(`timeleap.${how}`, (await row(checkpoint)).node);
 
 test("what changed since a checkpoint is listed and opens as a difference of contents, binary files too", async () => {
   await twoTurns();
@@ -76,11 +76,13 @@ test("what changed since a checkpoint is listed and opens as a difference of con
 test("the conversation and the files go back together, and Undo brings every byte of both", async () => {
   await twoTurns();
   const before = log();
-  press("Conversation and Files", "Undo");
-  await revertTo("second");
-  expect(user.said[0]!.detail).toContain("1 file put back, 1 file changed back, 1 file removed");
+  press("Undo");
+  await restoreTo("second");
   await vi.waitFor(() => expect(user.said.some(({ message }) => message.startsWith("Undone"))).toBe(true), { timeout: 20_000 });
-  expect(user.said[1]!.message).toContain("Files: 1 file put back, 1 file changed back, 1 file removed.");
+  expect(user.said.map(({ modal }) => modal)).toEqual([false, false]);
+  for (const { message } of user.said) {
+    expect(message).toContain("Files: 1 file put back, 1 file changed back, 1 file removed.");
+  }
   await vi.waitFor(() => expect(log()).toBe(before), { timeout: 20_000 });
   await vi.waitFor(() => expect(names()).toEqual(AFTER), { timeout: 20_000 });
   expect(read("app.py")).toBe("print('second')\n");
@@ -90,53 +92,53 @@ test("the conversation alone leaves the files, the files alone leave the convers
   await twoTurns();
   const before = log();
   press("Files Only");
-  await revertTo("second");
+  await restoreTo("second", "restoreWithOptions");
   expect(log()).toBe(before);
   expect(names()).toEqual(BEFORE);
   expect(read("app.py")).toBe("print('first')\n");
   expect(user.said.at(-1)).toMatchObject({ message: expect.stringContaining("The conversation is as it was.") as string, buttons: ["Undo"] });
   write("app.py", "mine\n");
   press("Conversation Only");
-  await revertTo("second");
+  await restoreTo("second", "restoreWithOptions");
   expect(log()).not.toBe(before);
   expect(read("app.py")).toBe("mine\n");
 });
 
-test("undo and redo take files along when asked", async () => {
+test("undo and redo take files along", async () => {
   await twoTurns();
-  press("Conversation and Files");
-  await revertTo("second");
+  await restoreTo("second");
   expect(names()).toEqual(BEFORE);
   await commands.executeCommand("timeleap.undo");
   expect(names()).toEqual(AFTER);
   await commands.executeCommand("timeleap.redo");
   expect(names()).toEqual(BEFORE);
-  expect(user.said.filter(({ modal }) => modal)).toHaveLength(3);
+  expect(user.said.filter(({ modal }) => modal)).toEqual([]);
 });
 
 test.each([
-  ["Change Nothing", "mine\n", AFTER],
-  ["Keep These Files", "mine\n", BEFORE],
-  ["Overwrite These Files", "print('first')\n", BEFORE],
+  [undefined, "mine\n", AFTER],
+  ["Keep Mine", "mine\n", BEFORE],
+  ["Overwrite; Undo Brings Them Back", "print('first')\n", BEFORE],
 ] as const)("a file that somebody changed after the turn is asked about: %s", async (button, text, there) => {
   await twoTurns();
   const before = log();
   write("app.py", "mine\n");
-  press("Conversation and Files", button);
-  await revertTo("second");
-  expect(user.said[1]).toMatchObject({ modal: true, buttons: ["Change Nothing", "Keep These Files", "Overwrite These Files"] });
-  expect(user.said[1]!.detail).toContain("app.py");
+  press(...(button === undefined ? [] : [button]));
+  await restoreTo("second");
+  expect(user.said[0]).toMatchObject({ modal: true, buttons: ["Keep Mine", "Overwrite; Undo Brings Them Back"] });
+  expect(user.said[0]!.detail).toContain("app.py");
   expect(names()).toEqual(there);
   expect(read("app.py")).toBe(text);
-  expect(log() === before).toBe(button === "Change Nothing");
+  expect(log() === before).toBe(button === undefined);
 });
 
 test("one file is put back, and that is undone", async () => {
   await twoTurns();
   const [app] = await running.rows("checkpoints", (await changed("second")).node);
-  pressOnce("Put Back", "Undo");
+  pressOnce("Undo");
   await commands.executeCommand("timeleap.restoreFile", app!.node);
   await vi.waitFor(() => expect(user.said.filter(({ modal }) => !modal)).toHaveLength(2), { timeout: 20_000 });
+  expect(user.said.filter(({ modal }) => modal)).toEqual([]);
   expect(user.said[1]!.message).toContain("1 file changed back");
   expect(read("app.py")).toBe("print('second')\n");
   expect(names()).toEqual(AFTER);
@@ -150,7 +152,7 @@ test("files that were put back by somebody else are seen at once", async () => {
   const heard: string[] = [];
   running.api.shownSession!.onDidChange((event) => heard.push(event));
   press("Files Only");
-  await revertTo("second");
+  await restoreTo("second", "restoreWithOptions");
   await vi.waitFor(() => expect(heard).toContain("files"), { timeout: 20_000 });
   const later = await changed("second");
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints", later.node))).toEqual(["No file differs"]), { timeout: 20_000 });
@@ -215,8 +217,7 @@ test("without git that is said once, and everything else works", async () => {
   await vi.waitFor(() => expect(user.trees.get("timeleap.checkpoints")!.message).toContain("git 2.36 or newer"), { timeout: 20_000 });
   expect(rows.map(({ description }) => description).join(" ")).not.toContain("files not saved");
   expect(user.said).toEqual([]);
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", rows[0]!.node);
+  await commands.executeCommand("timeleap.restore", rows[0]!.node);
   expect(log()).not.toContain("go on");
   expect(names()).toEqual(AFTER);
 });

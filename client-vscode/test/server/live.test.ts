@@ -44,9 +44,8 @@ test("that another program takes the conversation back is told, with a way to un
   await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toContain("agent took “taken” back: 4 messages, 2 checkpoints, 200 tokens set aside."), WAIT);
   await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(before), WAIT);
   user.said = [];
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await running.rows("checkpoints"))[0]!.node);
-  expect(user.said.map(({ message }) => message)).toEqual(["Go back to before “question 2”?", expect.stringContaining("Went back to before") as string]);
+  await commands.executeCommand("timeleap.restore", (await running.rows("checkpoints"))[0]!.node);
+  expect(user.said.map(({ message }) => message)).toEqual([expect.stringContaining("Restored to before “question 2”: ") as string]);
 });
 
 test("what an agent in another process writes appears, and what is reverted here reaches it", async () => {
@@ -63,8 +62,7 @@ test("what an agent in another process writes appears, and what is reverted here
   const [row] = await running.rows("checkpoints");
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints", row!.node))).toEqual(["hello"]), WAIT);
 
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", row!.node);
+  await commands.executeCommand("timeleap.restore", row!.node);
   await vi.waitFor(() => expect(heard).toContain("reverted"), WAIT);
   expect((await other.request("context/listCheckpoints", { sessionId: "shared" })).checkpoints).not.toContainEqual(checkpoint);
 });

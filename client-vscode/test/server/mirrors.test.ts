@@ -51,7 +51,7 @@ test("going back in a copy goes on in its program, in a terminal, from that plac
   const [row] = await running.rows("checkpoints");
   const before = readFileSync(file, "utf8");
   press("Continue");
-  await commands.executeCommand("timeleap.revertTo", row!.node, undefined);
+  await commands.executeCommand("timeleap.restore", row!.node, undefined);
   expect(user.said.at(-1)).toMatchObject({ modal: true, message: expect.stringContaining("Continue in Claude Code from before “Fix the bug”") as string });
   expect(user.terminals).toMatchObject([{ name: "Claude Code", shellPath: "claude", shellArgs: expect.arrayContaining(["--resume"]) as unknown, cwd: "/shop" }]);
   expect(readFileSync(file, "utf8")).toBe(before);

@@ -7,7 +7,7 @@ import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ToPage } from "../
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, user, WebviewPanel } from "../support/vscode.js";
-import { agent, answersOfStandby, open, press } from "./support.js";
+import { agent, answersOfStandby, open } from "./support.js";
 
 let running: Running;
 let other: TimeleapClient | undefined;
@@ -294,7 +294,6 @@ test("while a standby answers, the page says that changes may be missing", async
 test("edit and go again: back to before the prompt, which is in the clipboard", async () => {
   seed(running.home, "chat", turns(5));
   const page = await pageOf("chat");
-  press("Go Back");
   page.say({ kind: "act", action: "again", index: 4 });
   await page.next("facts", ({ facts }) => facts.messages === 4);
   await vi.waitFor(() => expect(user.clipboard).toBe("question 2"), WAIT);
@@ -306,7 +305,6 @@ test("edit and go again: an agent that takes the prompt gets it, and the clipboa
   const taken: object[] = [];
   const handler = running.api.registerPromptHandler(({ session, ...prompt }) => taken.push({ ...prompt, of: session === running.api.shownSession, messages: session.state.context.messageCount }) > 0);
   user.clipboard = "mine";
-  press("Go Back");
   page.say({ kind: "act", action: "again", index: 4 });
   await vi.waitFor(() => expect(taken).toHaveLength(1), WAIT);
   const checkpointUid = running.api.shownSession!.state.context.checkpoints.at(-1)!.uid;
@@ -320,6 +318,7 @@ test("edit and go again: an agent that takes the prompt gets it, and the clipboa
 test("without a yes nothing goes back, and the clipboard stays", async () => {
   seed(running.home, "chat", turns(3));
   const page = await pageOf("chat");
+  user.settings.set("timeleap.restore.ask", true);
   user.clipboard = "mine";
   page.say({ kind: "act", action: "again", index: 2 });
   await vi.waitFor(() => expect(user.said.some(({ modal }) => modal)).toBe(true), WAIT);
@@ -374,7 +373,6 @@ test("search finds in what was set aside, too, and a timeline is shown as it was
   expect(facts).toMatchObject({ messages: 12, timeline: hits[0]!.timeline });
   expect(texts((await page.next("messages")).messages)).toContain("question 4");
   await page.next("checkpoints", ({ checkpoints }) => checkpoints.length === 6);
-  press("Restore");
   page.say({ kind: "restore", timeline: hits[0]!.timeline! });
   await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(12), WAIT);
 });

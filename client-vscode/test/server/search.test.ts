@@ -37,8 +37,7 @@ test("words are found in the present and in what was set aside, and open selecte
     { role: "assistant", content: [{ type: "think", think: "One line.\nA rare thought." }], tool_calls: [{ id: "1", function: { name: "run", arguments: '{"x": "rare"}' } }] },
   ]);
   await open("chat");
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await running.rows("checkpoints"))[2]!.node);
+  await commands.executeCommand("timeleap.restore", (await running.rows("checkpoints"))[2]!.node);
   await commands.executeCommand("timeleap.search");
   const [pick] = user.picks as [QuickPick];
   pick.type("ANSWER");

@@ -149,9 +149,9 @@ test("in Restricted Mode sessions are looked at only, until the workspace is tru
   workspace.isTrusted = false;
   await open("chat");
   expect(running.api.shownSession!.state.access).toBe("readOnly");
-  press("Approve Everything", "Go Back", "Install", "Clear");
+  press("Approve Everything", "Install", "Clear");
   const [row] = await running.rows("checkpoints");
-  for (const [name, node] of [["enableYolo"], ["createCheckpoint"], ["clear"], ["compact"], ["revertTo", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
+  for (const [name, node] of [["enableYolo"], ["createCheckpoint"], ["clear"], ["compact"], ["restore", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
     user.said = [];
     await commands.executeCommand(`timeleap.${name}`, node);
     expect(user.said, name).toMatchObject([{ kind: "warning", modal: false, message: expect.stringContaining("Restricted Mode") as string }]);

@@ -33,15 +33,12 @@ test("a checkpoint expands to its messages", async () => {
   expect(labels(await running.rows("checkpoints", rows[1]!.node))).toEqual(["question 3", "answer 3"]);
 });
 
-test("reverting says what goes, is done on disk, and Undo brings every byte back", async () => {
+test("Restore is done at once, says what went, and what was set aside is brought back to the byte", async () => {
   const before = log();
   const rows = await running.rows("checkpoints");
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", rows[2]!.node);
-  const [asked, told] = user.said;
-  expect(asked).toMatchObject({ modal: true, message: "Go back to before “question 2”?" });
-  expect(asked!.detail).toContain("6 messages, 3 checkpoints, 300 tokens");
-  expect(told).toMatchObject({ kind: "information", modal: false, buttons: ["Undo"] });
+  await commands.executeCommand("timeleap.restore", rows[2]!.node);
+  const message = "Restored to before “question 2”: 6 messages, 3 checkpoints, 300 tokens set aside.";
+  expect(user.said).toMatchObject([{ kind: "information", modal: false, message, buttons: ["Undo"] }]);
   expect(log()).not.toContain("question 2");
   expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
 
@@ -50,48 +47,59 @@ test("reverting says what goes, is done on disk, and Undo brings every byte back
   expect(timeline).toMatchObject({ label: "6 messages: question 2 … answer 4", description: "now · Before going back" });
   expect(labels(await running.rows("timelines", timeline!.node))).toEqual(["question 4", "question 3", "question 2"]);
 
-  press("Restore");
   await commands.executeCommand("timeleap.restoreTimeline", timeline!.node);
+  expect(user.said.filter(({ modal }) => modal)).toEqual([]);
   expect(log()).toBe(before);
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 4");
 });
 
-test("the notification's Undo takes the revert back without asking again", async () => {
+test("the notification's Undo takes Restore back, also without a question", async () => {
   const before = log();
-  press("Go Back", "Undo");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  press("Undo");
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   await vi.waitFor(() => expect(log()).toBe(before), { timeout: 10_000 });
-  expect(user.said.filter(({ modal }) => modal)).toHaveLength(1);
+  expect(user.said.filter(({ modal }) => modal)).toEqual([]);
 });
 
-test("Undo asks when something was written since, because that would go", async () => {
+test("where a setting asks for it Restore, Undo and Redo ask first, and Escape changes nothing", async () => {
+  const before = log();
+  user.settings.set("timeleap.restore.ask", true);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
+  expect(log()).toBe(before);
+  expect(user.said).toMatchObject([{ modal: true, message: "Restore to before “question 4”?", buttons: ["Restore"] }]);
+  expect(user.said[0]!.detail).toContain("2 messages, 1 checkpoint, 100 tokens");
+  press("Restore");
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
+  const after = log();
+  press();
+  await commands.executeCommand("timeleap.undo");
+  expect(log()).toBe(after);
+  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Undo the last change (going back)?", buttons: ["Undo"] });
+  expect(user.said.at(-1)!.detail).toMatch(/^Now: 8 messages, 400 tokens\.\nThen: 10 messages, 500 tokens\./);
+});
+
+test("the toast's Undo brings back what went, also when something was written since: that is set aside, and an Undo away", async () => {
   let undo = (): void => undefined;
   const later = new Promise<void>((resolve) => (undo = resolve));
   const { showInformationMessage } = window;
   window.showInformationMessage = (async (message: string, button?: string) => {
     await later;
-    return message.startsWith("Went back") ? button : undefined;
+    return message.startsWith("Restored to before") ? button : undefined;
   }) as typeof showInformationMessage;
   onTestFinished(() => void (window.showInformationMessage = showInformationMessage));
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   await running.api.shownSession!.append({ role: "user", content: "since then" });
-  user.said = [];
   undo();
-  await vi.waitFor(() => expect(user.said).toMatchObject([{ modal: true, message: expect.stringContaining("Restore") as string }]), { timeout: 10_000 });
+  await vi.waitFor(() => expect(log()).toContain("question 4"), { timeout: 10_000 });
+  expect(log()).not.toContain("since then");
+  await commands.executeCommand("timeleap.undo");
   expect(log()).toContain("since then");
-});
-
-test("Escape in the question changes nothing", async () => {
-  const before = log();
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
-  expect(log()).toBe(before);
-  expect(user.said).toHaveLength(1);
 });
 
 test("a change between the question and the answer stops the revert, and is said", async () => {
   const row = await newest();
-  user.answer = (said) => (said.buttons.includes("Go Back") ? "Go Back" : undefined);
+  user.settings.set("timeleap.restore.ask", true);
+  user.answer = (said) => (said.buttons.includes("Restore") ? "Restore" : undefined);
   const shown = running.api.shownSession!;
   const question = user.answer;
   let append: Promise<unknown> | undefined;
@@ -99,7 +107,7 @@ test("a change between the question and the answer stops the revert, and is said
     append ??= shown.append({ role: "user", content: "meanwhile" });
     return question(said);
   };
-  await commands.executeCommand("timeleap.revertTo", row.node);
+  await commands.executeCommand("timeleap.restore", row.node);
   await append;
   expect(log()).toContain("meanwhile");
   expect(log()).toContain("question 4");
@@ -109,61 +117,57 @@ test("a change between the question and the answer stops the revert, and is said
 
 test("a row whose checkpoint is gone is refused in words, and the tree is fresh afterwards", async () => {
   const stale = await newest();
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", stale.node);
-  await commands.executeCommand("timeleap.revertTo", stale.node);
+  await commands.executeCommand("timeleap.restore", stale.node);
+  await commands.executeCommand("timeleap.restore", stale.node);
   expect(user.said.at(-1)!.message).toContain("no longer exists");
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
 });
 
 test("what the present has wholly is not shown again under a timeline", async () => {
-  press("Go Back");
   const rows = await running.rows("checkpoints");
-  await commands.executeCommand("timeleap.revertTo", rows[2]!.node); // 4 messages are left
+  await commands.executeCommand("timeleap.restore", rows[2]!.node); // 4 messages are left
   await running.api.shownSession!.append({ role: "user", content: "another way" });
   await running.api.shownSession!.checkpoint();
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node); // only a checkpoint goes
+  await commands.executeCommand("timeleap.restore", (await newest()).node); // only a checkpoint goes
   const timelines = await running.rows("timelines");
   expect(labels(timelines)).toEqual(["Before going back", "6 messages: question 2 … answer 4"]);
   expect(timelines[0]).toMatchObject({ description: "now · nothing that the present has not", item: { collapsibleState: 0 } });
 });
 
 test("timelines with the same messages and checkpoints are one row", async () => {
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   await running.api.shownSession!.undo();
   await running.api.shownSession!.setTokenCount(7_000); // so that the log is another one
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   expect(readdirSync(folder).filter((name) => /^context_\d+\.jsonl$/.test(name))).toHaveLength(3);
   expect(labels(await running.rows("timelines"))).toEqual(["2 messages: question 4 … answer 4", "Before a restore"]);
 });
 
-test("Alt+Left goes back at once where nothing was written since, else asks; each toast takes the place of the one before", async () => {
+test("Undo and Redo are done at once, also where something was written since; each toast takes the place of the one before", async () => {
   const logs = [log()];
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   logs.push(log());
   user.said = [];
   press();
-  await commands.executeCommand("timeleap.undo", "atOnce");
+  await commands.executeCommand("timeleap.undo");
   expect(log()).toBe(logs[0]);
-  await commands.executeCommand("timeleap.redo", "atOnce");
+  await commands.executeCommand("timeleap.redo");
   expect(log()).toBe(logs[1]);
   expect(user.said.map(({ modal, buttons }) => [modal, buttons])).toEqual([[false, ["Redo"]], [false, ["Undo"]]]);
 
   await running.api.shownSession!.append({ role: "user", content: "since then" });
-  await commands.executeCommand("timeleap.undo", "atOnce");
-  expect(user.said.at(-1)).toMatchObject({ modal: true });
+  await commands.executeCommand("timeleap.undo");
+  expect(log()).not.toContain("since then");
+  await commands.executeCommand("timeleap.redo");
   expect(log()).toContain("since then");
 });
 
 test("the status bar says how far one can go back and forth, and what the next step each way makes of the conversation", async () => {
   const item = (): { text: string; visible: boolean; tooltip?: unknown } => user.statusBar.find(({ id }) => id === "timeleap.undo")!;
   expect(item().visible).toBe(false);
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   await vi.waitFor(() => expect(item()).toMatchObject({ visible: true, text: "$(discard) 1 $(redo) 0", tooltip: "Undo (going back): the conversation has 10 messages, 500 tokens then" }), { timeout: 10_000 });
-  await commands.executeCommand("timeleap.undo", "atOnce");
+  await commands.executeCommand("timeleap.undo");
   await vi.waitFor(() => expect(item()).toMatchObject({ text: "$(discard) 0 $(redo) 1", tooltip: "Redo (going back): the conversation has 8 messages, 400 tokens then" }), { timeout: 10_000 });
 });
 
@@ -174,24 +178,17 @@ test("clear keeps the log as a timeline", async () => {
   expect(readdirSync(folder).filter((name) => /^context_\d+\.jsonl$/.test(name))).toHaveLength(1);
 });
 
-test("undo and redo go back and forth step by step, each after saying what it does; what is written since ends the redoing", async () => {
+test("undo and redo go back and forth step by step; what is written since ends the redoing", async () => {
   const logs = [log()];
-  press("Go Back", "Clear");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  press("Clear");
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   logs.push(log());
   await commands.executeCommand("timeleap.clear");
   logs.push(log());
   expect(user.context.get("timeleap.canUndo")).toBe(true);
   expect(user.context.get("timeleap.canRedo")).toBe(false);
 
-  user.said = [];
   press();
-  await commands.executeCommand("timeleap.undo");
-  expect(user.said).toMatchObject([{ modal: true, message: "Undo the last change (clearing)?", buttons: ["Undo"] }]);
-  expect(user.said[0]!.detail).toMatch(/^Now: 0 messages, 0 tokens\.\nThen: 8 messages, 400 tokens\.\nSteps that can be undone after this one: 1\./);
-  expect(log()).toBe(logs[2]); // Escape changes nothing
-
-  user.answer = ({ modal, buttons }) => (modal ? buttons[0] : undefined);
   await commands.executeCommand("timeleap.undo");
   expect(log()).toBe(logs[1]);
   await commands.executeCommand("timeleap.undo");
@@ -203,7 +200,6 @@ test("undo and redo go back and forth step by step, each after saying what it do
   expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("nothing to undo") as string });
 
   await commands.executeCommand("timeleap.redo");
-  expect(user.said.at(-2)).toMatchObject({ modal: true, message: "Do the undone change again (going back)?" });
   expect(log()).toBe(logs[1]);
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
   expect(user.context.get("timeleap.canRedo")).toBe(true);
@@ -216,8 +212,7 @@ test("undo and redo go back and forth step by step, each after saying what it do
 
 test("undo of another window shows here, and can be redone here", async () => {
   const before = log();
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await commands.executeCommand("timeleap.restore", (await newest()).node);
   const after = log();
   const other = await agent(running);
   await other.request("session/open", { sessionId: "chat" });
@@ -225,7 +220,6 @@ test("undo of another window shows here, and can be redone here", async () => {
   await vi.waitFor(() => expect(user.context.get("timeleap.canRedo")).toBe(true), { timeout: 10_000 });
   expect(log()).toBe(before);
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))[0]).toBe("question 4"), { timeout: 10_000 });
-  press("Redo");
   await commands.executeCommand("timeleap.redo");
   expect(log()).toBe(after);
   await other.request("context/undo", { sessionId: "chat" });
@@ -239,24 +233,22 @@ test("the log goes back to before a message; one of a timeline is refused", asyn
   const rows = await running.rows("checkpoints");
   const [, message] = await running.rows("checkpoints", rows[1]!.node);
   expect(message).toMatchObject({ label: "answer 3" });
-  press("Go Back");
-  await commands.executeCommand("timeleap.revertToMessage", message!.node);
-  expect(user.said[0]).toMatchObject({ modal: true, message: "Go back to before “answer 3”?" });
-  expect(user.said[0]!.detail).toContain("3 messages, 1 checkpoint");
+  await commands.executeCommand("timeleap.restore", message!.node);
+  expect(user.said[0]!.message).toMatch(/^Restored to before “answer 3”: 3 messages, 1 checkpoint/);
   expect(log()).toContain("question 3");
   expect(log()).not.toContain("answer 3");
   const [timeline] = await running.rows("timelines");
   const [old] = await running.rows("timelines", timeline!.node);
   const [earlier] = await running.rows("timelines", old!.node);
   expect(earlier!.item.contextValue).toBe("timelineMessage");
-  await commands.executeCommand("timeleap.revertToMessage", earlier!.node);
+  await commands.executeCommand("timeleap.restore", earlier!.node);
   expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("not in the present log") as string });
-  press("Undo");
   await commands.executeCommand("timeleap.undo");
   expect(log()).toBe(before);
 });
 
 test("a change between the question and the answer stops an undo", async () => {
+  user.settings.set("timeleap.restore.ask", true);
   press("Clear");
   await commands.executeCommand("timeleap.clear");
   const shown = running.api.shownSession!;

@@ -18,7 +18,7 @@ const SETTINGS: Settings = {
   order: "newestFirst",
   useLanguageModel: true,
   maskSecrets: true,
-  filesMode: "off",
+  restoreAsks: false, filesMode: "off",
 };
 
 let folder: string;

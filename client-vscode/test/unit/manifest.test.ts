@@ -61,9 +61,9 @@ test("menus and keys name declared commands", () => {
   expect(named.filter((command) => !declared.includes(command))).toEqual([]);
 });
 
-test("a key that goes back is about the row under the keyboard, not about one selected earlier", () => {
-  const [first] = contributes.keybindings.filter(({ args }) => (JSON.stringify(args) as string | undefined)?.includes("timeleap.revertTo"));
-  expect(first).toMatchObject({ command: "runCommands", args: { commands: ["list.selectAndPreserveFocus", "timeleap.revertTo"] } });
+test("a key that restores is about the row under the keyboard, not about one selected earlier", () => {
+  const [first] = contributes.keybindings.filter(({ args }) => (JSON.stringify(args) as string | undefined)?.includes("timeleap.restore"));
+  expect(first).toMatchObject({ command: "runCommands", args: { commands: ["list.selectAndPreserveFocus", "timeleap.restore"] } });
 });
 
 test("every command can be reached: from the palette, or where it is hidden there, from a menu or a row", () => {
@@ -135,9 +135,9 @@ test("every declared tool of language models is registered, and every registered
 
 test("a row of a read-only copy says where it goes back, a row of any other session does not", () => {
   const entries = contributes.menus["view/item/context"]!;
-  const going = entries.filter(({ command }) => /revertTo|continueIn/.test(command));
+  const going = entries.filter(({ command }) => /restore(WithOptions)?$|continueIn/.test(command));
   for (const { command, when } of going) {
-    expect(when, command).toContain(command.includes("revertTo") ? "!timeleap.mirror" : "timeleap.mirror");
+    expect(when, command).toContain(command.includes("restore") ? "!timeleap.mirror" : "timeleap.mirror");
   }
-  expect(new Set(going.map(({ command }) => command))).toEqual(new Set(["timeleap.revertTo", "timeleap.revertToMessage", "timeleap.continueInClaudeCode", "timeleap.continueInItsProgram"]));
+  expect(new Set(going.map(({ command }) => command))).toEqual(new Set(["timeleap.restore", "timeleap.restoreWithOptions", "timeleap.continueInClaudeCode", "timeleap.continueInItsProgram"]));
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind, type RestoredFiles } from "timeleap-client";
-import { carryOut, chooseRestoring, filesAmount, forecast, restoreFiles } from "../../src/core/restore/restoring.js";
+import { carryOut, chooseRestoring, decideRestoring, filesAmount, forecast, restoreFiles } from "../../src/core/restore/restoring.js";
 import { withLateProgress } from "../../src/core/commands/progress.js";
 import { CancellationError, user } from "../support/vscode.js";
 
@@ -8,7 +8,7 @@ beforeEach(() => user.reset());
 afterEach(() => void vi.useRealTimers());
 
 const NONE: RestoredFiles = { after: "f1-aa", added: 0, modified: 0, deleted: 0, kept: 0, conflicts: 0 };
-const QUESTION = { message: "Go back?", detail: "6 messages go.", button: "Go Back", filesOnly: true };
+const QUESTION = { message: "Restore?", detail: "6 messages go.", button: "Restore", filesOnly: true };
 const CONFLICT = { ...NONE, modified: 1, conflicts: 12, conflictPaths: Array.from({ length: 12 }, (_, index) => ({ path: `src/${index}.py` })) };
 
 const error = (kind: ErrorKind, data: object = {}): TimeleapError => new TimeleapError(`the ${kind}`, ERROR_CODES[kind], { kind, retryable: false, ...data });
@@ -71,30 +71,39 @@ test.each([
   user.answer = () => button;
   const files = { ...NONE, added: 2, modified: 1, deleted: 3 };
   expect(await chooseRestoring(QUESTION, { files })).toEqual(restoring);
-  expect(user.said).toMatchObject([{ modal: true, buttons: ["Conversation Only", "Conversation and Files", "Files Only"] }]);
+  expect(user.said).toMatchObject([{ modal: true, buttons: ["Conversation and Files", "Conversation Only", "Files Only"] }]);
   expect(user.said[0]!.detail).toContain("2 files put back, 1 file changed back, 3 files removed");
 });
 
 test("where no file would change there is one question, as ever; and why files cannot go along is said in it", async () => {
-  user.answer = () => "Go Back";
+  user.answer = () => "Restore";
   expect(await chooseRestoring(QUESTION, { files: NONE })).toEqual({ restore: "conversation" });
   expect(await chooseRestoring(QUESTION, { unavailable: "git was not found" })).toEqual({ restore: "conversation" });
-  expect(user.said.map(({ buttons }) => buttons)).toEqual([["Go Back"], ["Go Back"]]);
+  expect(user.said.map(({ buttons }) => buttons)).toEqual([["Restore"], ["Restore"]]);
   expect(user.said[1]!.detail).toContain("git was not found");
 });
 
 test.each([
-  ["Change Nothing", undefined],
   [undefined, undefined],
-  ["Keep These Files", { restore: "both", onConflict: "keep" }],
-  ["Overwrite These Files", { restore: "both", onConflict: "overwrite" }],
+  ["Keep Mine", { restore: "both", onConflict: "keep" }],
+  ["Overwrite; Undo Brings Them Back", { restore: "both", onConflict: "overwrite" }],
 ])("files that somebody changed are named and asked about, the safe choice first: %s", async (button, restoring) => {
   user.answer = ({ buttons }) => (buttons.includes("Conversation and Files") ? "Conversation and Files" : button);
   expect(await chooseRestoring(QUESTION, { files: CONFLICT })).toEqual(restoring);
-  expect(user.said[1]!.buttons[0]).toBe("Change Nothing");
+  expect(user.said[1]!.buttons[0]).toBe("Keep Mine");
   expect(user.said[1]!.message).toContain("12 files");
   expect(user.said[1]!.detail).toContain("src/9.py\n… and 2 more");
   expect(user.said[1]!.detail).not.toContain("src/10.py");
+});
+
+test("nothing is asked where nobody is to be asked, but for files that somebody changed: with their names", async () => {
+  user.answer = ({ buttons }) => buttons[1];
+  expect(await decideRestoring(QUESTION, {}, false)).toEqual({ restore: "conversation" });
+  expect(await decideRestoring(QUESTION, { files: NONE }, false)).toEqual({ restore: "conversation" });
+  expect(await decideRestoring(QUESTION, { files: { ...NONE, modified: 2 } }, false)).toEqual({ restore: "both" });
+  expect(user.said).toEqual([]);
+  expect(await decideRestoring(QUESTION, { files: CONFLICT }, false)).toEqual({ restore: "both", onConflict: "overwrite" });
+  expect(user.said).toMatchObject([{ modal: true, detail: expect.stringContaining("src/0.py") as string, buttons: ["Keep Mine", "Overwrite; Undo Brings Them Back"] }]);
 });
 
 test("the conversation alone goes back without a word about files that somebody changed", async () => {
@@ -115,7 +124,7 @@ test("what was chosen is sent, and the conversation alone as it always was", asy
 
 test("a file that is changed between the question and the answer is asked about, too", async () => {
   const { asked, session } = sessionOf(1, error("filesConflict", { paths: ["caf%E9.txt"], more: 4, pathEncoding: "percent" }), { head: "h2" });
-  user.answer = () => "Overwrite These Files";
+  user.answer = () => "Overwrite; Undo Brings Them Back";
   expect(await carryOut(session, "context/revertTo", { checkpointUid: "c1" }, { restore: "both" })).toEqual({ head: "h2" });
   expect(user.said[0]!.message).toContain("5 files");
   expect(user.said[0]!.detail).toContain("caf\uFFFD.txt");
@@ -124,7 +133,7 @@ test("a file that is changed between the question and the answer is asked about,
 
 test("changing nothing then gives the change up", async () => {
   const { asked, session } = sessionOf(1, error("filesConflict", { paths: "not a list" }));
-  user.answer = () => "Change Nothing";
+  user.answer = () => undefined;
   await expect(restoreFiles(session, "f1-aa")).rejects.toThrow(CancellationError);
   expect(asked).toEqual([{ method: "files/restore", to: { snapshot: "f1-aa" } }]);
 });

@@ -62,9 +62,30 @@ export function touchesFiles({ files: changed }: Pick<Forecast<unknown>, "files"
   return changed !== undefined && changed.added + changed.modified + changed.deleted + changed.conflicts > 0;
 }
 
-/** Asks what is to go back. Undefined: nothing. `filesOnly`: whether the conversation may stay. */
+interface Question {
+  readonly message: string;
+  readonly detail: string;
+  readonly button: string;
+  /** Whether the conversation may stay. */
+  readonly filesOnly?: boolean;
+}
+
+/**
+ * What is to go back: the files too where they would change. Undefined: nothing.
+ *
+ * @param asks Whether a person is asked; else only about files that somebody has changed since.
+ */
+export async function decideRestoring(question: Question, forecasted: Pick<Forecast<unknown>, "files" | "unavailable">, asks: boolean): Promise<Restoring | undefined> {
+  if (asks) {
+    return chooseRestoring(question, forecasted);
+  }
+  const { files: changed } = forecasted;
+  return changed && touchesFiles(forecasted) ? settled("both", changed) : CONVERSATION;
+}
+
+/** Asks what is to go back. Undefined: nothing. */
 export async function chooseRestoring(
-  question: { readonly message: string; readonly detail: string; readonly button: string; readonly filesOnly?: boolean },
+  question: Question,
   { files: changed, unavailable }: Pick<Forecast<unknown>, "files" | "unavailable">,
 ): Promise<Restoring | undefined> {
   const { message, button, filesOnly = false } = question;
@@ -76,26 +97,29 @@ export async function chooseRestoring(
   const both = vscode.l10n.t("Conversation and Files");
   const alone = vscode.l10n.t("Files Only");
   const detail = [question.detail, filesDetail(changed)].join("\n\n");
-  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, conversation, both, ...(filesOnly ? [alone] : []));
+  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, both, conversation, ...(filesOnly ? [alone] : []));
   if (chosen === conversation) {
     return CONVERSATION;
   }
   if (chosen !== both && chosen !== alone) {
     return undefined;
   }
-  const restore = chosen === both ? "both" : "files";
-  if (changed.conflicts === 0) {
+  return settled(chosen === both ? "both" : "files", changed);
+}
+
+/** With what is done about files that somebody else has changed. Undefined: nothing is to go back. */
+async function settled(restore: "both" | "files", { conflicts, conflictPaths = [] }: RestoredFiles): Promise<Restoring | undefined> {
+  if (conflicts === 0) {
     return { restore };
   }
-  const onConflict = await settleConflicts(changed.conflictPaths ?? [], changed.conflicts);
+  const onConflict = await settleConflicts(conflictPaths, conflicts);
   return onConflict && { restore, onConflict };
 }
 
 /** What to do with files that somebody else has changed. Undefined: leave everything as it is. */
 export async function settleConflicts(paths: readonly FilePath[], count: number): Promise<Restoring["onConflict"]> {
-  const nothing = vscode.l10n.t("Change Nothing");
-  const keep = vscode.l10n.t("Keep These Files");
-  const overwrite = vscode.l10n.t("Overwrite These Files");
+  const keep = vscode.l10n.t("Keep Mine");
+  const overwrite = vscode.l10n.t("Overwrite; Undo Brings Them Back");
   const message =
     count === 1
       ? vscode.l10n.t("1 file was changed after the conversation's last message, by you or another program.")
@@ -104,9 +128,9 @@ export async function settleConflicts(paths: readonly FilePath[], count: number)
   const left = count - shown.length;
   const detail = [
     [...shown, ...(left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [])].join("\n"),
-    vscode.l10n.t("Kept, they stay as they are, and the others go back. Overwritten, what is in them now is in the snapshot that is taken before, and Undo brings it back."),
+    vscode.l10n.t("Kept, they stay as they are, and the others go back."),
   ].join("\n\n");
-  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, nothing, keep, overwrite);
+  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, keep, overwrite);
   return chosen === keep ? "keep" : chosen === overwrite ? "overwrite" : undefined;
 }
 
@@ -162,9 +186,12 @@ export function filesAmount({ added, modified, deleted, kept }: Pick<RestoredFil
   ]);
 }
 
-/** Behind what is said of the conversation, where files went along. */
-export function andFiles(done: { readonly files?: RestoredFiles }): string {
+/** Behind what is said of the conversation, where files went along, or why they could not. */
+export function andFiles(done: { readonly files?: RestoredFiles }, unavailable?: string): string {
   const amount = done.files ? filesAmount(done.files) : "";
+  if (unavailable !== undefined) {
+    return ` ${withDetail(vscode.l10n.t("Files stay as they are."), unavailable)}`;
+  }
   return amount === "" ? "" : ` ${vscode.l10n.t("Files: {0}.", amount)}`;
 }
 

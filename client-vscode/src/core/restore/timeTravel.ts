@@ -1,4 +1,4 @@
-/** Checkpoints, going back, and undoing that. Whatever goes is shown from a dry run first, and can be brought back. */
+/** Checkpoints, Restore, and its Undo and Redo: done at once, since they can be undone with depth. A question comes first only where somebody's changes of files would go. */
 
 import * as vscode from "vscode";
 import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
@@ -9,6 +9,7 @@ import { roleName } from "../../shared/text/roles.js";
 import { gistOf } from "../../shared/text/message.js";
 import { sayInPlace } from "../../shared/text/say.js";
 import { stepName } from "../../shared/text/steps.js";
+import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../tree/messageNodes.js";
@@ -17,19 +18,19 @@ import { continueElsewhere, type RevertPlace } from "./continuing.js";
 import { pickCheckpoint, pickTimeline } from "../commands/pick.js";
 import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal, report } from "../commands/report.js";
-import { andFiles, carryOut, chooseRestoring, CONVERSATION, forecast, restoreFiles, touchesFiles, type Forecast, type Restoring } from "./restoring.js";
+import { andFiles, carryOut, decideRestoring, forecast, restoreFiles, type Forecast } from "./restoring.js";
 import { target, writableSession } from "../commands/targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
   return {
     createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
-    revertTo: (node) => revertTo(bench, node),
-    revertToMessage: (node) => revertToMessage(bench, node),
-    // Going back in a read-only copy, by the names that it has there.
-    continueInClaudeCode: (node) => revertToRow(bench, node),
-    continueInItsProgram: (node) => revertToRow(bench, node),
-    undo: (how) => step(bench, writableSession(bench.sessions), "context/undo", how === AT_ONCE),
-    redo: (how) => step(bench, writableSession(bench.sessions), "context/redo", how === AT_ONCE),
+    restore: (node) => restoreTo(bench, node, readSettings().restoreAsks),
+    restoreWithOptions: (node) => restoreTo(bench, node, true),
+    // Restore in a read-only copy, by the names that it has there.
+    continueInClaudeCode: (node) => restoreTo(bench, node, true),
+    continueInItsProgram: (node) => restoreTo(bench, node, true),
+    undo: () => step(bench, writableSession(bench.sessions), "context/undo"),
+    redo: () => step(bench, writableSession(bench.sessions), "context/redo"),
     restoreTimeline: (node) => restoreTimeline(bench, node),
     clear: () => clear(bench),
   };
@@ -46,17 +47,30 @@ async function createCheckpoint(session: Session): Promise<void> {
   }
 }
 
-async function revertTo(bench: Workbench, node: unknown): Promise<void> {
+async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promise<void> {
   const session = sessionToGoBackIn(bench);
-  const row = target(CheckpointNode, node, bench.views.checkpoints);
-  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Go back to before which checkpoint?")));
-  if (!checkpoint) {
+  const given = node ?? bench.views.checkpoints.selection[0];
+  if (given instanceof MessageNode || given instanceof ToolCallNode) {
+    ensurePresent(session, given, vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+    const { index, message } = given instanceof MessageNode ? given.entry : given.from;
+    const name = oneLine(given instanceof MessageNode ? gistOf(message) : given.call.function.name, 50) || roleName(message.role);
+    await revertToIndex(bench, session, index, name, asks);
     return;
   }
-  if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
-    throw new Refusal(vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
+  const row = given instanceof CheckpointNode ? given : undefined;
+  if (row) {
+    ensurePresent(session, row, vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
   }
-  await revertToCheckpoint(bench, session, checkpoint);
+  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Restore to before which checkpoint?")));
+  if (checkpoint) {
+    await revertToCheckpoint(bench, session, checkpoint, asks);
+  }
+}
+
+function ensurePresent(session: Session, { place }: CheckpointNode | MessageNode | ToolCallNode, why: string): void {
+  if (place.session !== session || place.log.timelineId !== undefined) {
+    throw new Refusal(why);
+  }
 }
 
 /** A read-only copy of another program's conversation goes back in that program. */
@@ -64,35 +78,34 @@ function sessionToGoBackIn({ sessions }: Workbench): Session {
   return sessions.shown?.mirrorOf === undefined ? writableSession(sessions) : sessions.shown;
 }
 
-export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint): Promise<void> {
-  const name = checkpointName(checkpoint);
-  await revert(bench, session, { checkpointUid: checkpoint.uid }, {
-    name,
-    question: vscode.l10n.t("Go back to before “{0}”?", name),
-    goes: (gone) => vscode.l10n.t("This checkpoint and everything after it goes: {0}.", gone),
-    done: (gone) => vscode.l10n.t("Went back to before “{0}”: {1} set aside.", name, gone),
-  });
+/** Takes the conversation back to before a checkpoint, and the files with it. */
+export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint, asks = readSettings().restoreAsks): Promise<void> {
+  const goes = (gone: string): string => vscode.l10n.t("This checkpoint and everything after it goes: {0}.", gone);
+  await revert(bench, session, { checkpointUid: checkpoint.uid }, { name: checkpointName(checkpoint), goes, asks });
 }
 
-interface RevertWords {
+/** The same to before a message. Whether the conversation went back. */
+export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string, asks = readSettings().restoreAsks): Promise<boolean> {
+  const goes = (gone: string): string => vscode.l10n.t("This message and everything after it goes: {0}.", gone);
+  return revert(bench, session, { messageIndex }, { name, goes, asks });
+}
+
+interface Going {
   /** Name of the place. */
   readonly name: string;
-  readonly question: string;
   readonly goes: (gone: string) => string;
-  readonly done: (gone: string) => string;
+  readonly asks: boolean;
 }
 
 /** Whether the conversation went back. */
-async function revert(bench: Workbench, session: Session, to: RevertPlace, words: RevertWords): Promise<boolean> {
+async function revert(bench: Workbench, session: Session, to: RevertPlace, { name, goes, asks }: Going): Promise<boolean> {
   if (session.mirrorOf !== undefined) {
-    return continueElsewhere(session, session.mirrorOf, to, words.name);
+    return continueElsewhere(session, session.mirrorOf, to, name);
   }
   const forecasted = await forecast(session, "context/revertTo", to);
   const { plan } = forecasted;
-  const restoring = await chooseRestoring(
-    { message: words.question, detail: `${words.goes(amount(plan))}\n\n${kept()}`, button: vscode.l10n.t("Go Back"), filesOnly: true },
-    forecasted,
-  );
+  const question = { message: vscode.l10n.t("Restore to before “{0}”?", name), detail: `${goes(amount(plan))}\n\n${kept()}`, button: vscode.l10n.t("Restore"), filesOnly: true };
+  const restoring = await decideRestoring(question, forecasted, asks);
   if (!restoring) {
     return false;
   }
@@ -100,37 +113,10 @@ async function revert(bench: Workbench, session: Session, to: RevertPlace, words
   if (restoring.restore === "files") {
     offerFilesBack(bench, session, done.files);
   } else {
-    offerUndo(bench, session, done, words.done(amount(done)) + andFiles(done));
+    const message = vscode.l10n.t("Restored to before “{0}”: {1} set aside.", name, amount(done));
+    offerUndo(bench, session, done, message + andFiles(done, forecasted.unavailable));
   }
   return restoring.restore !== "files";
-}
-
-function revertToRow(bench: Workbench, node: unknown): Promise<void> {
-  return node instanceof MessageNode || node instanceof ToolCallNode ? revertToMessage(bench, node) : revertTo(bench, node);
-}
-
-async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
-  const session = sessionToGoBackIn(bench);
-  const row = target(MessageNode, node, bench.views.checkpoints) ?? target(ToolCallNode, node, bench.views.checkpoints);
-  if (!row) {
-    throw new Refusal(vscode.l10n.t("Select a message first."));
-  }
-  if (row.place.session !== session || row.place.log.timelineId !== undefined) {
-    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
-  }
-  const { index: messageIndex, message } = row instanceof MessageNode ? row.entry : row.from;
-  const name = oneLine(row instanceof MessageNode ? gistOf(message) : row.call.function.name, 50) || roleName(message.role);
-  await revertToIndex(bench, session, messageIndex, name);
-}
-
-/** Goes back to before a message, after asking. Whether the conversation went back. */
-export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string): Promise<boolean> {
-  return revert(bench, session, { messageIndex }, {
-    name,
-    question: vscode.l10n.t("Go back to before “{0}”?", name),
-    goes: (gone) => vscode.l10n.t("This message and everything after it goes: {0}.", gone),
-    done: (gone) => vscode.l10n.t("Went back to before “{0}”: {1} set aside.", name, gone),
-  });
 }
 
 async function clear(bench: Workbench): Promise<void> {
@@ -154,36 +140,32 @@ const DIRECTIONS = {
 
 type Direction = keyof typeof DIRECTIONS;
 
-/** What the keys for going to and fro pass: they ask only where something would go that was written since. */
-const AT_ONCE = "atOnce";
-
-/** One step back or forth among the changes of the whole conversation. */
-async function step(bench: Workbench, session: Session, direction: Direction, atOnce = false): Promise<void> {
+/** One step back or forth among the changes of the whole conversation, files included. */
+async function step(bench: Workbench, session: Session, direction: Direction): Promise<void> {
   if (!bench.sidecar.serves(direction)) {
     await undoWithoutSteps(bench, session, direction);
     return;
   }
   const forecasted = await planOf(session, direction);
   const { plan } = forecasted;
-  if (atOnce && session.asRewritten && !touchesFiles(forecasted)) {
-    sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: plan.head }, CONVERSATION));
-    return;
-  }
   const [{ kind } = { kind: "restore" as const }] = plan.steps;
-  const [undoing, name] = [direction === "context/undo", stepName(kind)];
-  const left = plan[DIRECTIONS[direction].count];
-  const detail = [
-    vscode.l10n.t("Now: {0}.", size(session.state)),
-    vscode.l10n.t("Then: {0}.", size(plan)),
-    left === 0 ? "" : undoing ? vscode.l10n.t("Steps that can be undone after this one: {0}.", exact(left)) : vscode.l10n.t("Steps that can be done again after this one: {0}.", exact(left)),
-    `\n${vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.")}`,
-  ].filter((line) => line !== "");
-  const question = undoing ? vscode.l10n.t("Undo the last change ({0})?", name) : vscode.l10n.t("Do the undone change again ({0})?", name);
-  const button = undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo");
-  const restoring = await chooseRestoring({ message: question, detail: detail.join("\n"), button }, forecasted);
+  const undoing = direction === "context/undo";
+  const question = {
+    message: undoing ? vscode.l10n.t("Undo the last change ({0})?", stepName(kind)) : vscode.l10n.t("Do the undone change again ({0})?", stepName(kind)),
+    detail: stepDetail(session, direction, plan),
+    button: undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"),
+  };
+  const restoring = await decideRestoring(question, forecasted, readSettings().restoreAsks);
   if (restoring) {
     sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: plan.head }, restoring));
   }
+}
+
+function stepDetail(session: Session, direction: Direction, plan: UndoResult): string {
+  const left = plan[DIRECTIONS[direction].count];
+  const more = direction === "context/undo" ? vscode.l10n.t("Steps that can be undone after this one: {0}.", exact(left)) : vscode.l10n.t("Steps that can be done again after this one: {0}.", exact(left));
+  const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
+  return [vscode.l10n.t("Now: {0}.", size(session.state)), vscode.l10n.t("Then: {0}.", size(plan)), ...(left === 0 ? [] : [more]), `\n${kept}`].join("\n");
 }
 
 async function planOf(session: Session, direction: Direction): Promise<Forecast<UndoResult>> {
@@ -218,17 +200,8 @@ function sayStep(bench: Workbench, session: Session, direction: Direction, done:
   const back: Direction = undone ? "context/redo" : "context/undo";
   offer(bench, message + andFiles(done), {
     title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
-    run: () => bench.sessions.withOpen(session.id, (open) => stepAtOnce(bench, open, back, done)),
+    run: () => bench.sessions.withOpen(session.id, (open) => step(bench, open, back)),
   });
-}
-
-/** Without asking if nothing has happened since; files that went along go back along. */
-async function stepAtOnce(bench: Workbench, session: Session, direction: Direction, { head, files }: Pick<UndoResult, "head" | "files">): Promise<void> {
-  if (session.state.head !== head) {
-    await step(bench, session, direction);
-    return;
-  }
-  sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: head }, files ? { restore: "both" } : CONVERSATION));
 }
 
 async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
@@ -246,13 +219,14 @@ async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
 export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
   const forecasted = await forecast(session, "context/restoreTimeline", { timelineId });
   const { plan } = forecasted;
-  const restoring = await chooseRestoring(
+  const restoring = await decideRestoring(
     {
       message: vscode.l10n.t("Restore the timeline “{0}”?", name),
       detail: `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
       button: vscode.l10n.t("Restore"),
     },
     forecasted,
+    readSettings().restoreAsks,
   );
   if (restoring) {
     const done = await carryOut(session, "context/restoreTimeline", { timelineId, expectedHead: plan.head }, restoring);
@@ -278,7 +252,7 @@ interface Offer {
 export function offerUndo(
   bench: Workbench,
   session: Session,
-  done: Pick<RewriteResult, "head" | "timelineId" | "files">,
+  done: Pick<RewriteResult, "head" | "timelineId">,
   message: string,
   ...more: readonly Offer[]
 ): void {
@@ -300,19 +274,13 @@ function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): 
   });
 }
 
-/** At once if nothing has happened since; else what came since would go, and is asked about. */
-async function takeBack(bench: Workbench, session: Session, timelineId: string, { head, files }: Pick<RewriteResult, "head" | "files">): Promise<void> {
-  const restoring: Restoring = files ? { restore: "both" } : CONVERSATION;
-  if (session.state.head !== head) {
+/** A step back if nothing has happened since; else the log as it was before the change is restored, whatever has been changed since. */
+async function takeBack(bench: Workbench, session: Session, timelineId: string, { head }: Pick<RewriteResult, "head">): Promise<void> {
+  if (session.state.head === head && bench.sidecar.serves("context/undo")) {
+    await step(bench, session, "context/undo");
+  } else {
     await restore(bench, session, timelineId, vscode.l10n.t("before the change"));
-    return;
   }
-  if (bench.sidecar.serves("context/undo")) {
-    sayStep(bench, session, "context/undo", await carryOut(session, "context/undo", { expectedHead: head }, restoring));
-    return;
-  }
-  const done = await carryOut(session, "context/restoreTimeline", { timelineId, expectedHead: head }, restoring);
-  offerUndo(bench, session, done, vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) + andFiles(done));
 }
 
 /** The editor adds its own Cancel. */

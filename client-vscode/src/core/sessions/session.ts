@@ -105,11 +105,6 @@ export class Session extends Disposables {
     return this.own.has(cause.requestId);
   }
 
-  /** Whether nothing was written since the conversation went back or forth: going on so loses nothing that a step back has not. */
-  get asRewritten(): boolean {
-    return this.rewritten === this.present.head;
-  }
-
   private openedRestricted = !vscode.workspace.isTrusted;
 
   /** Whether it can be looked at only because of Restricted Mode. */

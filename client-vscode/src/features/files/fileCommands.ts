@@ -13,7 +13,7 @@ import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { filesAmount, filesToRestore, restoreFiles, settleConflicts } from "../../core/restore/restoring.js";
 import { target, writableSession, requireTrust } from "../../core/commands/targets.js";
-import { confirm, offerFilesBack } from "../../core/restore/timeTravel.js";
+import { offerFilesBack } from "../../core/restore/timeTravel.js";
 
 export function fileCommands(bench: Workbench): Handlers {
   return {
@@ -90,11 +90,8 @@ async function restoreFile(bench: Workbench, node: unknown): Promise<void> {
   if (!files || (amount === "" && files.conflicts === 0)) {
     throw new Refusal(vscode.l10n.t("“{0}” is on the disk as it was at this checkpoint.", row.path));
   }
-  const button = vscode.l10n.t("Put Back");
-  const detail = vscode.l10n.t("The files as they are now are saved first, so this can be undone, too.");
   const onConflict = files.conflicts > 0 ? await settleConflicts(files.conflictPaths ?? [only], files.conflicts) : undefined;
-  const agreed = files.conflicts > 0 ? onConflict !== undefined : await confirm(vscode.l10n.t("Put “{0}” back as it was at this checkpoint?", row.path), detail, button);
-  if (agreed) {
+  if (files.conflicts === 0 || onConflict !== undefined) {
     const done = await restoreFiles(session, from, only, onConflict === undefined ? {} : { onConflict });
     offerFilesBack(bench, session, done.files);
   }

@@ -61,7 +61,7 @@ export function words() {
     newerCheckpoint: vscode.l10n.t("Checkpoint After"),
     position: vscode.l10n.t("Position in the conversation"),
     actions: vscode.l10n.t("More Actions"),
-    revert: vscode.l10n.t("Go Back to Before This…"),
+    revert: vscode.l10n.t("Restore to Before This"),
     again: vscode.l10n.t("Edit and Go Again…"),
     fork: vscode.l10n.t("Fork from Here…"),
     pin: vscode.l10n.t("Pin"),

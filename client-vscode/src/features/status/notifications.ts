@@ -90,7 +90,7 @@ export class News extends Disposables {
       void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {
         if (chosen === undo && this.sessions.get(session.id) === session) {
           this.sessions.show(session); // another one may be shown by now
-          void vscode.commands.executeCommand("timeleap.undo", "atOnce");
+          void vscode.commands.executeCommand("timeleap.undo");
         }
       });
     }
