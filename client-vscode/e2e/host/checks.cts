@@ -1,7 +1,7 @@
 // What can only be seen with VS Code's own API, beside the installed extension.
 // Node.js strips the types by itself; what is imported must be asked for with `require`.
 import type * as Vscode from "vscode";
-import type { TimeleapChange, TimeleapContextChange } from "../../src/apiTypes";
+import type { TimeleapChange, TimeleapContextChange } from "../../src/features/api/apiTypes";
 import type { Check, Running } from "./running.cts";
 
 const assert: typeof import("node:assert/strict") = require("node:assert/strict") as typeof import("node:assert/strict");

@@ -1,7 +1,7 @@
 // Runs checks inside the extension host, beside the installed extension, and reports to the test outside (`tests/host.test.ts`).
 // Node.js strips the types by itself; what is imported must be asked for with `require`.
 import type * as Vscode from "vscode";
-import type { TimeleapApi } from "../../src/apiTypes";
+import type { TimeleapApi } from "../../src/features/api/apiTypes";
 
 const assert: typeof import("node:assert/strict") = require("node:assert/strict") as typeof import("node:assert/strict");
 const fs = require("node:fs") as typeof import("node:fs");
