@@ -48,9 +48,9 @@ TESTS ?= tests
 BENCH ?= benchmarks
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without,
 # those with a model most of all: they take the same lines hundreds of times.
-MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/crash/files
+MEASURED := tests/unit/storage tests/unit/postgresql tests/unit/api tests/unit/features tests/crash/files
 # Driven by the tests over the wire, in processes that are not measured.
-NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/trees.py,*/files/wire_forms.py,*/storage/postgresql/*
+NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/trees.py,*/files/wire_forms.py
 # Where the tests put their files: in memory, if there is much of it, since they wait for the disk a quarter of their time. No
 # test is about what a disk keeps without power: those of crashes kill processes, or look at what was written and synced.
 TEMPORARY := if test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 8000000; \

@@ -119,9 +119,9 @@ class Stored:
     """The end of a log in a database that is a store."""
 
     def __init__(self, url: str) -> None:
-        from timeleap.storage.postgresql.database import CHANNEL, Database
-        from timeleap.storage.postgresql.migrations import VERSION
-        from timeleap.storage.postgresql.working_copy import APPEND
+        from timeleap_postgresql.database import CHANNEL, Database
+        from timeleap_postgresql.migrations import VERSION
+        from timeleap_postgresql.working_copy import APPEND
 
         self._connection, self._statement = Database(url).take(), APPEND
         self._connection.prepare(APPEND)

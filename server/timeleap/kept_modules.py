@@ -16,8 +16,9 @@ import importlib
 import importlib.util
 import marshal
 import os
+import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -51,18 +52,25 @@ class KeptModules:
 
     def __init__(self) -> None:
         self.waiting = False
-        self._stamps = _stamps()
+        self._packages = ["timeleap", "timeleap_protocol"]
+        self._stamps = _stamps(self._packages)
         self._modules: dict[str, _Kept] = {}
         self._data: dict[str, bytes] = {}
 
-    def enable(self) -> None:
-        """Have `keep` do something: in a process that only serves. A command ends before anything could change."""
+    def enable(self, *separate: str) -> None:
+        """Have `keep` do something: in a process that only serves. A command ends before anything could change.
+
+        Args:
+            separate: Further packages of this distribution, as far as they are installed.
+        """
         self.waiting = True
+        self._packages += separate
+        self._stamps += _stamps(separate)
 
     def check(self) -> None:
         """Raise StorageFailureError if another version was installed since this one began to run, and before it was
         kept."""
-        if self.waiting and _stamps() != self._stamps:
+        if self.waiting and _stamps(self._packages) != self._stamps:
             message = "Timeleap was replaced on disk, by another version, while this server started: start it again"
             error = StorageFailureError(message, path=str(Path(__file__).parent), errno="ESTALE")
             error.retryable = False
@@ -77,9 +85,9 @@ class KeptModules:
         """Read what is ours and what is the protocol's, once. Blocks for a few milliseconds."""
         if not self.waiting:
             return
-        for package, folder in _places():
+        for package, folder in _places(self._packages):
             self._keep_folder(package, folder)
-        if _stamps() != self._stamps:  # some of them may be of another version
+        if _stamps(self._packages) != self._stamps:  # some of them may be of another version
             self._modules.clear()
             self._data.clear()
             return
@@ -162,13 +170,10 @@ def _read(entry: os.DirEntry[str], module: str) -> _Kept:
     from it."""
     package, described = entry.name == "__init__.py", module.startswith("timeleap_protocol.")
     facts = entry.stat()
-    expected = importlib.util.MAGIC_NUMBER + b"\0" * 4
-    expected += (int(facts.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + (facts.st_size & 0xFFFFFFFF).to_bytes(
-        4, "little"
-    )
+    stamp = struct.pack("<3L", 0, int(facts.st_mtime) & 0xFFFFFFFF, facts.st_size & 0xFFFFFFFF)
     with suppress(OSError, NotImplementedError):
         compiled = _contents(importlib.util.cache_from_source(entry.path))
-        if compiled[:_HEADER] == expected:
+        if compiled[:_HEADER] == importlib.util.MAGIC_NUMBER + stamp:
             return _Kept(entry.path, package, compiled, _contents(entry.path) if described else None)
     return _Kept(entry.path, package, None, _contents(entry.path))
 
@@ -176,29 +181,28 @@ def _read(entry: os.DirEntry[str], module: str) -> _Kept:
 def _contents(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
-        parts = list(iter(lambda: os.read(descriptor, 1 << 20), b""))
+        return b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
     finally:
         os.close(descriptor)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 _NEEDED_BY_READS: Final = ("re2", "encodings.utf_16_be")
 """Modules of others that a question about an open session loads; all of Python's that are not loaded by then."""
 
 
-def _places() -> Iterator[tuple[str, Path]]:
-    """Our packages, where they are files."""
-    for package in ("timeleap", "timeleap_protocol"):
+def _places(packages: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """The folders of those packages that are installed as files."""
+    for package in packages:
         spec = importlib.util.find_spec(package)
         if spec is not None and type(spec.loader) is SourceFileLoader and spec.origin is not None:
             yield package, Path(spec.origin).parent
 
 
-def _stamps() -> list[tuple[int, ...]]:
+def _stamps(packages: Iterable[str]) -> list[tuple[int, ...]]:
     """Which folders our packages are, and which files begin them: an installation replaces them. Each start waits for
     this: no look at all files."""
     found: list[tuple[int, ...]] = []
-    for _, folder in _places():
+    for _, folder in _places(packages):
         with suppress(OSError):
             begin = os.stat(f"{folder}/__init__.py")  # noqa: PTH116
             found.append((folder.stat().st_ino, begin.st_ino, begin.st_mtime_ns, begin.st_size))

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.architecture.sources import ROOT, SERVER, modules, tree
 from tests.architecture.structure import strongly_connected
 
-OUTSIDE_THE_CORE = frozenset({"api", "features", "cli", "adapters", "mirrors", "mcp", "client", "postgresql"})
+OUTSIDE_THE_CORE = frozenset({"api", "features", "cli", "adapters", "mirrors", "mcp", "client"})
 OPTIONAL = OUTSIDE_THE_CORE - {"cli", "client"}
 
 STORE_WORDS = ("shared", "standby", "working_copy", "staleness", "announce")
@@ -77,14 +77,14 @@ class SourceFile:
 
     @property
     def in_core(self) -> bool:
-        outside = OUTSIDE_THE_CORE & set(self.folders[:1]) or "postgresql" in self.folders
+        outside = OUTSIDE_THE_CORE & set(self.folders[:1])
         return self.package == "timeleap" and not outside
 
     @property
     def optional(self) -> bool:
         """Whether the core has to do without it."""
         beside = self.package != "timeleap" and self.package != self.name  # a package, not a single module
-        return beside or bool(OPTIONAL & set(self.folders[:1])) or "postgresql" in self.folders
+        return beside or bool(OPTIONAL & set(self.folders[:1]))
 
     def _docstrings(self) -> Iterator[ast.Constant]:
         """Docstrings of modules, classes, functions, and those below an assignment."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = ROOT / "server" / "timeleap"
+BESIDE = tuple(sorted(folder for folder in SERVER.parent.glob("timeleap_*") if folder.is_dir()))
+"""Packages of the server that it can do without."""
 PROTOCOL = ROOT / "protocol" / "timeleap_protocol"
 CLIENT = ROOT / "protocol" / "python" / "timeleap_client"
 
@@ -28,6 +30,11 @@ def project_files() -> tuple[Path, ...]:
 def modules(folder: Path) -> list[Path]:
     """The Python modules below `folder`."""
     return sorted(folder.rglob("*.py"))
+
+
+def server_modules() -> list[Path]:
+    """The Python modules of the server and of the packages beside it."""
+    return [module for package in (SERVER, *BESIDE) for module in modules(package)]
 
 
 @cache

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.architecture.sources import CLIENT, ROOT, SERVER, modules, tree
+from tests.architecture.sources import BESIDE, CLIENT, ROOT, SERVER, modules, tree
 
 CEILINGS: dict[str, Any] = tomllib.loads(
     (ROOT / "tests" / "architecture" / "ceilings.toml").read_text(encoding="utf-8")
@@ -98,6 +98,8 @@ class Structure:
 
     def __init__(self, folder: Path = SERVER, client: Path | None = CLIENT) -> None:
         self.all = [Module(path, folder, "timeleap") for path in modules(folder)]
+        if folder == SERVER:
+            self.all += [Module(path, package, package.name) for package in BESIDE for path in modules(package)]
         if client is not None:
             self.all += [Module(path, client, "timeleap_client") for path in modules(client)]
         self.modules = [module for module in self.all if not module.of_client]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import CLIENT, PROTOCOL, ROOT, SERVER, imports, modules, project_files
+from tests.architecture.sources import BESIDE, CLIENT, PROTOCOL, ROOT, imports, modules, project_files, server_modules
 
 DOCUMENTS = [file for file in project_files() if file.suffix == ".md"]
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
@@ -86,9 +86,10 @@ def test_every_dependency_is_explained_and_everything_imported_is_one() -> None:
     rows = re.findall(r"^\| ([a-z][\w, -]+?) \|", table, re.MULTILINE)
     assert {name for row in rows for name in row.split(", ")} - {"package"} == declared
     ours = {*sys.stdlib_module_names, "timeleap", "timeleap_client", "timeleap_command", "timeleap_protocol"}
+    ours |= {package.name for package in BESIDE}
     imported = {
         name.split(".")[0]
-        for module in modules(SERVER) + modules(CLIENT) + modules(PROTOCOL)
+        for module in server_modules() + modules(CLIENT) + modules(PROTOCOL)
         for name in imports(module)
     }
     companions = {

@@ -8,7 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import CLIENT, PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, nodes, where
+from tests.architecture.sources import (
+    CLIENT,
+    PROTOCOL,
+    ROOT,
+    SERVER,
+    calls,
+    dotted,
+    imports,
+    modules,
+    nodes,
+    server_modules,
+    where,
+)
 
 STORAGE = SERVER / "storage"
 DURABLE, LOCK = STORAGE / "durable.py", STORAGE / "lock.py"
@@ -48,7 +60,7 @@ def taken(module: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", modules(SERVER) + modules(CLIENT) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
+    "module", server_modules() + modules(CLIENT) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
 )
 def test_only_durable_makes_things_durable_and_only_the_lock_locks(module: Path) -> None:
     found = [
@@ -71,7 +83,7 @@ def test_nobody_gets_at_descriptors_but_durable_and_the_lock() -> None:
     of_descriptors = {"open_regular", "pread", "pwrite", "copy_bytes"}
     users = {
         module
-        for module in modules(SERVER)
+        for module in server_modules()
         for node in nodes(module)
         if (isinstance(node, ast.Attribute) and dotted(node) in {f"durable.{name}" for name in of_descriptors})
         or (
@@ -85,8 +97,8 @@ def test_nobody_gets_at_descriptors_but_durable_and_the_lock() -> None:
 
 def test_only_rpc_imports_pygls_and_lsprotocol() -> None:
     importers = {
-        module.relative_to(SERVER).parts[0]
-        for module in modules(SERVER)
+        module.relative_to(ROOT / "server").parts[1]
+        for module in server_modules()
         if any(name.split(".")[0] in {"pygls", "lsprotocol"} for name in imports(module))
     }
     assert importers == {"rpc"}
@@ -114,7 +126,7 @@ def test_the_client_needs_no_package_but_that_of_the_protocol_for_large_frames()
 def test_only_the_command_line_prints() -> None:
     found = [
         where(module, call)
-        for module in modules(SERVER) + modules(CLIENT) + modules(PROTOCOL)
+        for module in server_modules() + modules(CLIENT) + modules(PROTOCOL)
         for call, _ in calls(module)
         if dotted(call.func) in {"print", "sys.stdout.write"}
         and SERVER / "cli" not in module.parents

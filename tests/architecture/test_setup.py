@@ -120,6 +120,7 @@ def test_the_wheel_has_our_packages_at_its_top() -> None:
         "timeleap",
         "timeleap_client",
         "timeleap_command.py",
+        "timeleap_postgresql",
         "timeleap_protocol",
     }
     assert {"timeleap_client/py.typed", "timeleap_client/_methods_async.py", "timeleap/client/__init__.py"} <= files

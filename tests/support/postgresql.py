@@ -20,7 +20,7 @@ from psycopg import sql
 
 from timeleap.cli import private_cluster as servers
 from timeleap.cli.private_cluster import INSTALL, free_port, programs
-from timeleap.storage.postgresql.database import Database
+from timeleap_postgresql.database import Database
 
 __all__ = [
     "INSTALL",

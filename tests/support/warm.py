@@ -8,6 +8,7 @@ import pkgutil
 from contextlib import suppress
 
 import timeleap
+import timeleap_postgresql
 import timeleap_protocol
 from timeleap_protocol.errors import InvalidParamsError
 from timeleap_protocol.methods import REQUESTS
@@ -27,7 +28,7 @@ _OF_TESTS = ("pytest", "tests.support.forked")
 
 
 def _import_all() -> None:
-    for package in (timeleap, timeleap_protocol):
+    for package in (timeleap, timeleap_postgresql, timeleap_protocol):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_FOR_SERVERS):
                 importlib.import_module(module.name)

@@ -25,8 +25,8 @@ from tests.support.session import Session, assistant, user
 
 from timeleap.client import AsyncTimeleap
 from timeleap.errors import SessionNotFoundError
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.store_rows import move, remove
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.store_rows import move, remove
 from timeleap_protocol.methods import ANSWERED
 
 

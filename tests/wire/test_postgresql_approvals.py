@@ -21,7 +21,7 @@ from tests.support.server import PATIENCE, Launch, Message, Server
 from tests.support.session import Session
 from tests.wire.test_failover import take_over, url_of
 
-from timeleap.storage.postgresql.migrations import MIGRATIONS
+from timeleap_postgresql.migrations import MIGRATIONS
 
 Machine = Callable[..., Session]
 SECRET = "hunter2-hunter2"

@@ -25,7 +25,7 @@ from tests.support.postgresql import Cluster, private_cluster, replicated_cluste
 from tests.support.server import Server
 from tests.support.session import Session, assistant, user
 
-from timeleap.storage.postgresql import database
+from timeleap_postgresql import database
 from timeleap_protocol.methods import ANSWERED
 
 Call = tuple[str, dict[str, Any]]

@@ -309,7 +309,7 @@ def test_what_is_purged_is_in_no_table(serve: Serve, url: str) -> None:
 
 @pytest.mark.no_tables
 def test_a_store_of_the_first_schema_is_brought_up_to_date(serve: Serve, url: str) -> None:
-    from timeleap.storage.postgresql.migrations import MIGRATIONS
+    from timeleap_postgresql.migrations import MIGRATIONS
 
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE timeleap_schema (version int NOT NULL)")

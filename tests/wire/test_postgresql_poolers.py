@@ -17,10 +17,10 @@ from tests.support.postgresql import private_cluster, stored_log
 from tests.support.server import PATIENCE, Refused, Server
 from tests.support.session import Session, user
 
-from timeleap.storage.postgresql import poolers
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.servers import PooledConnection, WatchedConnection
-from timeleap.storage.postgresql.working_copy import WorkingCopy
+from timeleap_postgresql import poolers
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.servers import PooledConnection, WatchedConnection
+from timeleap_postgresql.working_copy import WorkingCopy
 
 ROUND_ROBIN = {"server_round_robin": "1", "min_pool_size": "5"}
 IGNORED = {"ignore_startup_parameters": "options"}

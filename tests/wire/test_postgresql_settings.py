@@ -18,11 +18,11 @@ from tests.support.server import Refused
 from tests.support.session import Session
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.postgresql import poolers
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.poolers import process_of
-from timeleap.storage.postgresql.servers import WatchedConnection
-from timeleap.storage.postgresql.session_settings import given_settings
+from timeleap_postgresql import poolers
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.poolers import process_of
+from timeleap_postgresql.servers import WatchedConnection
+from timeleap_postgresql.session_settings import given_settings
 
 DEFAULTS = [
     ("datestyle", "German"),

@@ -18,7 +18,7 @@ from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, assistant, user
 
 from timeleap.errors import InvalidInputError
-from timeleap.storage.postgresql.database import Database
+from timeleap_postgresql.database import Database
 from timeleap_protocol.methods import ANSWERED
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.architecture.sources import PROTOCOL, ROOT, SERVER
+from tests.architecture.sources import BESIDE, PROTOCOL, ROOT, SERVER
 from tests.support.fixtures import StartServer
 from tests.support.server import Server
 from tests.support.session import user
@@ -31,7 +31,7 @@ NOTED += "sys.meta_path.insert(0, Noting())\n"
 def installed(tmp_path: Path) -> Path:
     """A copy of the packages, which a server is started from."""
     folder = tmp_path / "installed"
-    for package in (SERVER, PROTOCOL):
+    for package in (SERVER, *BESIDE, PROTOCOL):
         shutil.copytree(package, folder / package.name)  # compiled files, too, whose times are kept
     shutil.copy(SERVER.parent / "timeleap_command.py", folder)
     return folder
@@ -49,8 +49,8 @@ def install_next(installed: Path) -> None:
     (installed / "timeleap" / "version.py").write_text('__version__ = "99.0.0"\n')
 
 
-def started(start: StartServer, installed: Path) -> Server:
-    return start(env={"PYTHONPATH": str(installed)}, fresh=True)
+def started(start: StartServer, installed: Path, *arguments: str) -> Server:
+    return start(args=arguments, env={"PYTHONPATH": str(installed)}, fresh=True)
 
 
 def test_every_method_is_answered_by_the_version_that_runs(start: StartServer, installed: Path, tmp_path: Path) -> None:

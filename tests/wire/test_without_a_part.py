@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.architecture.sources import SERVER
 from tests.support.fixtures import StartServer
 from tests.support.mostly_long import mostly_long
 from tests.support.session import assistant, user
@@ -21,6 +22,7 @@ PARTS = [
     *("features/providers", "features/redaction", "features/search", "features/transfer"),
     *("mirrors", "adapters", "api", "mcp"),
 ]
+PACKAGES = ["timeleap_postgresql"]
 
 NEEDED_BY = {
     "features/search": {"session/redact"},
@@ -29,9 +31,16 @@ NEEDED_BY = {
 """Methods of other parts, which cannot do without this one."""
 
 
-@pytest.mark.parametrize("part", mostly_long([pytest.param(part, id=part) for part in PARTS], every=4))
+def take_out(installed: Path, part: str) -> None:
+    """Delete a folder of the copy; the packages of the work tree are not found in its place."""
+    shutil.rmtree(installed / part)
+    found = f"import sys\nsys.path[:] = [place for place in sys.path if place != {str(SERVER.parent)!r}]\n"
+    (installed / "sitecustomize.py").write_text(found)
+
+
+@pytest.mark.parametrize("part", mostly_long([*(f"timeleap/{part}" for part in PARTS), *PACKAGES], every=4))
 def test_the_server_does_without_a_part(start: StartServer, installed: Path, tmp_path: Path, part: str) -> None:
-    shutil.rmtree(installed / "timeleap" / part)
+    take_out(installed, part)
     (tmp_path / "work").mkdir()
     server = started(start, installed)
     opened = server.call("session/open", sessionId="s", workspace=(tmp_path / "work").as_uri())
@@ -56,6 +65,17 @@ def test_the_server_does_without_a_part(start: StartServer, installed: Path, tmp
             refused.append(method)
             assert error["code"] == 4028
     places = {name: (row.handler or "", row.formats or "") for name, row in ANSWERED.items()}
-    handled = {name for name, place in places.items() if any(one.startswith(part.replace("/", ".")) for one in place)}
-    assert set(refused) <= handled | NEEDED_BY.get(part, set())
+    handled = {
+        name
+        for name, place in places.items()
+        if any(one.startswith(part.removeprefix("timeleap/").replace("/", ".")) for one in place)
+    }
+    assert set(refused) <= handled | NEEDED_BY.get(part.removeprefix("timeleap/"), set())
     assert server.finish() == 0
+
+
+def test_a_store_in_a_database_is_refused_without_its_package(start: StartServer, installed: Path) -> None:
+    take_out(installed, "timeleap_postgresql")
+    server = started(start, installed, "--store", "postgresql://localhost/nowhere")
+    error = server.refuse("session/open", sessionId="s")
+    assert "its package timeleap_postgresql is missing" in error["message"] and not error["data"]["retryable"]

@@ -35,12 +35,15 @@ if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
     from timeleap.sessions.working_tree import TreeOf
     from timeleap.store.approvals_port import StoreApprovals
+    from timeleap.store.backing import SharedStore
     from timeleap.store.files_port import SnapshotStore
     from timeleap.store.home import Home
 
 log = logging.getLogger(__name__)
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
+SEPARATE = ("timeleap_postgresql",)
+"""Packages beside the server's own, which it does without where they are not installed."""
 PATIENCE = 5.0
 """Seconds a reader of our output may take nothing after we were asked to stop."""
 LAST_WORD = 60.0
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if argv is None else argv, os.environ)
     descriptors = stdio.claim()
     errors = take_standard_error(and_output=True)
-    KEPT.enable()
+    KEPT.enable(*SEPARATE)
     try:
         configure_log(options.log_level, options.log_file, errors)
     except OSError as error:
@@ -129,7 +132,8 @@ def configure_log(level: str, file: Path | None, errors: LogOutput) -> None:
     form = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[LogHandler(output)])
     logging.raiseExceptions = False  # a record that cannot be put into words is left out
-    logging.getLogger("timeleap").setLevel(level.upper())
+    for package in ("timeleap", *SEPARATE):
+        logging.getLogger(package).setLevel(level.upper())
     # pygls logs payloads, at levels that somebody may switch on for everything.
     logging.getLogger("pygls").setLevel(logging.WARNING)
 
@@ -154,9 +158,9 @@ def _network(service: ServicePort) -> LocalNetwork:
 def _part(name: str) -> Any:
     """Load a module outside the core; None where this installation does not have its package."""
     try:
-        return importlib.import_module(f"timeleap.{name}")
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"timeleap.{name}".startswith(error.name):
+        if error.name is None or not name.startswith(error.name):
             raise
         return None
 
@@ -165,20 +169,16 @@ def _parts(settings: config.Config) -> StoreParts:
     """The parts outside the core. Files of workspaces are loaded when a session keeps some, or is in a database."""
     home = settings.home
     if settings.database is not None:
-        try:
-            shared = _part("features.approvals.shared_seals").open_store(settings.database, home, settings.key_file)
-        except ImportError as error:
-            message = f"a store in a database needs psycopg: pip install 'timeleap[postgresql]' ({error})"
-            raise StorageFailureError(message, reason="unreachable") from error
+        shared = _shared_store(settings.database, home, settings.key_file)
         return StoreParts(shared=shared, approvals=_approvals)
 
     @cache
     def trees() -> TreeOf:
-        files = _part("features.files.trees")
+        files = _part("timeleap.features.files.trees")
         return no_tree if files is None else files.trees_below(home)
 
     def snapshots() -> SnapshotStore | None:
-        files = _part("features.files.stored")
+        files = _part("timeleap.features.files.stored")
         return None if files is None else files.SnapshotsOfStore(home)
 
     return StoreParts(
@@ -188,9 +188,27 @@ def _parts(settings: config.Config) -> StoreParts:
     )
 
 
+def _shared_store(url: str, home: Path, key_file: Path | None) -> SharedStore:
+    """The store in a database, with working copies in `home`.
+
+    Raises:
+        StorageFailureError: This installation has no package for databases, or no library for them.
+    """
+    try:
+        part = _part("timeleap_postgresql.shared_seals")
+    except ImportError as error:
+        message = f"a store in a database needs psycopg: pip install 'timeleap[postgresql]' ({error})"
+        raise StorageFailureError(message, path="psycopg", errno="ENOSYS", reason="unreachable") from error
+    if part is None:
+        message = "this installation does not do stores in databases: its package timeleap_postgresql is missing"
+        raise StorageFailureError(message, path="timeleap_postgresql", errno="ENOSYS", reason="unreachable")
+    store: SharedStore = part.open_store(url, home, key_file)
+    return store
+
+
 def _approvals(home: Home) -> StoreApprovals:
     """The approvals of sessions in a home directory."""
-    part = _part("features.approvals.store_approvals")
+    part = _part("timeleap.features.approvals.store_approvals")
     return no_approvals(home) if part is None else part.ApprovalsInFiles(home)
 
 

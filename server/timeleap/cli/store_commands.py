@@ -20,7 +20,7 @@ from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
     from timeleap.cli.store_places import CopyPlace
-    from timeleap.storage.postgresql.database import Database
+    from timeleap_postgresql.database import Database
 
 app = Commands()
 store = subcommands(app, "store", "Set up, check and copy whole stores: directories and PostgreSQL.", "Keep in order")
@@ -115,11 +115,14 @@ def _places() -> Any:
     """The module that knows databases.
 
     Raises:
-        StorageFailureError: The library for them is not installed.
+        StorageFailureError: The package or the library for them is not installed.
     """
     try:
         return importlib.import_module("timeleap.cli.store_places")
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith("timeleap_postgresql"):
+            message = "this installation does not do stores in databases: its package timeleap_postgresql is missing"
+            raise StorageFailureError(message) from error
         message = f"stores in databases need psycopg: pip install 'timeleap[postgresql]' ({error})"
         raise StorageFailureError(message) from error
 

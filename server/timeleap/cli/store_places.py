@@ -15,10 +15,10 @@ from timeleap.sessions.documents.statefile import StateFile, approval_members
 from timeleap.sessions.shapes import Approval
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.owner_lock import SessionLock
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.session_copies import publish
-from timeleap.storage.postgresql.working_copy import WorkingCopy
 from timeleap.store.home import Home
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.session_copies import publish
+from timeleap_postgresql.working_copy import WorkingCopy
 
 NOT_COPIED = ("index", "lock", "intent", "temporary", "snapshots")
 """Kinds of files: derived, of a moment, or of the store that they are in."""

@@ -273,7 +273,7 @@ class Readable(Protocol):
 
 
 class SharedBytes(Protocol):
-    """What an open file shares with others, which have it (`storage/postgresql/shared_parts.py`)."""
+    """What an open file shares with others, which have it (`timeleap_postgresql/shared_parts.py`)."""
 
     def within(self, file: OpenFile, offset: int, size: int) -> list[tuple[OpenFile, int, int]]:
         """Where bytes of the file are: in which file, from where, how many; nothing if all of them are its own."""

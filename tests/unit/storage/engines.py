@@ -10,9 +10,9 @@ from tests.support.postgresql import shared_cluster
 
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.session_copies import publish
-from timeleap.storage.postgresql.shared_log import open_copy
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.session_copies import publish
+from timeleap_postgresql.shared_log import open_copy
 
 Opener = Callable[[Path], Awaitable[LogEngine]]
 

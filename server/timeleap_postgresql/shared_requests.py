@@ -37,13 +37,13 @@ from timeleap.features.approvals.requests import (
     without_value,
 )
 from timeleap.features.approvals.standing import with_action
-from timeleap.features.approvals.store_key import Rows, StoreKey
 from timeleap.sessions.documents.audit import MAX_PENDING, Audit
 from timeleap.sessions.participants import Answer, ApprovalChange
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, Approval, Cause, Decision, Event, Mutation
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.engine import LogState
+from timeleap_postgresql.store_key import Rows, StoreKey
 
 T = TypeVar("T")
 Json = dict[str, Any]

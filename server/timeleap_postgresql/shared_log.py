@@ -21,8 +21,8 @@ from timeleap.storage import durable
 from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup, plan_all
 from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
-from timeleap.storage.postgresql.approval_rows import ApprovalRows
-from timeleap.storage.postgresql.working_copy import WorkingCopy
+from timeleap_postgresql.approval_rows import ApprovalRows
+from timeleap_postgresql.working_copy import WorkingCopy
 
 T = TypeVar("T")
 

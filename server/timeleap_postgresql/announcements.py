@@ -15,8 +15,8 @@ import psycopg
 from psycopg import Connection, errors, sql
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.postgresql.database import CHANNEL, WAITING_LOCK, Database
-from timeleap.storage.postgresql.servers import WatchedConnection
+from timeleap_postgresql.database import CHANNEL, WAITING_LOCK, Database
+from timeleap_postgresql.servers import WatchedConnection
 
 LISTENING_SECONDS: Final = 2.0
 """Silence after which the server that tells of changes is asked if it is there."""

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.features.approvals.seal import KeyRing, Register, Seal, mac_of, seals_of
-from timeleap.features.approvals.shared_requests import SharedApprovalRequests
 from timeleap.features.approvals.standing import SealedApprovals, Verdict
-from timeleap.features.approvals.store_key import KEY, SEAL, Shared, StoreKey, digest_of
 from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile, approval_members
 from timeleap.sessions.participants import ApprovalChange
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.transaction import SessionTransactions
-from timeleap.storage.postgresql.session_copies import PostgresStore
+from timeleap_postgresql.session_copies import PostgresStore
+from timeleap_postgresql.shared_requests import SharedApprovalRequests
+from timeleap_postgresql.store_key import KEY, SEAL, Shared, StoreKey, digest_of
 
 
 class SharedSeals(SealedApprovals):

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.postgresql import refused_state
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.refusals import first_line, of_connection
+from timeleap_postgresql import refused_state
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.refusals import first_line, of_connection
 
 SSL_REQUEST, GSS_REQUEST = 80877103, 80877104
 REFUSED = {

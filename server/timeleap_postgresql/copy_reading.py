@@ -13,10 +13,10 @@ from psycopg import Connection
 from psycopg.pq import Format
 
 from timeleap.freshness import Staleness
-from timeleap.storage.postgresql.approval_rows import STORE
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.migrations import VERSION
-from timeleap.storage.postgresql.servers import Statement, WatchedConnection
+from timeleap_postgresql.approval_rows import STORE
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.migrations import VERSION
+from timeleap_postgresql.servers import Statement, WatchedConnection
 
 # The schema is named first, so that it is locked first: a newer release that changes it waits, and deadlocks with nobody.
 _FROM: Final = "FROM timeleap_schema v, timeleap_session s WHERE v.version = %s AND s.id = %s"

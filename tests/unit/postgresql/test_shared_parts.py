@@ -10,8 +10,8 @@ from tests.support.mostly_long import mostly_long
 
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.postgresql import shared_parts
-from timeleap.storage.postgresql.shared_parts import SharedParts
+from timeleap_postgresql import shared_parts
+from timeleap_postgresql.shared_parts import SharedParts
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from timeleap.storage.appending import Outcome
-from timeleap.storage.postgresql import poolers, refusals
-from timeleap.storage.postgresql.refused_state import refused_state
-from timeleap.storage.postgresql.session_settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set
+from timeleap_postgresql import poolers, refusals
+from timeleap_postgresql.refused_state import refused_state
+from timeleap_postgresql.session_settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set
 
 T = TypeVar("T")
 Options = dict[str, Any]

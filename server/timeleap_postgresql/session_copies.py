@@ -26,15 +26,15 @@ from timeleap.storage.engine import Access, Durability, LogState, Notes, Progres
 from timeleap.storage.lock import FileLock
 from timeleap.storage.log_files import state_of
 from timeleap.storage.owner_lock import Endpoint, LockMode
-from timeleap.storage.postgresql import store_rows
-from timeleap.storage.postgresql.announcements import Announcements
-from timeleap.storage.postgresql.approval_rows import STORE
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.servers import WatchedConnection
-from timeleap.storage.postgresql.shared_log import Announcing, PostgresEngine, open_copy
-from timeleap.storage.postgresql.shared_parts import SharedParts
-from timeleap.storage.postgresql.store_rows import StoreDocuments, TrashedFiles
-from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
+from timeleap_postgresql import store_rows
+from timeleap_postgresql.announcements import Announcements
+from timeleap_postgresql.approval_rows import STORE
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.servers import WatchedConnection
+from timeleap_postgresql.shared_log import Announcing, PostgresEngine, open_copy
+from timeleap_postgresql.shared_parts import SharedParts
+from timeleap_postgresql.store_rows import StoreDocuments, TrashedFiles
+from timeleap_postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
 """Of working copies, in the home."""

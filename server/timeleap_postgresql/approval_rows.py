@@ -11,7 +11,7 @@ from typing import Any, Final
 from psycopg import Connection
 
 from timeleap.errors import ReadOnlyError
-from timeleap.storage.postgresql.database import WAITING_LOCK, Database
+from timeleap_postgresql.database import WAITING_LOCK, Database
 
 STORE: Final = "~"
 KEY: Final = "key"

@@ -20,17 +20,17 @@ from psycopg import Connection, errors
 from timeleap import clock
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.freshness import Staleness
-from timeleap.storage.postgresql import poolers, refusals, usability
-from timeleap.storage.postgresql.migrations import VERSION, migrate
-from timeleap.storage.postgresql.refusals import Reason, Refusal
-from timeleap.storage.postgresql.servers import (
+from timeleap_postgresql import poolers, refusals, usability
+from timeleap_postgresql.migrations import VERSION, migrate
+from timeleap_postgresql.refusals import Reason, Refusal
+from timeleap_postgresql.servers import (
     SILENT_SECONDS,
     WORKING_SECONDS,
     PooledConnection,
     Servers,
     WatchedConnection,
 )
-from timeleap.storage.postgresql.store_url import DIRECT, StoreUrl
+from timeleap_postgresql.store_url import DIRECT, StoreUrl
 
 T = TypeVar("T")
 

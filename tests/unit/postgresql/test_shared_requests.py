@@ -20,17 +20,17 @@ from timeleap.errors import (
     ReadOnlyError,
     StorageFailureError,
 )
-from timeleap.features.approvals import shared_requests
 from timeleap.features.approvals.questions import ApprovalQuestion
 from timeleap.features.approvals.seal import KeyRing
-from timeleap.features.approvals.shared_requests import SharedApprovalRequests
-from timeleap.features.approvals.shared_seals import open_store
 from timeleap.features.approvals.store_approvals import in_files
 from timeleap.features.approvals.switches import is_approved, set_afk, set_auto_approve, set_yolo
 from timeleap.sessions.participants import Answer
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, Event, Mutation
 from timeleap.store.store import SessionStore
+from timeleap_postgresql import shared_requests
+from timeleap_postgresql.shared_requests import SharedApprovalRequests
+from timeleap_postgresql.shared_seals import open_store
 
 Json = dict[str, Any]
 PATIENCE = 60.0

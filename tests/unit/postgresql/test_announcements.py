@@ -14,12 +14,12 @@ import pytest
 from tests.support.postgresql import shared_cluster
 from tests.support.server import PATIENCE
 
-from timeleap.storage.postgresql import announcements as module
-from timeleap.storage.postgresql import servers
-from timeleap.storage.postgresql.announcements import Announcements
-from timeleap.storage.postgresql.approval_rows import ApprovalRows
-from timeleap.storage.postgresql.database import CHANNEL, Database
-from timeleap.storage.postgresql.servers import WatchedConnection
+from timeleap_postgresql import announcements as module
+from timeleap_postgresql import servers
+from timeleap_postgresql.announcements import Announcements
+from timeleap_postgresql.approval_rows import ApprovalRows
+from timeleap_postgresql.database import CHANNEL, Database
+from timeleap_postgresql.servers import WatchedConnection
 
 Heard = tuple[str | None, int | None]
 

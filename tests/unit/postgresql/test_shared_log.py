@@ -23,13 +23,13 @@ from timeleap.storage import opened_log
 from timeleap.storage.appending import GroupWriter, LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
-from timeleap.storage.postgresql import servers, session_copies, working_copy
-from timeleap.storage.postgresql.database import Database
-from timeleap.storage.postgresql.migrations import VERSION, migrate
-from timeleap.storage.postgresql.session_copies import PostgresStore, publish
-from timeleap.storage.postgresql.shared_log import LOSSES, PostgresEngine, open_copy
-from timeleap.storage.postgresql.shared_parts import SharedParts
-from timeleap.storage.postgresql.working_copy import WorkingCopy
+from timeleap_postgresql import servers, session_copies, working_copy
+from timeleap_postgresql.database import Database
+from timeleap_postgresql.migrations import VERSION, migrate
+from timeleap_postgresql.session_copies import PostgresStore, publish
+from timeleap_postgresql.shared_log import LOSSES, PostgresEngine, open_copy
+from timeleap_postgresql.shared_parts import SharedParts
+from timeleap_postgresql.working_copy import WorkingCopy
 
 
 async def opened(database: Database, folder: Path) -> PostgresEngine:

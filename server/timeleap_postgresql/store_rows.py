@@ -20,9 +20,9 @@ from timeleap import clock
 from timeleap.errors import SessionExistsError, SessionNotFoundError, StorageFailureError
 from timeleap.storage.engine import LogState
 from timeleap.storage.log_files import state_of
-from timeleap.storage.postgresql.approval_rows import KEY, STORE
-from timeleap.storage.postgresql.database import CHANNEL, Database
-from timeleap.storage.postgresql.working_copy import LIVE, WorkingCopy
+from timeleap_postgresql.approval_rows import KEY, STORE
+from timeleap_postgresql.database import CHANNEL, Database
+from timeleap_postgresql.working_copy import LIVE, WorkingCopy
 
 
 def move(database: Database, before: str, after: str, cause: bytes) -> int:

@@ -31,13 +31,13 @@ from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
-from timeleap.storage.postgresql.approval_rows import ApprovalRows
-from timeleap.storage.postgresql.copy_reading import SESSION, CopyReading
-from timeleap.storage.postgresql.database import CHANNEL, NEW_SESSION, Database
-from timeleap.storage.postgresql.migrations import VERSION
-from timeleap.storage.postgresql.servers import Statement, WatchedConnection
-from timeleap.storage.postgresql.shared_parts import LogRow, SharedParts, beginnings, same_beginning, segments
 from timeleap.storage.rewrite import Beginning
+from timeleap_postgresql.approval_rows import ApprovalRows
+from timeleap_postgresql.copy_reading import SESSION, CopyReading
+from timeleap_postgresql.database import CHANNEL, NEW_SESSION, Database
+from timeleap_postgresql.migrations import VERSION
+from timeleap_postgresql.servers import Statement, WatchedConnection
+from timeleap_postgresql.shared_parts import LogRow, SharedParts, beginnings, same_beginning, segments
 
 LIVE: Final = "context.jsonl"
 PIECE_BYTES: Final = 256 << 10  # that are stored, or fetched, at a time: one of them is in memory

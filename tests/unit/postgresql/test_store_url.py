@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from timeleap.errors import InvalidInputError
-from timeleap.storage.postgresql.store_url import StoreUrl
+from timeleap_postgresql.store_url import StoreUrl
 
 DIRECT = {
     "h": ("h", "5432"),

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from timeleap.storage.postgresql.refusals import of_connection, of_statement
+from timeleap_postgresql.refusals import of_connection, of_statement
 
 STATEMENTS = {
     "08006": ("lost", True),
