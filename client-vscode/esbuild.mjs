@@ -3,7 +3,7 @@
  * limit. `node esbuild.mjs --watch` builds on every change.
  */
 
-import { statSync } from "node:fs";
+import { cpSync, statSync } from "node:fs";
 import { build, context } from "esbuild";
 
 const common = { bundle: true, minify: true, logLevel: "warning" };
@@ -38,6 +38,9 @@ const bundles = [
   },
   { limit: 30 * 1024, options: { ...common, entryPoints: ["webview/page.css"], outfile: "dist/webview/page.css" } },
 ];
+
+// The conversation that a newcomer may try things on.
+cpSync("../examples/sample-session.jsonl", "dist/sample/context.jsonl");
 
 if (process.argv.includes("--watch")) {
   for (const { options } of bundles) {

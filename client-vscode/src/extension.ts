@@ -4,13 +4,13 @@ import type * as vscode from "vscode";
 import { Core, type Feature } from "./core/core.js";
 import { createApi } from "./features/api/api.js";
 import type { TimeleapApi } from "./features/api/apiTypes.js";
+import { agents } from "./features/agents/index.js";
 import { approvals } from "./features/approvals/index.js";
 import { chat } from "./features/chat/index.js";
 import { compact } from "./features/compact/index.js";
 import { dmail } from "./features/dmail/index.js";
 import { documents } from "./features/documents/index.js";
 import { files } from "./features/files/index.js";
-import { install } from "./features/install/index.js";
 import { mcp } from "./features/mcp/index.js";
 import { page } from "./features/page/index.js";
 import { pins } from "./features/pins/index.js";
@@ -20,7 +20,7 @@ import { status } from "./features/status/index.js";
 import { transfer } from "./features/transfer/index.js";
 
 /** Documents come first: others show texts with them. Rows that wait for a person stand in this order. */
-const FEATURES: readonly Feature[] = [documents, install, sessions, approvals, dmail, page, compact, search, files, transfer, pins, status, chat, mcp];
+const FEATURES: readonly Feature[] = [documents, agents, sessions, approvals, dmail, page, compact, search, files, transfer, pins, status, chat, mcp];
 
 /** Of this window; `deactivate` gets no argument. */
 let core: Core | undefined;

@@ -91,7 +91,7 @@ test("ids are copied, and the log of what the extension does is shown", async ({
 test("without a session the view says what one is, and how to come to one", async ({ window }) => {
     await window.openSession("In this folder");
     await window.run("closeSession");
-    const welcome = window.welcome(/No session is open/);
+    const welcome = window.welcome(/See each step of your agent/);
     await expect(welcome).toBeVisible();
     await expect(window.checkpoints.rows).toHaveCount(0);
     await expect(welcome.getByRole("button", { name: "New Session…" })).toBeVisible();

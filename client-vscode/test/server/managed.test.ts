@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { launchModule } from "../../src/core/server/launch.js";
-import { ManagedEnvironment } from "../../src/features/install/managed.js";
+import { ManagedEnvironment } from "../../src/features/agents/managed.js";
 import { run } from "../../src/core/server/programs.js";
 import { COMMAND } from "../support/extension.js";
 import { ROOT } from "../support/strings.js";

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ManagedEnvironment, type ManagedOptions } from "../../src/features/install/managed.js";
+import { ManagedEnvironment, type ManagedOptions } from "../../src/features/agents/managed.js";
 import type { Run } from "../../src/core/server/programs.js";
 import { log } from "../support/vscode.js";
 

@@ -59,6 +59,7 @@ const NOTIFICATIONS = [
   "approval/didResolve",
   "files/didSnapshot",
   "files/didRestore",
+  "bridge/didChange",
 ] as const satisfies readonly (keyof Notifications)[];
 
 type Listener = (params: never) => void;

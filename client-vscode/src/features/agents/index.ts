@@ -1,0 +1,33 @@
+/** The way in: agents of this machine are connected, the server is installed, a sample is there to try. */
+
+import { join } from "node:path";
+import * as vscode from "vscode";
+import type { Feature } from "../../core/core.js";
+import { run } from "../../core/server/programs.js";
+import { Connections } from "./connecting.js";
+import { Installation } from "./install.js";
+import { ManagedEnvironment } from "./managed.js";
+import { openSample } from "./sample.js";
+
+export const agents: Feature = (core) => {
+  const { context, launching, log } = core;
+  const managed = new ManagedEnvironment({
+    storage: context.globalStorageUri.fsPath,
+    wheels: join(context.extensionUri.fsPath, "dist", "wheels"),
+    version: launching.version,
+    run,
+    log,
+  });
+  core.privatePython = () => managed.python;
+  const installation = new Installation(core, managed);
+  const connections = new Connections(core, installation);
+  return vscode.Disposable.from(
+    connections,
+    core.commands({
+      connect: (kind) => connections.connect(kind),
+      disconnect: () => connections.disconnect(),
+      openSample: () => openSample(core, installation),
+      installServer: () => installation.ask(),
+    }),
+  );
+};

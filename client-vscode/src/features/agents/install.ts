@@ -1,0 +1,58 @@
+/** Installing the server into the private environment, after asking: by itself, or as a part of what wants a server. */
+
+import * as vscode from "vscode";
+import type { Core } from "../../core/core.js";
+import { requireTrust } from "../../core/commands/targets.js";
+import { confirm } from "../../core/restore/timeTravel.js";
+import { environment } from "../../core/server/environment.js";
+import { ServerFailure } from "../../core/server/failure.js";
+import { usablePython } from "../../core/server/locate.js";
+import type { ManagedEnvironment } from "./managed.js";
+
+export class Installation {
+  constructor(
+    private readonly core: Core,
+    private readonly managed: ManagedEnvironment,
+  ) {}
+
+  /** The Python that the server would be installed with; undefined: there is a server. @throws ServerFailure which an installation cannot help */
+  async needed(): Promise<string | undefined> {
+    try {
+      await this.core.sidecar.started();
+      return undefined;
+    } catch (error) {
+      if (error instanceof ServerFailure && error.kind === "noServer") {
+        return this.python();
+      }
+      throw error;
+    }
+  }
+
+  /** What would be done, for a question. */
+  inWords(python: string): string {
+    return vscode.l10n.t("An environment of this extension's own is made with {0}. The server comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", python);
+  }
+
+  async carryOut(python: string): Promise<void> {
+    await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title: vscode.l10n.t("Installing the Timeleap server") }, (progress) =>
+      this.managed.install(python, (message) => progress.report({ message })),
+    );
+    await this.core.sidecar.restart();
+  }
+
+  /** The command: also where there is a server, which is then replaced by this one. */
+  async ask(): Promise<boolean> {
+    requireTrust();
+    const python = await this.python();
+    if (!(await confirm(vscode.l10n.t("Install the Timeleap server?"), this.inWords(python), vscode.l10n.t("Install")))) {
+      return false;
+    }
+    await this.carryOut(python);
+    return true;
+  }
+
+  private python(): Promise<string> {
+    const { core, managed } = this;
+    return usablePython(environment(() => managed.python), core.launching.settings().interpreter);
+  }
+}
