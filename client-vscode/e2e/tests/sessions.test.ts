@@ -94,10 +94,10 @@ test("without a session the view says what one is, and how to come to one", asyn
     const welcome = window.welcome(/See each step of your agent/);
     await expect(welcome).toBeVisible();
     await expect(window.checkpoints.rows).toHaveCount(0);
-    await expect(welcome.getByRole("button", { name: "New Session…" })).toBeVisible();
+    await expect(welcome.getByRole("button", { name: "Try It with a Sample Conversation" })).toBeVisible();
     await expect(window.sessions.row("In this folder")).not.toContainText("shown");
     await picture(window, "no-session");
-    await welcome.getByRole("button", { name: "Open Session…" }).click();
+    await welcome.getByRole("button", { name: "Open a Session…" }).click();
     await window.quick.choose("Open which session?", "In this folder");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
