@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -143,22 +144,112 @@ def test_a_log_changed_while_its_session_is_closed_is_told_by_all_that_look(stor
     assert not checked["ok"]
     assert checked["problems"][0]["kind"] == kind
     listed = {one["sessionId"]: one for one in store.call("session/list", limit=1000)["sessions"]}
-    stops = kind != "otherLog"
-    assert ("damaged" in listed[session.id]) is stops
+    assert "damaged" in listed[session.id]
     reader = session.reopen(store, access="readOnly")
     assert kinds(reader.state).count(kind) == 1
     forked = Session(store, reader.call("session/fork"))
-    assert (kind in kinds(forked.state)) is stops
+    assert kind in kinds(forked.state)
     reader.call("session/close")
     again = session.reopen(store)
     assert kinds(again.state).count(kind) == 1
-    if stops:
-        refused = again.refuse("context/appendMessage", message=user("new"))
-        assert refused["data"]["kind"] == "externallyModified"
-        assert (session.log.exists() and session.log_bytes()) == there
-        assert kind not in kinds(again.call("session/reload"))
+    refused = again.refuse("context/appendMessage", message=user("new"))
+    assert refused["data"]["kind"] == "externallyModified"
+    assert (session.log.exists() and session.log_bytes()) == there
+    assert kind not in kinds(again.call("session/reload"))
     again.say("goes on")
     assert "goes on" in again.texts()
+
+
+def copied(log: Path, how: str) -> None:
+    """Put a copy of the session's folder in its place."""
+    copy = log.parent.with_suffix(".copy")
+    subprocess.run(["cp", how, log.parent, copy], check=True)
+    shutil.rmtree(log.parent)
+    copy.rename(log.parent)
+
+
+def copied_with_an_old_index(log: Path) -> None:
+    copied(log, "-r")
+    os.utime(log.with_name(".context.jsonl.idx"), (1, 1))
+
+
+def given_to_another_owner(log: Path) -> None:
+    for path in sorted(log.parent.iterdir()):
+        os.chown(path, -1, os.getgid())
+
+
+ANOTHER: dict[str, Change] = {
+    "closed after it was replaced": lambda log: None,
+    "copied as it is": lambda log: copied(log, "-a"),
+    "copied with new times": copied_with_an_old_index,
+    "given to another owner": given_to_another_owner,
+    "with the times of the one before": lambda log: os.utime(log, (1, 1)),
+}
+
+
+@pytest.mark.parametrize("how", ANOTHER)
+def test_another_log_stops_writes_whatever_happened_to_the_folder_since(store: Server, how: str) -> None:
+    session = made(store)
+    put(session.log, b"".join(says(session.log)))
+    session.call("session/close")
+    ANOTHER[how](session.log)
+    there = session.log_bytes()
+    for _ in range(2):
+        again = session.reopen(store)
+        assert kinds(again.state) == ["otherLog"]
+        for method, params in (("context/appendMessage", {"message": user("new")}), ("context/clear", {})):
+            assert again.refuse(method, **params)["data"]["kind"] == "externallyModified"
+        again.call("session/close")
+    assert session.log_bytes() == there
+    again = session.reopen(store)
+    again.call("session/repair")
+    assert again.call("session/verify")["ok"]
+    again.say("goes on")
+    again.call("session/close")
+    assert kinds(session.reopen(store).state) == []
+
+
+def by_another(log: Path, *names: str) -> None:
+    """Put files of another session beside the log."""
+    for name in names:
+        shutil.copy(log.parent.with_name("another") / name, log.with_name(name))
+
+
+def by_another_program(log: Path) -> None:
+    """Set the log aside, and begin another one."""
+    log.rename(log.with_name("context_1.jsonl"))
+    by_another(log, "context.jsonl")
+
+
+def where_nothing_was(log: Path) -> None:
+    log.write_bytes(b"")
+    log.with_name(".context.jsonl.idx").unlink()
+    by_another(log, "context.jsonl")
+
+
+INTRUDING: dict[str, tuple[Change, list[str]]] = {
+    "the index of another session": (lambda log: by_another(log, ".context.jsonl.idx"), TEXTS),
+    "another session whole": (lambda log: by_another(log, "context.jsonl", ".context.jsonl.idx"), ["another"]),
+    "a rewrite by another program": (by_another_program, ["another"]),
+    "a log where nothing was": (where_nothing_was, ["another"]),
+    "another spelling of JSON": (lambda log: put(log, log.read_bytes().replace(b":", b": ")), TEXTS),
+}
+
+
+@pytest.mark.parametrize("how", INTRUDING)
+def test_what_replaces_no_saved_message_stops_no_write(store: Server, how: str) -> None:
+    if not (store.home / "sessions" / "another").exists():
+        Session.open(store, "another").say("another")
+    change, texts = INTRUDING[how]
+    session = made(store)
+    session.call("session/close")
+    change(session.log)
+    assert session.call("session/verify")["ok"]
+    again = session.reopen(store)
+    assert again.texts() == texts
+    again.say("goes on")
+    again.call("session/close")
+    assert session.reopen(store).state["warnings"] == []
 
 
 KEPT: dict[str, Change] = {

@@ -213,8 +213,6 @@ def _losses(session: Session) -> list[Damage]:
     if not lost and engine.externally_modified:
         with storage_errors("read the log", session.path / LOG_NAME):
             lost = [damage for damage in engine.as_reloaded().damage() if damage.kind in LOSSES]
-    if not lost:
-        lost = [damage for damage in engine.recovery.losses if damage.kind == "otherLog"]
     return [replace(each, message=loss_in_words(engine, session.path / LOG_NAME, each)) for each in lost]
 
 

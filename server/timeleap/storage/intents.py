@@ -9,12 +9,8 @@ from typing import Any
 
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, failpoint
-from timeleap.storage.index import (
-    index_path,
-)
-from timeleap.storage.reader import (
-    same_as_live,
-)
+from timeleap.storage.index import index_path
+from timeleap.storage.reader import same_as_live
 
 
 def intent_path(log: Path) -> Path:

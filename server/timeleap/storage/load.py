@@ -27,11 +27,7 @@ from timeleap.storage.index import (
 )
 from timeleap.storage.intents import intent_pending, settle_intent, tidy
 from timeleap.storage.opened_log import Loaded
-from timeleap.storage.reader import (
-    StoredLog,
-    highest_number,
-    last_record,
-)
+from timeleap.storage.reader import StoredLog, highest_number, last_record
 from timeleap.storage.record import ID_LIMIT
 from timeleap.storage.reference import Reference
 from timeleap.storage.tail import cut_tail, without_incomplete_tail
@@ -40,11 +36,6 @@ from timeleap.storage.tail import cut_tail, without_incomplete_tail
 #
 # Between the renames the live log has no name. The record says what was meant, so that the next process that opens the
 # log for writing can finish it, or undo it where the new log is gone.
-
-
-# Repairs at opening a log for writing: leftovers of an interrupted step, a torn tail, an incomplete batch
-#
-# Nothing is thrown away: what is cut from the log is first made durable in a quarantine file beside it.
 
 
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
@@ -141,8 +132,9 @@ def _read_again(
     if trust_index:
         covered, lost = _compared(loaded.log, size, reference, old)
     loaded = _settled(loaded, covered)
-    undecided = lost is not None and lost.kind == "linesLost"
-    return replace(loaded, rebuilt=True, accepted=not trust_index, lost=lost, undecided=undecided)
+    return replace(
+        loaded, rebuilt=True, accepted=not trust_index, lost=lost, undecided=losses.needs_decision(lost, path)
+    )
 
 
 def _compared(
@@ -313,16 +305,17 @@ def caught_up(log: StoredLog, seen: int) -> Loaded | None:
                 and first_difference(log.file, log.store, max(0, lines - 1), lines) is None
             ):
                 loaded = extend(log, there.size)
-        loaded = loaded or _shortened(log.path) or load(log.path, writable=False, trust_index=False)
+        loaded = loaded or _with_loss(log.path) or load(log.path, writable=False, trust_index=False)
     if loaded is None or (loaded.log.file is None and intent_pending(log.path)):
         return None
     return _described(loaded)
 
 
-def _shortened(path: Path) -> Loaded | None:
-    """The log as it is now, if it has lost its end and is as it was up to there."""
+def _with_loss(path: Path) -> Loaded | None:
+    """The log as it is now, if somebody has to accept its loss, or it has lost its end and is as it was up to there."""
     loaded = load(path, writable=False)
-    return loaded if loaded.lost is not None and loaded.lost.line == loaded.log.state.lines else None
+    at_end = loaded.lost is not None and loaded.lost.line == loaded.log.state.lines
+    return loaded if loaded.undecided or at_end else None
 
 
 def taken_over(path: Path, create: bool, before: StoredLog, *, told: bool) -> Loaded:
@@ -378,6 +371,3 @@ def new_log(path: Path) -> StoredLog:
     store = fresh_store(path)
     store.publish(header(file.identity.inode, parsed=True))
     return StoredLog(path, file, store, LogState())
-
-
-# Checking a whole log that is in use: every checksum, and every line that was never parsed

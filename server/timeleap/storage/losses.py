@@ -8,6 +8,7 @@ as it is.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -16,13 +17,7 @@ from timeleap.placeholders import placeholders
 from timeleap.storage import durable
 from timeleap.storage.durable import crc32
 from timeleap.storage.engine import Damage, Entry, RecordKind
-from timeleap.storage.index import (
-    EntryStore,
-    IndexDamagedError,
-    OldIndex,
-    first_difference,
-    old_index,
-)
+from timeleap.storage.index import EntryStore, IndexDamagedError, OldIndex, first_difference, index_path, old_index
 from timeleap.storage.reader import StoredLog, timeline_names
 
 
@@ -64,11 +59,24 @@ def behind(log: StoredLog, old: OldIndex) -> Damage | None:
     except (OSError, IndexDamagedError):
         return None
     if missing is None:
-        text = f"{log.path.name} is another log than the one that was saved here, with {count_of(then.messages)}"
+        text = f"{log.path.name} has none of the {count_of(then.messages)} that were saved here: it is another log"
         return Damage("otherLog", text, 0, 0, then.length)
     if missing <= 0:
         return None
     return not_in(log.path, common, start, then.length - start, missing)
+
+
+def needs_decision(lost: Damage | None, log: Path) -> bool:
+    """True if nothing may be written to a log before somebody has accepted its loss."""
+    if lost is None or lost.kind != "otherLog":
+        return lost is not None and lost.kind == "linesLost"
+    # The index may be the one of the two that was put there: then it was written after the log came into its place. A
+    # copy of the folder, or a change of its owner, gives the log a new time of change, and leaves the index the time at
+    # which it was written, or gives it the same one.
+    try:
+        return os.lstat(index_path(log)).st_mtime_ns <= os.lstat(log).st_ctime_ns
+    except OSError:
+        return True
 
 
 class LogBefore(NamedTuple):
@@ -145,12 +153,21 @@ def _missing_messages(log: StoredLog, store: EntryStore, common: int) -> int | N
     moved = any((entry.crc, entry.length) in there for entry in gone)
     damaged = 2 * max(0, _damaged(rest) - _damaged(gone))  # two lines may have become one
     if common == 0 and not moved and damaged < then.messages:
-        return None
+        return 0 if _says_the_same(gone, rest) else None
     if here.messages < then.messages:
         return then.messages - here.messages - damaged
     if moved or here.lines == store.count:
         return 0
     return sum(entry.kind == RecordKind.MESSAGE for entry in gone) - damaged
+
+
+def _says_the_same(before: list[Entry], after: list[Entry]) -> bool:
+    """True if lines are those of before in another spelling of JSON, as far as kinds, roles and characters of text tell.
+    Lines of another log that happen to agree in these would have the lengths of the old ones, too."""
+    return len(before) <= len(after) and all(
+        (one.kind, one.role, one.value) == (two.kind, two.role, two.value) and one.length != two.length
+        for one, two in zip(before, after, strict=False)
+    )
 
 
 def _damaged(entries: list[Entry]) -> int:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from timeleap.storage.engine import (
-    TimelineFacts,
-    highest_noted,
-)
+from timeleap.storage.engine import TimelineFacts, highest_noted
 
 
 class MemoryNotes:

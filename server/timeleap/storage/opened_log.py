@@ -7,9 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeleap.storage.engine import Damage, Recovery
-from timeleap.storage.reader import (
-    StoredLog,
-)
+from timeleap.storage.reader import StoredLog
 
 
 class Loaded(Struct, frozen=True):

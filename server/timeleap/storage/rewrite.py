@@ -17,12 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
-from timeleap.errors import (
-    CorruptedError,
-    StorageFailureError,
-    TimeleapError,
-    TimelineNotFoundError,
-)
+from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError, TimelineNotFoundError
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
 from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors

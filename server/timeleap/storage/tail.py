@@ -12,12 +12,7 @@ from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, failpoint
 from timeleap.storage.engine import Entry, Quarantined, RecordKind
 from timeleap.storage.opened_log import Loaded
-from timeleap.storage.reader import (
-    LastBatch,
-    StoredLog,
-    last_batch,
-    last_record,
-)
+from timeleap.storage.reader import LastBatch, StoredLog, last_batch, last_record
 
 
 def cut_tail(loaded: Loaded) -> Quarantined | None:

@@ -16,17 +16,9 @@ from timeleap.storage import durable, scan
 from timeleap.storage.appending import LogThread, Outcome
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Progress
-from timeleap.storage.index import (
-    EntryStore,
-    IndexDamagedError,
-    first_difference,
-    header,
-    index_path,
-)
+from timeleap.storage.index import EntryStore, IndexDamagedError, first_difference, header, index_path
 from timeleap.storage.load import loss_behind
-from timeleap.storage.reader import (
-    StoredLog,
-)
+from timeleap.storage.reader import StoredLog
 from timeleap.storage.reference import Reference
 
 

@@ -734,15 +734,31 @@ async def test_a_log_changed_by_any_program_is_caught_up_with_under_the_lock(log
     await say(engine, "c")
     assert texts(engine) == ["a", "b", "c"]
     assert [one.reason for one in engine.recovery.quarantined] == ["tornTail"]
-    durable.atomic_write(log, line("replaced"))
+    durable.atomic_write(log, line("a") + line("edited") + line("c"))
     await say(engine, "d")
-    assert texts(engine) == ["replaced", "d"]
+    assert texts(engine) == ["a", "edited", "c", "d"]
     with log.open("r+b") as file:
-        file.write(line("in place"))
-        file.write(line("more") * 5)
+        file.seek(-len(line("d")), os.SEEK_END)
+        file.write(line("D") + line("more") * 5)
     await say(engine, "e")
-    assert texts(engine) == ["in place", *["more"] * 5, "e"]
+    assert texts(engine) == ["a", "edited", "c", "D", *["more"] * 5, "e"]
     assert not engine.externally_modified
     assert engine.verify() == []
     await engine.aclose()
     assert ".context.jsonl.lock" in hidden(log.parent)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_another_log_is_not_written_to_under_the_lock_either(log: Path, in_place: bool) -> None:
+    engine = await JsonlEngine.open(log, lock="per-write")
+    await say(engine, "a")
+    if in_place:
+        log.write_bytes(line("another") * 2)
+    else:
+        durable.atomic_write(log, line("another") * 2)
+    with pytest.raises(ExternallyModifiedError):
+        await say(engine, "b")
+    await engine.reload()
+    await say(engine, "b")
+    assert texts(engine) == ["another", "another", "b"]
+    await engine.aclose()
