@@ -1,7 +1,8 @@
 """Find what looks like a secret in a text, by one table for all that show texts of a session to somebody else.
 
 The table is `secret_masks.json`, which the editor's chat tools read, too. It has `blocks` (private keys), `forms` (keys
-and tokens that are known by how they begin) and `places` (where a password stands; group 1 is the secret). All its
+and tokens that are known by how they begin) and `places` (where a password stands; group 1 is the secret). What stood in such
+a place is a secret wherever it is repeated, if it has the form of `repeated` and is none of the words of `common`. All
 expressions are bounded: hostile text costs no more than its length.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any, Final
 
@@ -24,9 +25,14 @@ _PLACES: Final = tuple(
 _NAMED: Final = re.compile(_TABLE["named"], re.IGNORECASE)
 """The name of a secret with a sign that its value follows, which most of the places begin with."""
 _NEAR: Final = tuple(dict.fromkeys(word for words, _, _ in _PLACES for word in words))
+_NEAR_BYTES: Final = tuple(word.encode() for word in _NEAR)
 _NO_SECRETS: Final = frozenset(_TABLE["words"])
 _REFERENCE: Final = re.compile(_TABLE["reference"])
 """A variable or a mark that stands in the place of a secret."""
+_REPEATED: Final = re.compile(_TABLE["repeated"])
+_COMMON: Final = frozenset(word for line in _TABLE["common"] for word in line.split())
+_MOST_REPEATED: Final = 200
+"""Secrets that are looked for elsewhere."""
 _LONG_WORD: Final = re.compile(r"[A-Za-z0-9_.+/=-]{14,}")
 """Every text of one of the forms is a part of such a word: what is no long word is passed over quickly."""
 _BLOCK_SIGN: Final = "PRIVATE KEY"
@@ -46,27 +52,69 @@ _LONGEST_SHOWN: Final = 8
 Span = tuple[int, int]
 
 
-def secret_spans(text: str) -> list[Span]:
-    """Return the places of what looks like a secret, in characters: ascending, and none touches another."""
+def secret_spans(text: str, known: Iterable[str] = ()) -> list[Span]:
+    """Return the places of what looks like a secret, in characters: ascending, and none touches another.
+
+    Args:
+        text: To look through.
+        known: Secrets that stood in other texts (`repeated_secrets`).
+    """
     found: list[Span] = []
     if len(text) > _LONG and _ENCODED.fullmatch(text):
         return found
     if _BLOCK_SIGN in text:
         found += [match.span() for block in _BLOCKS for match in block.finditer(text)]
+    placed = _placed_spans(text)
+    repeated = [*known, *filter(is_repeated_secret, (text[start:end] for start, end in placed))]
+    found += [*placed, *_spans_of(text, repeated)]
     for word in _LONG_WORD.finditer(text):
         for form in _FORMS:  # one character more: a form may have to end with its word
             found += [match.span() for match in form.finditer(text, word.start(), word.end() + 1)]
+    return _joined(found)
+
+
+def _placed_spans(text: str) -> list[Span]:
+    """The places of what stands where a password would."""
+    found: list[Span] = []
     for start, end, near in _lines(text):
         named = _NAMED.search(text, start, end) is not None
         for words, of_a_name, place in _PLACES:
             if named if of_a_name else any(word in near for word in words):
                 found += [match.span(1) for match in place.finditer(text, start, end) if _is_secret(match[1])]
-    return _joined(found)
+    return found
 
 
-def mask_secrets(text: str) -> tuple[str, int]:
-    """Return the text with a mark in the place of each secret, and how many there are."""
-    spans = secret_spans(text)
+def _spans_of(text: str, secrets: Iterable[str]) -> list[Span]:
+    """The places at which secrets stand as whole words."""
+    written = [re.escape(secret) for secret in dict.fromkeys(secrets) if secret in text][:_MOST_REPEATED]
+    if not written:
+        return []
+    longest_first = "|".join(sorted(written, key=len, reverse=True))
+    return [match.span() for match in re.finditer(rf"(?<![A-Za-z0-9_])(?:{longest_first})(?![A-Za-z0-9_])", text)]
+
+
+def is_repeated_secret(secret: str) -> bool:
+    """Tell whether a text that stood in the place of a password is a secret elsewhere, too: no word or number that may
+    mean something else there."""
+    return _REPEATED.fullmatch(secret) is not None and secret.lower() not in _COMMON
+
+
+def repeated_secrets(text: str) -> set[str]:
+    """Return the secrets of a text that are to be masked in other texts, too."""
+    if len(text) > _LONG and _ENCODED.fullmatch(text):
+        return set()
+    return set(filter(is_repeated_secret, (text[start:end] for start, end in _placed_spans(text))))
+
+
+def may_tell_secret(text: bytes) -> bool:
+    """Tell quickly whether a text in UTF-8 may have the place of a password in it."""
+    lowered = text.lower()
+    return any(word in lowered for word in _NEAR_BYTES)
+
+
+def mask_secrets(text: str, known: Iterable[str] = ()) -> tuple[str, int]:
+    """Return the text with a mark in the place of each secret, and how many there are. `known`: as in `secret_spans`."""
+    spans = secret_spans(text, known)
     pieces: list[str] = []
     at = 0
     for start, end in spans:
@@ -85,10 +133,24 @@ class SecretMasks:
     def __init__(self) -> None:
         self.count = 0
         self._repeated: dict[str, str] = {}
+        self._known: dict[str, None] = {}
+
+    def learn(self, value: Any) -> None:
+        """Look through a JSON value for secrets that are to be masked in all texts, whichever comes first."""
+        if isinstance(value, str):
+            self._known.update(dict.fromkeys(sorted(repeated_secrets(value))))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self.learn(item)
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                self.learn(item)
+                if isinstance(item, str) and is_repeated_secret(item) and is_named_secret(name, item):
+                    self._known[item] = None
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked."""
-        masked, count = mask_secrets(text)
+        masked, count = mask_secrets(text, self._known)
         self.count += count
         return masked
 

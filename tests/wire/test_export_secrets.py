@@ -71,6 +71,25 @@ def test_no_secret_is_in_a_file_for_people(session: Session, tmp_path: Path, for
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reverted", [False, True])
+def test_a_password_is_masked_before_and_after_the_place_that_tells_it(
+    shared: Server, tmp_path: Path, form: str, reverted: bool
+) -> None:
+    made = Session.open(shared, title="hunter2 or letmein", systemPrompt="Use hunter2.")
+    made.append(user("log in with hunter2 or letmein"))
+    made.checkpoint(label="hunter2")
+    made.append({"role": "assistant", "content": "", "tool_calls": [call("login", password="hunter2")]})
+    made.append({"role": "tool", "tool_call_id": "call_1", "content": "password=letmein is wrong"})
+    if reverted:
+        made.call("context/revertTo", checkpointId=0)
+    made.append(assistant("hunter2 did it, not letmein"))
+    export(made, tmp_path / "shown", form)
+    shown = (tmp_path / "shown").read_text("utf-8")
+    assert "hunter2" not in shown
+    assert "letmein" in shown
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_secrets_stay_where_that_is_asked_for(session: Session, tmp_path: Path, form: str) -> None:
     path = tmp_path / "shown"
     result = export(session, path, form, keepSecrets=True)
@@ -100,6 +119,7 @@ def test_every_secret_of_the_table_is_masked_and_nothing_else(shared: Server, tm
     assert [loss for loss in result["losses"] if loss["kind"] == "secrets"] == []
     if form == "html":
         assert picture in (tmp_path / "none").read_text("utf-8")
+    made = Session.open(shared)  # a secret of the one list stands in a text of the other
     for text, _ in TABLE["masked"]:
         made.append({"role": "tool", "tool_call_id": "x", "content": written(text)})
     assert export(made, tmp_path / "all", form)["masked"] == len(TABLE["masked"])

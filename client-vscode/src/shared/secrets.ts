@@ -3,7 +3,7 @@
  * What has no such form, such as a password in a sentence, is not found: that is what redaction is for.
  */
 
-import { blocks, forms, places, reference, words } from "../../../protocol/timeleap_protocol/secret_masks.json";
+import { blocks, common, forms, places, reference, repeated, words } from "../../../protocol/timeleap_protocol/secret_masks.json";
 
 export const MASK = "[secret]";
 
@@ -14,6 +14,10 @@ const FORMS: readonly RegExp[] = [...blocks, ...forms].map((form) => new RegExp(
 /** Where a password stands; the group is the secret. */
 const PLACES: readonly RegExp[] = places.map(({ pattern }) => new RegExp(pattern, "dgiu"));
 const NO_SECRETS: ReadonlySet<string> = new Set(words);
+const COMMON: ReadonlySet<string> = new Set(common.flatMap((line) => line.split(" ")));
+const REPEATED = new RegExp(`^(?:${repeated})$`, "u");
+/** Secrets that are looked for elsewhere in a text. */
+const MOST_REPEATED = 200;
 const REFERENCE = new RegExp(`^(?:${reference})$`, "u");
 const PICTURE = /^data:[a-z]{1,20}\/[a-z0-9.+-]{1,80};base64,/iu;
 const LEAST = 4;
@@ -35,15 +39,28 @@ export function secretSpans(text: string): readonly Span[] {
     return [];
   }
   const found: Span[] = FORMS.flatMap((form) => Array.from(text.matchAll(form), (match): Span => [match.index, match.index + match[0].length]));
+  const placed: Span[] = [];
   for (const place of PLACES) {
     for (const match of text.matchAll(place)) {
       const span = match.indices?.[1];
       if (span && isSecret(text.slice(...span))) {
-        found.push(span);
+        placed.push(span);
       }
     }
   }
-  return joined(found);
+  return joined([...found, ...placed, ...repeatedSpans(text, placed)]);
+}
+
+/** What stood in the place of a password is a secret elsewhere, too, unless it is a word or number that may mean something else there. */
+function repeatedSpans(text: string, placed: readonly Span[]): readonly Span[] {
+  const secrets = new Set(placed.map((span) => text.slice(...span)).filter((secret) => REPEATED.test(secret) && !COMMON.has(secret.toLowerCase())));
+  if (secrets.size === 0) {
+    return [];
+  }
+  const longestFirst = [...secrets].slice(0, MOST_REPEATED).sort((one, other) => other.length - one.length);
+  const written = longestFirst.map((secret) => secret.replace(/[\\^$.*+?()[\]{}|/]/gu, "\\$&")).join("|");
+  const all = new RegExp(`(?<![A-Za-z0-9_])(?:${written})(?![A-Za-z0-9_])`, "gu");
+  return Array.from(text.matchAll(all), (match): Span => [match.index, match.index + match[0].length]);
 }
 
 function isSecret(value: string): boolean {

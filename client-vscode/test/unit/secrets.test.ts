@@ -31,6 +31,10 @@ test.each(table.masked)("the table's %s is masked, and nothing around it", (text
   expect(masked(written(text))).toBe(written(text).replace(written(secret), MASK));
 });
 
+test.each(table.repeatedly)("the table's %s is masked where it is repeated, too", (text, shown) => {
+  expect(masked(text)).toBe(shown);
+});
+
 test.each(table.unmasked)("the table's %s is no secret", (text) => {
   expect(masked(written(text))).toBe(written(text));
 });

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import platformdirs
 
-from timeleap_protocol.secret_masks import MASK, is_named_secret, mask_secrets, secret_spans
+from timeleap_protocol.secret_masks import MASK, is_named_secret, is_repeated_secret, mask_secrets, secret_spans
 
 SHORTEST: Final = 8
 """Characters of what is taken for a secret: what is shorter would be found all over the place."""
+_LONGEST_WORD: Final = 200
 _LEAST_OVERLAP: Final = 4
 """Characters of a secret at the edge of an excerpt that are masked: fewer say nothing of it."""
 
@@ -93,7 +94,7 @@ def placed(text: str) -> Iterator[str]:
 
 def _is_word(secret: str) -> bool:
     """True if a secret could be a word of every text: it is masked only in the place of a password."""
-    return len(secret) < SHORTEST and secret.isalpha()
+    return "\n" not in secret and len(secret) <= _LONGEST_WORD and not is_repeated_secret(secret)
 
 
 def without_cut_word(text: str, limit: int) -> str:
@@ -124,7 +125,7 @@ def _replaced(value: Any, secrets: list[str]) -> Any:
     if isinstance(value, str):
         for secret in secrets:
             for spelling in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-                if len(secret) >= SHORTEST:
+                if len(secret) >= SHORTEST and not secret.isalpha():
                     value = value.replace(spelling, MASK)
                 else:
                     value = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", lambda _: MASK, value)

@@ -89,7 +89,9 @@ def load(
     if indexed is not None and trust_index:
         loaded = _from_index(StoredLog(path, file, indexed[0]), size, parsed=indexed[1], progress=progress)
     if loaded is None:
-        known = None if indexed is None else indexed[0]
+        known = None
+        if indexed is not None:
+            known = indexed[0]
         loaded = _read_again(path, file, known, writable=writable, progress=progress, trust_index=trust_index)
     if loaded.undecided and (old := old_index(path)) is not None and old.inode == file.identity.inode:
         loaded = replace(loaded, undecided=old.synced)  # else a power failure may have taken the end
@@ -121,9 +123,12 @@ def _read_again(
     size = file.status().size
     reference = None
     if known is not None:
-        known = known if durable.HOLD_OPEN else known.in_memory()
+        if not durable.HOLD_OPEN:
+            known = known.in_memory()
         reference = Reference(known, known.count, binding=trust_index)
-    old = old_index(path) if trust_index else None
+    old = None
+    if trust_index:
+        old = old_index(path)
     # The old index stays until it is known that no line of it is lost.
     store = fresh_store(path) if writable and old is None else EntryStore()
     loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
@@ -347,8 +352,9 @@ def recovered(
 
 def _described(loaded: Loaded, cut: Quarantined | None = None) -> Loaded:
     log = loaded.log
-    warnings = [loaded.lost] if loaded.lost else []
-    warnings += log.damage()
+    warnings = [*log.damage()]
+    if loaded.lost:
+        warnings.insert(0, loaded.lost)
     recovery = Recovery(
         quarantined=(cut,) if cut else (),
         index_rebuilt=loaded.rebuilt and log.state.lines > 0,

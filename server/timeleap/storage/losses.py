@@ -94,7 +94,8 @@ def before_reload(log: StoredLog, *, told: bool) -> LogBefore:
         found.append(OldIndex(log.store.aside(), log.file.identity.inode, synced=True))
     if not told:
         stored = old_index(log.path)
-        found += [] if stored is None else [stored]
+        if stored is not None:
+            found.append(stored)
     if not durable.HOLD_OPEN:
         found = [old._replace(store=old.store.in_memory()) for old in found]
     return LogBefore(durable.status(log.path) is None, found)

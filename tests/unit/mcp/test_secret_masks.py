@@ -69,6 +69,12 @@ def test_the_rules_take_nothing_for_a_secret_that_the_table_says_is_none(mask: S
     assert [text for text in texts if mask.masked(text) != text] == []
 
 
+@pytest.mark.parametrize(("text", "shown"), TABLE["repeatedly"])
+def test_a_model_is_shown_no_repeated_password(mask: SecretMask, text: str, shown: str) -> None:
+    assert mask.masked(text) == shown
+    assert mask.masked([text, {"text": text}]) == [shown, {"text": shown}]
+
+
 def test_short_passwords_are_masked_where_they_stand(mask: SecretMask) -> None:
     assert mask.masked({"text": "password=hunter2 and more"}) == {"text": f"password={MASK} and more"}
 

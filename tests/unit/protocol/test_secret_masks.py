@@ -5,6 +5,7 @@ The extension runs the same cases (client-vscode/test/unit/secrets.test.ts).
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
@@ -41,6 +42,32 @@ def test_a_secret_is_found_whatever_stands_before_it(before: str) -> None:
 @pytest.mark.parametrize("text", TABLE["unmasked"])
 def test_what_is_no_secret_stays(text: str) -> None:
     assert found_in(written(text)) == []
+
+
+@pytest.mark.parametrize(("text", "shown"), TABLE["repeatedly"])
+def test_what_stood_in_the_place_of_a_password_is_masked_elsewhere_if_it_is_no_common_word(
+    text: str, shown: str
+) -> None:
+    assert mask_secrets(text)[0] == shown
+    assert mask_secrets(shown)[0] == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [("hunter2", MASK), ("letmein", "letmein"), ("postgres", "postgres")])
+def test_a_secret_of_another_text_is_masked_whichever_comes_first(value: str, shown: str) -> None:
+    for told in (f"password={value}", {"db_password": value}, [{"arguments": json.dumps({"password": value})}]):
+        masks = SecretMasks()
+        masks.learn(told)
+        assert masks.value({"text": f"({value})", "more": [f"{value} {value}s"]}) == {
+            "text": f"({shown})",
+            "more": [f"{shown} {value}s"],
+        }
+
+
+def test_thousands_of_secrets_and_repeats_take_linear_time() -> None:
+    assert not grows_too_fast(lambda text: secret_spans(text, [f"hunter{n}" for n in range(5000)]), "hunter2 ")
+    assert not grows_too_fast(secret_spans, "password='hunter2' ")
+    lines = iter(range(1 << 20))
+    assert not grows_too_fast(secret_spans, "".join(f"password=hunter{next(lines)}\n" for _ in range(500)))
 
 
 def test_a_second_run_finds_nothing_more() -> None:

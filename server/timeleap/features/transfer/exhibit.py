@@ -35,7 +35,7 @@ from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.record import decode_json, without_marks
 from timeleap.store.listing import created_at, last_change_ns
-from timeleap_protocol.secret_masks import SecretMasks
+from timeleap_protocol.secret_masks import SecretMasks, may_tell_secret
 
 _CHECKPOINTS_AT_ONCE: Final = 64
 _OPEN_AT_ONCE: Final = 8  # timelines
@@ -143,6 +143,13 @@ class Strand(Struct):
                 record = without_marks(decode_json(row.body))
                 yield Said(row.messages_before, record if self.masks is None else self.masks.value(record))
 
+    def tell_secrets(self, masks: SecretMasks, first: int) -> None:
+        """Let the messages from a line on be looked through for secrets."""
+        for page in pages(self.log, first, self.log.state.lines, []):
+            for row in page:
+                if may_tell_secret(row.body):
+                    masks.learn(decode_json(row.body))
+
     def checkpoints(self, start: int = 0) -> Iterator[Checkpoint]:
         """From the `start`-th on, oldest first, each with what happened after it."""
         for first in range(start, self.log.state.checkpoints, _CHECKPOINTS_AT_ONCE):
@@ -191,8 +198,12 @@ class Exhibit(Struct, frozen=True):
     masks: SecretMasks | None = None
 
     def without_secrets(self) -> Exhibit:
-        """Return the exhibit with a mark in the place of each text that looks like a secret."""
+        """Return the exhibit with a mark in the place of each text that looks like a secret. Blocking: all is read, since
+        a secret may be repeated before the place that tells it."""
         masks = SecretMasks()
+        self.live.tell_secrets(masks, 0)
+        for strand in self.timelines:
+            strand.tell_secrets(masks, strand.shared_lines(self.live))
         return replace(
             self,
             title=None if self.title is None else masks.text(self.title),
