@@ -212,8 +212,7 @@ async def get_state(service: Service, params: SessionGetStateParams, call: Call)
         state = await held.session.at_turn(lambda: held.session.wire(held.access))
         if not held.session.meta.keeps_files:
             return state
-        await held.session.snapshots.look()  # behind the turn: it may take a while
-        return {**state, "files": held.session.snapshots.wire()}
+        return {**state, "files": await held.session.snapshots.look()}  # behind the turn: it may take a while
     async with service.borrowed(call, params) as session:
         await session.snapshots.look()
         return session.wire("readOnly")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError
+from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.service import paging
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
@@ -174,6 +174,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         files = await asyncio.to_thread(file_problems, session.path)
+        files += _damage_of_tree(await session.snapshots.look())
         leftovers = await asyncio.to_thread(leftover_warnings, session.path)
         copies = await asyncio.to_thread(conflict_warnings, session.path)
         problems = [*await asyncio.to_thread(_losses, session), *problems]
@@ -204,6 +205,14 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
             **await session.repair(cause=Cause(client=call.client.name)),
             "problems": [_problem(problem) for problem in problems],
         }
+
+
+def _damage_of_tree(looked: Json | None) -> list[FileProblem]:
+    """Tell what is wrong with the files that are kept with a session, if these are damaged."""
+    problem: Json = (looked or {}).get("problem") or {}
+    if problem.get("kind") != CorruptedError.kind:
+        return []
+    return [FileProblem("files", problem["kind"], problem["message"], 0)]
 
 
 def _losses(session: Session) -> list[Damage]:

@@ -67,16 +67,16 @@ class FileSnapshots:
         roots = settings.roots or ((workspace,) if workspace is not None else ())
         return {**settings.member(), "roots": list(roots), **self._state}
 
-    async def look(self) -> None:
-        """Count the snapshots and what they take, for `wire`."""
+    async def look(self) -> Json | None:
+        """Count the snapshots and what they take, for `wire`, and return that."""
         tree = self._session.working_tree()
-        if tree is None:
-            self._state = NOTHING
-            return
-        try:
-            self._state = await asyncio.to_thread(tree.state)
-        except (TimeleapError, OSError) as error:
-            self._state = {**NOTHING, "problem": problem_of(error)}
+        self._state = NOTHING
+        if tree is not None:
+            try:
+                self._state = await asyncio.to_thread(tree.state)
+            except (TimeleapError, OSError) as error:
+                self._state = {**NOTHING, "problem": problem_of(error)}
+        return self.wire()
 
     async def keep(self, changes: Mapping[str, Any] | None) -> None:
         """Take over the settings that an opening gives; None leaves them, and so does a reader."""

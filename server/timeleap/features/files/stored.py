@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,29 @@ def repositories(home: Path) -> list[Repository]:
     names = list_directory(folder) if folder.is_dir() else []
     # Git works in the repository's own folder: what is done here needs no file of the root, and that may be gone.
     return [Repository(Root(folder / name, home, name), FilesConfig()) for name in names if _KEY.fullmatch(name)]
+
+
+def refuse_another_folder(root: Root, session_uid: str, number: int) -> None:
+    """Refuse to look below a root for the snapshot of a folder that was at its path before.
+
+    Args:
+        root: The folder that is there now.
+        session_uid: The session that the snapshot is of.
+        number: The number in the snapshot's id.
+
+    Raises:
+        FilesUnavailableError: The other folder has it.
+    """
+    others = [each for each in repositories(root.home) if each.path != root.repository]
+    former = [each for each in others if each.recorded_root() == str(root.path)]
+    if any(number in each.numbers(session_uid) for each in former):
+        place = shlex.quote(str(root.path))
+        message = (
+            f"another folder is at {root.path} than the one that the snapshot is of, which was moved or is covered by a "
+            "mount: put that one back; or, if it came back from a backup or on another volume, let it have its snapshots: "
+            f"timeleap workspace {place} {place}"
+        )
+        raise FilesUnavailableError(message, reason="rootMissing")
 
 
 def snapshots_in(repository: Repository) -> list[Commit]:

@@ -18,6 +18,7 @@ from timeleap.errors import CorruptedError, FilesIncompleteError, InvalidInputEr
 from timeleap.features.files import bundle, stored
 from timeleap.features.files.compare import TreeState, described, differences, within
 from timeleap.features.files.git import GitError, check_version, split
+from timeleap.features.files.lost_content import refuse_lost_content
 from timeleap.features.files.records import (
     BUDGET,
     Change,
@@ -93,12 +94,14 @@ class FileTree:
 
         Raises:
             FilesUnavailableError: There is no usable git, or the root is missing or unsafe.
+            CorruptedError: A sync program has some of the snapshots elsewhere.
             StorageFailureError: The store cannot be written.
         """
         check_version(os.environ.get("PATH"))
         found = find_root(home, root)
         with storage_errors("take over the snapshots of a renamed folder", found.repository):
             follow_rename(found)
+            refuse_lost_content(found.repository, session_uid)
         repository = Repository(found, config)
         repository.git.control = control or Control()
         return cls(repository, session_uid, config)
@@ -106,6 +109,10 @@ class FileTree:
     @property
     def root(self) -> Path:
         return self._repository.root.path
+
+    def refuse_another_folder(self, number: int) -> None:
+        """Raise FilesUnavailableError if another folder that was at this path has the snapshot of that number."""
+        stored.refuse_another_folder(self._repository.root, self._session_uid, number)
 
     # Snapshots
 
@@ -395,6 +402,8 @@ class FileTree:
             stored.remove(self._repository, going)
 
     def usage(self) -> Usage:
+        """Count the snapshots and what all of the repository takes. Raises CorruptedError if some of it is elsewhere."""
+        refuse_lost_content(self._repository.path, self._session_uid, thorough=True)
         with self._at_work():
             return Usage(len(self._repository.numbers(self._session_uid)), self._repository.size())
 
@@ -453,8 +462,12 @@ class FileTree:
         except UnseededError as error:
             message = "the repository at the root is damaged; try again: it is not used any more"
             raise CorruptedError(message, path=str(self.root)) from error
+        except CorruptedError:
+            refuse_lost_content(self._repository.path, self._session_uid, thorough=True)
+            raise
         except GitError as error:
             self._repository.folder.verify()
+            refuse_lost_content(self._repository.path, self._session_uid, thorough=True)
             raise error.as_damage(self._repository.path) from error
 
 

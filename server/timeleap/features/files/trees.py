@@ -504,6 +504,7 @@ def _parts(roots: Sequence[SessionRoot], snapshot: str) -> list[tuple[SessionRoo
 
     Raises:
         SnapshotNotFoundError: There is no such snapshot (any more).
+        FilesUnavailableError: It is of a folder that is not there.
     """
     number = number_of(snapshot)
     found = [
@@ -513,6 +514,9 @@ def _parts(roots: Sequence[SessionRoot], snapshot: str) -> list[tuple[SessionRoo
         if number_of(each.snapshot_id) == number
     ]
     if all(name != snapshot for _, name in found):
+        for root in roots:
+            with naming(root.uri):
+                root.tree.refuse_another_folder(number)
         raise not_found(snapshot)
     return found
 
