@@ -9,7 +9,6 @@ import { approvals } from "./features/approvals/index.js";
 import { chat } from "./features/chat/index.js";
 import { compact } from "./features/compact/index.js";
 import { dmail } from "./features/dmail/index.js";
-import { documents } from "./features/documents/index.js";
 import { files } from "./features/files/index.js";
 import { mcp } from "./features/mcp/index.js";
 import { page } from "./features/page/index.js";
@@ -20,7 +19,7 @@ import { status } from "./features/status/index.js";
 import { transfer } from "./features/transfer/index.js";
 
 /** Documents come first: others show texts with them. Rows that wait for a person stand in this order. */
-const FEATURES: readonly Feature[] = [documents, agents, sessions, approvals, dmail, page, compact, search, files, transfer, pins, status, chat, mcp];
+const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, page, compact, search, files, transfer, pins, status, chat, mcp];
 
 /** Of this window; `deactivate` gets no argument. */
 let core: Core | undefined;

@@ -1,5 +1,6 @@
 import { expect, picture, sample, test } from "../support/test";
 import type { Pipeline } from "../support/store";
+import { ConversationPage } from "../window/conversation";
 import { pathToFileURL } from "node:url";
 
 let agent: Pipeline;
@@ -73,8 +74,7 @@ test("hostile words make no link; what is long is read first, as plain text", as
     await expect(question.locator("a", { hasText: "Look" })).toHaveCount(0);
     await expect(question.getByRole("button", { name: "Approve", exact: true })).toHaveCount(0);
     await window.notifications.press(/asks for your approval/, "Show All and Decide…");
-    await expect(window.page.locator(".tab", { hasText: "run command.txt" })).toBeVisible();
-    await expect(window.editor).toContainText("rm -rf /"); // wrapped, not far to the right
+    await expect(new ConversationPage(window.page).over.locator("pre")).toContainText("rm -rf /"); // wrapped, not far to the right
     await picture(window, "approval-long");
     await window.quick.choose("Asking first", "Reject");
     await window.quick.answer("The reason, for the agent", "");
@@ -88,23 +88,4 @@ test("away rejects at once, and is shown", async ({ window }) => {
     expect(await ask("anything")).toMatchObject({ decision: "reject", reason: "afk" });
     await window.run("comeBack");
     await expect(window.status(/Away/)).toHaveCount(0);
-});
-
-test("HTML in a message is text in the Markdown preview", async ({ window, store }) => {
-    const hostile = "<style>* { display: none !important }</style> and <!-- gone";
-    store.add("hostile", [
-        { role: "_checkpoint", id: 0 },
-        { role: "user", content: `Look: ${hostile}` },
-        { role: "assistant", content: "```html\n<style>kept as code</style>\n```\nstill here" },
-    ].map((record) => `${JSON.stringify(record)}\n`).join(""));
-    await window.openSession("hostile");
-    const row = window.checkpoints.row("Look:", 1);
-    await window.checkpoints.command(row, window.texts.command("openDocument"), window.page.locator(".monaco-editor .view-lines", { hasText: "still here" }).first());
-    await window.quick.command("Markdown: Open Preview");
-    const preview = window.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame");
-    await expect(preview.getByText("still here")).toBeVisible({ timeout: 30_000 });
-    await expect(preview.getByText("<style>* { display: none !important }</style> and <!-- gone")).toBeVisible();
-    await expect(preview.locator("code", { hasText: "<style>kept as code</style>" })).toBeVisible();
-    await picture(window, "preview");
-    await window.closeEditors();
 });

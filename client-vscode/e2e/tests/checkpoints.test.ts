@@ -1,4 +1,5 @@
 import { OURS, VSIX, expect, picture, sample, test, IMPORTS } from "../support/test";
+import { ConversationPage } from "../window/conversation";
 import { MOMENT, WHILE, patiently } from "../window/patience";
 import { pathToFileURL } from "node:url";
 
@@ -34,11 +35,11 @@ test("a checkpoint opens to its messages, with tool calls and their results in p
     await picture(window, "conversation");
 });
 
-test("a message opens as a document to read, a checkpoint as a whole conversation", async ({ window }) => {
+test("a message opens the page where it stands in the conversation", async ({ window }) => {
     await window.checkpoints.row("I forgot the imports", 2).click();
-    await expect(window.editor).toContainText("I forgot the imports at the top of the test file.");
-    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("openDocument"), window.editor.filter({ hasText: "25 passed in 0.09s" }));
-    await picture(window, "document");
+    const page = new ConversationPage(window.page);
+    await expect(page.row(27)).toBeInViewport();
+    await expect(page.row(27)).toContainText("I forgot the imports at the top of the test file.");
     await window.closeEditors();
 });
 
@@ -54,11 +55,12 @@ test("selection and expansion stay where they are while the session grows", asyn
     expect(store.checkpoints("bill")).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 });
 
-test("a checkpoint is compared with the present in the diff editor", async ({ window }) => {
-    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("compare"), window.diff.root);
-    await expect(window.diff.after).toContainText("25 passed");
-    await expect(window.diff.before).toContainText("NameError");
-    await expect(window.diff.before).not.toContainText("25 passed");
+test("a checkpoint is compared with the present in the page", async ({ window }) => {
+    const page = new ConversationPage(window.page);
+    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("compare"), page.over);
+    await expect(page.side("added")).toContainText("25 passed");
+    await expect(page.side("removed").locator("article")).toHaveCount(0);
+    await expect(page.over).toContainText("The same in both: 27 messages.");
     await picture(window, "compare");
     await window.closeEditors();
 });

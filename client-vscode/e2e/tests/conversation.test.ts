@@ -87,7 +87,7 @@ test("who speaks is said once in a turn; output is as it was written, in its col
     await page.feed.press("Home");
     await expect(page.row(0).locator(".part pre")).toHaveText(log.slice(0, 4).join("\n"));
     await expect(page.row(0).locator(".text")).toHaveText(["Why?", "Please mend it."]);
-    await expect(page.row(0).getByRole("button", { name: "Go Back to Before This…" })).toBeVisible();
+    await expect(page.row(0).getByRole("button", { name: "Restore to Before This" })).toBeVisible();
     await expect(page.row(1).locator(".role")).toHaveText("Assistant");
     await expect(page.row(3).locator(".role")).toHaveCount(0);
     await expect(page.row(1).locator(".answer pre")).toHaveText("FAILED a.py link");

@@ -1,3 +1,4 @@
+import { ConversationPage } from "../window/conversation";
 import { OURS, SECOND_BUG, expect, picture, sample, test } from "../support/test";
 import { press } from "../window/menu";
 import { MOMENT, patiently } from "../window/patience";
@@ -78,16 +79,18 @@ test("the checkpoints are filtered on the server, and all shown again", async ({
 
 test("any two checkpoints are compared: the one that was selected with another", async ({ window }) => {
     await window.openSession("Split the bill");
+    const page = new ConversationPage(window.page);
     const row = window.checkpoints.row("The shares add", 1).or(window.checkpoints.row("That is not fair", 1));
     await patiently(async () => press(await window.checkpoints.openMenu(row, window.texts.command("selectForCompare"))));
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("compareWithSelected"), window.diff.root);
-    await expect(window.diff.after).toContainText("That is not fair");
-    await expect(window.diff.before).not.toContainText("That is not fair");
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("compareWithSelected"), page.over);
+    await expect(page.side("added")).toContainText("That is not fair");
+    await expect(page.side("removed")).not.toContainText("That is not fair");
     await picture(window, "compare-any");
     await window.closeEditors();
 });
 
 test("two selected checkpoints are compared with each other", async ({ window }) => {
+    const page = new ConversationPage(window.page);
     const [first, second] = [window.checkpoints.row("That is not fair", 1), window.checkpoints.row(SECOND_BUG, 1)];
     await patiently(async () => {
         await second.locator(".monaco-icon-label").click({ timeout: MOMENT });
@@ -97,10 +100,9 @@ test("two selected checkpoints are compared with each other", async ({ window })
     const entry = await window.checkpoints.openMenu(second, window.texts.command("compareSelected"));
     await expect(entry).toBeVisible();
     await picture(window, "compare-selected", { hovering: true });
-    await window.checkpoints.command(second, window.texts.command("compareSelected"), window.diff.root);
-    await expect(window.page.getByRole("tab", { name: /That is not fair.* ↔ python -c.*−0, \+/ })).toBeVisible(); // the earlier one is the left side
-    await expect(window.diff.after).toContainText("That is not fair");
-    await expect(window.diff.before).not.toContainText("That is not fair");
+    await window.checkpoints.command(second, window.texts.command("compareSelected"), page.over);
+    await expect(page.over.locator("h2")).toHaveText(/That is not fair.* python -c/); // the earlier one is the left side
+    await expect(page.side("added")).toContainText("That is not fair");
     await window.closeEditors();
 });
 
@@ -125,15 +127,4 @@ test("the rows stand newest or oldest first, as the settings say", async ({ wind
     await expect.poll(async () => (await window.checkpoints.texts())[0]).toContain("the newest of all");
     await expect.poll(place).toBe(20 - 12);
     await window.openSession("Split the bill");
-});
-
-test("the whole conversation opens as a document, with an outline", async ({ window }) => {
-    await window.run("openWholeDocument");
-    await expect(window.editor).toContainText("Guests complain that the shares do not add up");
-    await picture(window, "whole-document");
-    await window.quick.command("Go to Symbol in Editor...");
-    const symbols = window.page.locator(".quick-input-list .monaco-list-row");
-    await expect(symbols.filter({ hasText: "15 · User" })).toBeVisible();
-    await window.page.keyboard.press("Escape");
-    await window.closeEditors();
 });

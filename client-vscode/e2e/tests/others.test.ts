@@ -3,11 +3,10 @@ import { ConversationPage } from "../window/conversation";
 import { lives, until } from "../support/process";
 import type { Pipeline } from "../support/store";
 import { Texts } from "../support/texts";
-import { MOMENT, patiently } from "../window/patience";
 import { Window } from "../window/window";
 import { pathToFileURL } from "node:url";
 
-// What others do to a session while this window shows it, in its rows, as a page and in documents.
+// What others do to a session while this window shows it, in its rows and as a page.
 const SECRET = "hunter2-hunter2-hunter2";
 const LAST = 31;
 
@@ -143,51 +142,30 @@ test("a server that is killed under an open page: what is read stays, and goes o
     await expect(page.row(LAST + 1)).toHaveCount(0);
 });
 
-test("what is redacted leaves the page and every open document at once, also of what was set aside, and while another session is shown", async ({ window, store }) => {
+test("what is redacted leaves the page at once, also of what was set aside, and while another session is shown", async ({ window, store }) => {
     const elsewhere = `${title}, and another`;
     await store.replay(`${session}-shown`, sample(), { title: elsewhere });
     await asks("context/checkpoint", { label: "the key" });
     await asks("context/appendMessage", { message: { role: "user", content: `the key is ${SECRET}` } });
-    const row = window.checkpoints.row("the key", 1);
-    const documents = window.page.locator(".editor-instance .view-lines");
-    await window.checkpoints.command(row, window.texts.command("openDocument"), documents.filter({ hasText: SECRET }));
-    const replaceable = window.page.locator(".tab .italic"); // by the next document that is opened
-    await expect(replaceable).toHaveCount(1);
     await asks("context/revertTo", { checkpointId: 5 });
-    await expect(window.page.locator(".tab", { hasText: "(set aside)" })).toBeVisible();
-    await patiently(async () => {
-        if ((await replaceable.count()) > 0) await window.quick.command("View: Keep Editor");
-        await expect(replaceable).toHaveCount(0, { timeout: MOMENT });
-    });
-    await asks("context/checkpoint", { label: "the key again" }); // a document so short that all of it is in sight
-    await asks("context/appendMessage", { message: { role: "user", content: `once more, the key is ${SECRET}` } });
-    await window.checkpoints.command(window.checkpoints.row("the key again", 1), window.texts.command("openDocument"), documents.filter({ hasText: "once more" }));
-    await window.quick.command("View: Move Editor into Next Group");
-    await expect(documents.filter({ hasText: SECRET })).toHaveCount(2);
+    await page.frame.locator(".lane").nth(1).click();
+    await page.feed.press("End");
+    await expect(page.feed).toContainText(SECRET);
     await window.openSession(elsewhere);
-    await expect(documents.filter({ hasText: SECRET })).toHaveCount(2);
-    await picture(window, "redact-before");
+    await expect(page.feed).toContainText(SECRET);
     await asks("session/redact", { value: SECRET });
-    await expect(documents.filter({ hasText: SECRET })).toHaveCount(0);
-    await expect(documents.filter({ hasText: "the key is" })).toHaveCount(2);
+    await expect(page.frame.locator("body")).not.toContainText(SECRET);
+    await expect(page.feed).toContainText("the key is");
     await picture(window, "redact-after");
     expect(store.log(session)).not.toContain(SECRET);
-    await window.page.locator(".tab", { hasText: title }).first().click();
-    await page.shows(title);
-    await expect(page.frame.locator("body")).not.toContainText(SECRET);
-    await expect(page.feed).toContainText("once more");
 });
 
-test("a document of a session that was closed in this window loses what is redacted, too", async ({ window }) => {
+test("a comparison, and what is read above the conversation, go with what is redacted", async ({ window }) => {
     await asks("context/checkpoint", { label: "the key" });
     await asks("context/appendMessage", { message: { role: "user", content: `the key is ${SECRET}` } });
-    const document = window.page.locator(".editor-instance .view-lines").filter({ hasText: "the key is" });
-    await window.checkpoints.command(window.checkpoints.row("the key", 1), window.texts.command("openDocument"), document.filter({ hasText: SECRET }));
-    await window.run("closeSession");
-    await expect(window.sessions.row(title).filter({ hasText: /·.*(open|shown)/ })).toHaveCount(0);
-    await expect(window.checkpoints.rows).toHaveCount(0);
-    await expect(document.filter({ hasText: SECRET })).toHaveCount(1);
+    await window.checkpoints.command(window.checkpoints.row("the key", 1), window.texts.command("compare"), page.over);
+    await expect(page.side("added")).toContainText(SECRET);
     await asks("session/redact", { value: SECRET });
-    await expect(document.filter({ hasText: SECRET })).toHaveCount(0);
-    await expect(document).toHaveCount(1);
+    await expect(page.over).toBeHidden();
+    await expect(page.frame.locator("body")).not.toContainText(SECRET);
 });

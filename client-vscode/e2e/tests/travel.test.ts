@@ -1,3 +1,4 @@
+import { ConversationPage } from "../window/conversation";
 import { expect, picture, sample, test, SECOND_BUG } from "../support/test";
 import { pathToFileURL } from "node:url";
 
@@ -59,8 +60,9 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
     await window.timelines.expand(timeline);
     await expect(window.timelines.row(last, 2)).toBeVisible();
     await expect(window.timelines.row("Guests complain", 2)).toHaveCount(0);
-    await window.timelines.command(timeline, window.texts.command("compare"), window.diff.root);
-    await expect(window.diff.before).toContainText("14.28"); // wherever in the difference the editor has scrolled to
+    const page = new ConversationPage(window.page);
+    await window.timelines.command(timeline, window.texts.command("compare"), page.over);
+    await expect(page.side("removed")).toContainText("14.28");
     await window.closeEditors();
     await picture(window, "timelines");
     await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.checkpoints.row(last, 1));
@@ -116,17 +118,18 @@ test("clearing keeps the system prompt, and what was there; undo brings it back,
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
 });
 
-test("what is open stays readable when the conversation goes back, and is brought back by a key; keys go to and fro, with one toast", async ({ window, store }) => {
+test("the page follows where the conversation goes back, and is brought back by a key; keys go to and fro, with one toast", async ({ window, store }) => {
     await window.clearNotifications();
     const before = store.log(session);
-    const row = window.checkpoints.row(last, 1);
-    await window.checkpoints.command(row, window.texts.command("openDocument"), window.editor.filter({ hasText: "25 passed in 0.09s" }));
+    const page = new ConversationPage(window.page);
+    await window.checkpoints.row(last, 1).locator(".monaco-icon-label").click();
+    await expect(page.row(27)).toBeInViewport();
     await window.restore(window.checkpoints.row(SECOND_BUG, 1));
-    const tab = window.page.locator(".tab", { hasText: "(set aside)" });
-    await expect(tab).toBeVisible();
-    await expect(window.page.locator(".tab")).toHaveCount(1);
-    await expect(window.editor).toContainText("25 passed in 0.09s");
+    await expect(page.row(27)).toHaveCount(0);
+    await page.frame.locator(".lane").nth(1).click(); // what was set aside stays readable
+    await expect(page.feed).toContainText("25 passed in 0.09s");
     await picture(window, "set-aside");
+    await page.tool("Show the Present").click();
 
     await window.checkpoints.root.press("Alt+ArrowLeft");
     await expect.poll(() => store.log(session)).toBe(before);

@@ -18,6 +18,16 @@ export class ConversationPage {
         return this.frame.getByRole("heading", { level: 1 });
     }
 
+    /** What stands over the conversation: a comparison, or something else to read. */
+    get over(): Locator {
+        return this.frame.locator(".over");
+    }
+
+    /** A side of a comparison. */
+    side(which: "removed" | "added"): Locator {
+        return this.over.locator(`.side.${which}`);
+    }
+
     row(index: number): Locator {
         return this.frame.locator(`article.row[data-index="${String(index)}"]`);
     }

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { Disposables } from "../shared/lifecycle.js";
 import { onDidChangeServerSettings, readSettings, type Settings } from "../shared/settings.js";
-import { registerCommands, titleCommandsOf, type Handlers, type Viewer, type Workbench } from "./commands/register.js";
+import { registerCommands, titleCommandsOf, type Handlers, type Workbench } from "./commands/register.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { timeTravelCommands } from "./restore/timeTravel.js";
 import { UndoItem } from "./restore/undoItem.js";
@@ -25,8 +25,6 @@ export class Core extends Disposables implements Workbench {
   readonly sessions: Sessions;
   readonly views: Views;
   readonly prompts = new Prompts(this.log);
-  /** Set by the feature that shows documents. */
-  documents!: Viewer;
   /** The Python of a private environment, for the search of a server; set by the feature that makes one. */
   privatePython = (): string | undefined => undefined;
 

@@ -2,8 +2,9 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Methods, TimeleapClient } from "timeleap-client";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
-import { commands, user, window, workspace, type Uri } from "../support/vscode.js";
+import { commands, user, window, workspace } from "../support/vscode.js";
 import { agent, labels, open, press } from "./support.js";
+import { overPage } from "./fakePage.js";
 
 let running: Running;
 let asker: TimeleapClient;
@@ -123,17 +124,17 @@ test("what waited before the session was opened here is asked about, one after t
   await waits(0);
 });
 
-test("what is long or has more than a line is not approved with one press: all of it is a plain document", async () => {
+test("what is long or has more than a line is not approved with one press: all of it stands in its conversation as plain text", async () => {
   await both();
   press("Show All and Decide…");
   user.pick = (items) => items.find((one) => (one as { label: string }).label.includes("Approve"));
   const description = `<style>*{display:none}</style>\n[x](command:workbench.action.quit)\n${"echo ok; ".repeat(60)}rm -rf /`;
   expect(await ask({ description, detail: { cwd: "/" } })).toMatchObject({ decision: "approve" });
   expect(user.said[0]).toMatchObject({ buttons: ["Show All and Decide…", "Reject…"] });
-  const document = user.opened.at(-1) as { uri: Uri; getText(): string };
-  expect(document.uri.path).toMatch(/\.txt$/);
-  expect(document.getText()).toContain(description);
-  expect(document.getText()).toContain('{\n  "cwd": "/"\n}');
+  const [block, ...more] = overPage().sheet!.blocks as { kind: string; text: string }[];
+  expect([block!.kind, more]).toEqual(["text", []]);
+  expect(block!.text).toContain(description);
+  expect(block!.text).toContain('{\n  "cwd": "/"\n}');
 });
 
 test("hostile words are text: no links, no icons, nothing that hides or turns around", async () => {

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { seed, turns } from "../support/data.js";
 import { start, type Row, type Running } from "../support/extension.js";
-import { commands, user, workspace, type Uri } from "../support/vscode.js";
+import { commands, user, workspace } from "../support/vscode.js";
 import { labels, open } from "./support.js";
+import { FakePage } from "./fakePage.js";
 
 let running: Running;
 
@@ -57,7 +58,7 @@ test("only checkpoints after which the words stand are shown, until all are agai
   expect(user.context.get("timeleap.filtered")).toBe(false);
 });
 
-test("any two states are compared, the earlier one on the left; two sessions are not", async () => {
+test("any two states are compared in the page, the earlier one on the left; of two sessions, too", async () => {
   seed(running.home, "chat", turns(6));
   await open("chat");
   const rows = await running.rows("checkpoints");
@@ -66,19 +67,24 @@ test("any two states are compared, the earlier one on the left; two sessions are
   await commands.executeCommand("timeleap.selectForCompare", rows[1]!.node);
   expect(user.context.get("timeleap.compareSelected")).toBe(true);
   await commands.executeCommand("timeleap.compareWithSelected", rows[3]!.node);
-  const { args } = user.executed.findLast(({ command }) => command === "vscode.diff")!;
-  const [left, right] = await Promise.all([args[0], args[1]].map((uri) => workspace.openTextDocument(uri as Uri)));
-  expect(args[2]).toBe("question 2 ↔ question 4 (−0, +4 messages)");
-  expect([left!.getText().includes("answer 2"), right!.getText().includes("answer 3"), right!.getText().includes("question 4")]).toEqual([false, true, false]);
+  const page = new FakePage();
+  page.say({ kind: "ready" });
+  const compared = await page.next("comparison");
+  expect(compared).toMatchObject({ names: ["question 2", "question 4"], common: 4, removedCount: 0, addedCount: 4 });
 
+  page.forget();
   user.trees.get("timeleap.checkpoints")!.selection = [rows[0]!.node, rows[4]!.node];
   await commands.executeCommand("timeleap.compareSelected", rows[0]!.node);
-  expect(user.executed.findLast(({ command }) => command === "vscode.diff")!.args[2]).toContain("question 1 ↔ question 5");
+  expect(await page.next("comparison")).toMatchObject({ names: ["question 1", "question 5"] });
+  page.forget();
+  await commands.executeCommand("timeleap.compare", rows[1]!.node);
+  expect(await page.next("comparison")).toMatchObject({ names: ["question 4", "Present"], removedCount: 0, addedCount: 4 });
 
   seed(running.home, "other", turns(2));
   await open("other");
+  page.forget();
   await commands.executeCommand("timeleap.compareWithSelected", (await running.rows("checkpoints"))[0]!.node);
-  expect(user.said.at(-1)!.message).toBe("These two are of different sessions.");
+  expect(await page.next("comparison")).toMatchObject({ names: ["chat: question 4", "other: question 1"], common: 2, removedCount: 6, addedCount: 0 });
 });
 
 test("the order of the rows is a setting", async () => {

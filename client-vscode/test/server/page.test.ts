@@ -1,12 +1,13 @@
-import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { TimeleapClient } from "timeleap-client";
 import { FIRST_WAIT } from "../../src/features/page/conversation.js";
-import type { Facts, FromPage, ShownCheckpoint, ShownMessage, ToPage } from "../../src/features/page/wire.js";
+import type { ShownCheckpoint, ShownMessage, ToPage } from "../../src/features/page/wire.js";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, user, WebviewPanel } from "../support/vscode.js";
+import { FakePage, WAIT } from "./fakePage.js";
 import { agent, answersOfStandby, open } from "./support.js";
 
 let running: Running;
@@ -15,10 +16,6 @@ let other: TimeleapClient | undefined;
 beforeEach(() => {
   user.reset();
   running = start();
-  const folder = join(running.home, "extension", "dist", "webview");
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "page.js"), "// </script> the page\n");
-  writeFileSync(join(folder, "page.css"), "body {}\n");
 });
 
 afterEach(async () => {
@@ -27,51 +24,6 @@ afterEach(async () => {
   other = undefined;
   await running.stop();
 });
-
-const WAIT = { timeout: 20_000, interval: 20 };
-
-/** The page of the test: what the extension tells it, and what it says. */
-class FakePage {
-  private at = 0;
-  /** What stands in the page. */
-  private readonly first: readonly ToPage[];
-
-  constructor(private readonly panel = user.panels[0]!) {
-    const [, first = "[]"] = /id="first">([^<]*)</.exec(panel.webview.html) ?? [];
-    this.first = JSON.parse(first) as ToPage[];
-  }
-
-  say(message: FromPage): void {
-    this.panel.say(message);
-  }
-
-  get told(): ToPage[] {
-    return [...this.first, ...(this.panel.told as unknown as ToPage[])];
-  }
-
-  /** What comes is told from now on only. */
-  forget(): void {
-    this.at = this.told.length;
-  }
-
-  /** The next of its kind that fits. */
-  async next<K extends ToPage["kind"]>(kind: K, fits: (message: Extract<ToPage, { kind: K }>) => boolean = () => true): Promise<Extract<ToPage, { kind: K }>> {
-    const of = (): Extract<ToPage, { kind: K }> | undefined =>
-      this.told.slice(this.at).find((message): message is Extract<ToPage, { kind: K }> => message.kind === kind && fits(message as Extract<ToPage, { kind: K }>));
-    await vi.waitFor(() => expect(of()).toBeDefined(), WAIT);
-    return of()!;
-  }
-
-  get facts(): Facts {
-    return this.told.filter((message): message is Extract<ToPage, { kind: "facts" }> => message.kind === "facts").at(-1)!.facts;
-  }
-
-  async read(from: number, to: number): Promise<readonly ShownMessage[]> {
-    this.forget();
-    this.say({ kind: "read", epoch: this.facts.epoch, from, to });
-    return (await this.next("messages", (message) => message.from === from)).messages;
-  }
-}
 
 async function pageOf(name: string): Promise<FakePage> {
   await open(name);

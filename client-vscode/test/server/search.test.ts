@@ -5,8 +5,9 @@ import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
-import { commands, user, window, workspace, type QuickPick, type Range } from "../support/vscode.js";
+import { commands, user, workspace, type QuickPick } from "../support/vscode.js";
 import { labels, open, press } from "./support.js";
+import { FakePage, overPage } from "./fakePage.js";
 
 let running: Running;
 
@@ -17,20 +18,9 @@ beforeEach(() => {
 
 afterEach(() => running.stop());
 
-const shown = (): string => (user.opened.at(-1) as { getText(): string }).getText();
 const found = ({ items }: QuickPick): string[] => items.map(({ label }) => label);
 
-/** What is selected in the document that was opened last. */
-function selected(): string {
-  const { start: from, end } = (user.openedAs.at(-1) as { selection: Range }).selection;
-  const lines = shown().split("\n").slice(from.line, end.line + 1);
-  const last = lines.length - 1;
-  lines[last] = lines[last]!.slice(0, end.character);
-  lines[0] = lines[0]!.slice(from.character);
-  return lines.join("\n");
-}
-
-test("words are found in the present and in what was set aside, and open selected; so do those of other sessions", async () => {
+test("words are found in the present and in what was set aside, and shown where they stand; so do those of other sessions", async () => {
   seed(running.home, "chat", turns(6));
   seed(running.home, "other", [
     { role: "_checkpoint", id: 0 },
@@ -45,30 +35,29 @@ test("words are found in the present and in what was set aside, and open selecte
   expect(found(pick).slice(0, 4)).toEqual(["Present", "answer 0", "answer 1", "answer 2"]);
   expect(found(pick)[4]).toMatch(/^Before going back/);
   expect(found(pick).slice(5)).toEqual(["answer 3", "answer 4", "answer 5"]);
-  pick.pressOn("answer 5");
-  await vi.waitFor(() => expect(user.openedAs).toHaveLength(1), { timeout: 20_000 });
-  expect(shown()).toContain("answer 5");
-  expect(selected()).toBe("answer");
+  pick.choose("answer 5");
+  await vi.waitFor(() => expect(user.panels).toHaveLength(1), { timeout: 20_000 });
+  const page = new FakePage();
+  page.say({ kind: "ready" });
+  expect(await page.next("go")).toMatchObject({ index: 11, query: "ANSWER" });
+  expect(page.facts.timeline).toBeDefined();
 
   await commands.executeCommand("timeleap.searchAll");
   const all = user.picks[1]!;
   all.type("rare t");
   await vi.waitFor(() => expect(found(all)).toEqual(["other", "One line. A rare thought. run {\"x\": \"rare\"}"]), { timeout: 20_000 });
-  all.pressOn("rare");
-  await vi.waitFor(() => expect(user.openedAs).toHaveLength(2), { timeout: 20_000 });
-  expect(selected()).toBe("rare t");
+  page.forget();
+  all.choose("rare");
+  expect(await page.next("go")).toMatchObject({ index: 0, query: "rare t" });
+  expect(page.facts.title).toBe("other");
   expect(labels(await running.rows("sessions", (await running.rows("sessions"))[0]!.node))).toContain("other");
   expect(running.api.shownSession!.id).toBe("chat");
 });
 
-test("pins come from a selection, are shown, survive a compaction, and the report says what was kept", async () => {
+test("pins are shown, survive a compaction, and the report says what was kept", async () => {
   const folder = seed(running.home, "chat", turns(12));
   await open("chat");
-  const rows = await running.rows("checkpoints");
-  await commands.executeCommand("timeleap.openDocument", rows[11]!.node);
-  const document = user.opened.at(-1) as { uri: never };
-  window.activeTextEditor = { document: { uri: document.uri, getText: () => "question 0" }, selection: {} };
-  await commands.executeCommand("timeleap.pinText");
+  await commands.executeCommand("timeleap.pinText", { session: "chat", text: "question 0" });
   await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["question 0"]), { timeout: 10_000 });
   expect(JSON.stringify(user.statusBar.map(({ tooltip }) => tooltip))).toContain("Pinned texts");
 
@@ -77,8 +66,8 @@ test("pins come from a selection, are shown, survive a compaction, and the repor
   await commands.executeCommand("timeleap.compact");
   const question = user.said.find(({ modal }) => modal)!;
   expect(question.detail).toContain("Pinned texts: all 1");
-  await vi.waitFor(() => expect(shown()).toContain("# What the compaction kept"), { timeout: 10_000 });
-  expect(shown()).toContain("| File paths |");
+  await vi.waitFor(() => expect(overPage().sheet?.title).toBe("What the compaction kept"), { timeout: 10_000 });
+  expect(JSON.stringify(overPage().sheet)).toContain("File paths");
   expect(readFileSync(join(folder, "context.jsonl"), "utf8")).toContain("question 0");
 });
 

@@ -1,6 +1,6 @@
 /** The whole extension on a real server, without an editor. */
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type * as vscode from "vscode";
@@ -41,6 +41,10 @@ const MANIFEST = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as
 export function start(memory = new Map<string, unknown>(), home = mkdtempSync(join(tmpdir(), "timeleap-vscode-"))): Running {
   user.settings.set("timeleap.server.command", COMMAND);
   user.settings.set("timeleap.home", home);
+  const webview = join(home, "extension", "dist", "webview");
+  mkdirSync(webview, { recursive: true });
+  writeFileSync(join(webview, "page.js"), "// </script> the page\n");
+  writeFileSync(join(webview, "page.css"), "body {}\n");
   const subscriptions: { dispose(): void }[] = [];
   const memento = {
     get: (key: string) => memory.get(key),

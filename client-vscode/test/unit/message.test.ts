@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { HistoryMessage, Message } from "timeleap-client";
-import { messageAsMarkdown, markdownOf } from "../../src/shared/text/markdown.js";
+import { messageAsJson, messageAsMarkdown } from "../../src/features/page/copies.js";
 import { argumentsOf, callsOf, gistOf, rowsOf, textOf, type Row } from "../../src/shared/text/message.js";
 
 const entries = (...messages: unknown[]): HistoryMessage[] => messages.map((message, index) => ({ index, message: message as Message }));
@@ -65,22 +65,21 @@ test("arguments are read as pairs where they are a JSON object, else as they are
   expect([read(null), read(undefined)]).toEqual(["", ""]);
 });
 
-test("a tool's output is fenced, by a fence that it cannot close", () => {
+test("as Markdown a tool's output is fenced, by a fence that it cannot close", () => {
   const text = messageAsMarkdown(7, { role: "tool", content: "see\n````\n# no heading\n````" });
   expect(text).toBe("## 7 · Tool\n\n`````\nsee\n````\n# no heading\n````\n`````\n");
 });
 
-test("thoughts are quoted, calls shown with their arguments, media named", () => {
-  const text = markdownOf(
-    entries({
-      role: "assistant",
-      content: [{ type: "think", think: "one\n\ntwo" }, { type: "text", text: "Answer" }, { type: "image_url", image_url: { url: "data:xxxx" } }],
-      tool_calls: [call("a", "read", '{"a":1}')],
-    }),
-  );
-  expect(text).toBe('## 0 · Assistant\n\n> one\n>\n> two\n\nAnswer\n\n*[image_url: data of 9 bytes]*\n\n**Calls `read`**\n\n```json\n{"a":1}\n```\n');
+test("as Markdown thoughts are quoted, calls shown with their arguments, media named", () => {
+  const text = messageAsMarkdown(0, {
+    role: "assistant",
+    content: [{ type: "think", think: "one\n\ntwo" }, { type: "text", text: "Answer" }, { type: "image_url", image_url: { url: "data:xxxx" } }],
+    tool_calls: [call("a", "read", '{"a":1}')],
+  } as Message);
+  expect(text).toBe('## 0 · Assistant\n\n> one\n> \n> two\n\nAnswer\n\n[image_url]\n\n**read**\n\n```json\n{"a":1}\n```\n');
 });
 
-test("a role that is not known is shown as it is, with the name of the speaker", () => {
-  expect(messageAsMarkdown(0, { role: "critic", name: "Ada", content: "no" })).toBe("## 0 · critic (Ada)\n\nno\n");
+test("as JSON it is what the server wrote", () => {
+  expect(messageAsJson('{"jsonrpc":"2.0","result":{"messages":[{"index":3,"message":{"role":"user","id":12345678901234567890}}]}}')).toBe('{\n  "role": "user",\n  "id": 12345678901234567890\n}\n');
+  expect(messageAsJson("{}")).toBe("\n");
 });

@@ -1,7 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { pinCommands } from "../../src/features/pins/pinCommands.js";
-import { uriOf } from "../../src/shared/reference.js";
-import { log, Uri, user, window, workspace } from "../support/vscode.js";
+import { log, user, window, workspace } from "../support/vscode.js";
 
 beforeEach(() => user.reset());
 
@@ -24,29 +23,21 @@ function bench(...pins: string[]) {
   return { server, opened, commands: pinCommands({ sessions, log: log() } as never) };
 }
 
-/** What is selected in the document of a message. */
-function select(text: string, session = "elsewhere"): void {
-  const uri = uriOf({ session, selected: { kind: "messages", indexes: [1] }, format: "md", title: "x" });
-  window.activeTextEditor = { document: { uri: Uri.from(uri), getText: () => text }, selection: {} };
-}
-
-test("what is selected in a document is pinned in the session it is of", async () => {
+test("what is given, as by the page, is pinned in the session it is of", async () => {
   const { server, opened, commands } = bench("before");
-  select("  keep this\n");
-  await commands["pinText"]!();
+  await commands["pinText"]!({ session: "elsewhere", text: "  keep this\n" });
   expect(server.pins).toEqual(["before", "keep this"]);
   expect(opened).toEqual(["elsewhere"]);
   expect(user.said).toMatchObject([{ kind: "information", buttons: ["Manage Pins…"] }]);
 });
 
-test("without a selection the text is typed in, for the shown session; Escape pins nothing", async () => {
+test("else the text is typed in, for the shown session; Escape pins nothing", async () => {
   const { server, commands } = bench();
   await commands["pinText"]!();
   user.input = () => "   ";
   await commands["pinText"]!();
   expect(server.pins).toEqual([]);
   user.input = () => "no new dependency";
-  select("  ");
   await commands["pinText"]!();
   expect(server.pins).toEqual(["no new dependency"]);
 });
@@ -54,20 +45,16 @@ test("without a selection the text is typed in, for the shown session; Escape pi
 test("what cannot be pinned is refused in words, and nothing is changed", async () => {
   const full = Array.from({ length: 100 }, (_, index) => `pin ${index}`);
   const { server, commands } = bench(...full);
-  select("pin 7");
-  await expect(commands["pinText"]!()).rejects.toThrow("pinned already");
-  select("one more");
-  await expect(commands["pinText"]!()).rejects.toThrow("at most 100");
-  select("x".repeat(2_001));
-  await expect(commands["pinText"]!()).rejects.toThrow("at most 2,000 characters");
+  await expect(commands["pinText"]!({ session: "chat", text: "pin 7" })).rejects.toThrow("pinned already");
+  await expect(commands["pinText"]!({ session: "chat", text: "one more" })).rejects.toThrow("at most 100");
+  await expect(commands["pinText"]!({ session: "chat", text: "x".repeat(2_001) })).rejects.toThrow("at most 2,000 characters");
   expect(server.pins).toEqual(full);
 });
 
 test("in Restricted Mode nothing is pinned", async () => {
   const { server, commands } = bench();
   workspace.isTrusted = false;
-  select("keep");
-  await expect(commands["pinText"]!()).rejects.toThrow("Restricted Mode");
+  await expect(commands["pinText"]!({ session: "chat", text: "keep" })).rejects.toThrow("Restricted Mode");
   expect(server.pins).toEqual([]);
 });
 

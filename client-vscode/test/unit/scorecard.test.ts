@@ -23,17 +23,18 @@ const RESULT = {
 } as unknown as CompactResult;
 
 test("the report counts what is kept and lost, names what is lost and says how much more there is", () => {
-  const report = compactionReport(RESULT, false);
-  expect(report).toContain("| File paths | 9 | 8 | 1 |");
-  expect(report).toContain("| Names in code | 30 | 10 | 20 |");
-  expect(report).toContain("| Error messages | 0 | 0 | 0 |");
-  expect(report).toContain("## Lost: File paths\n\n- `src/a|b.py`");
-  expect(report).toContain("- `split_bill`\n- `` `tick` ``\n- … and 18 more");
-  expect(report).not.toContain("## Lost: To-dos");
-  expect(report).toContain("1 stand in the summary by themselves, 1 were put behind it.\n\n- `never touch the API`");
-  expect(report).toContain("8 messages become one summary, 2 messages stay as they are.");
-  expect(report.trimEnd().endsWith("Fix `a.py`.")).toBe(true);
-  expect(report.split("\n")[0]).not.toBe(compactionReport(RESULT, true).split("\n")[0]);
+  const { title, blocks } = compactionReport(RESULT, false);
+  expect(blocks).toContainEqual({ kind: "list", items: ["8 messages become one summary, 2 messages stay as they are.", "5K tokens become 700 tokens."] });
+  const rows = blocks.flatMap((block) => (block.kind === "table" ? block.rows : []));
+  expect(rows.slice(0, 3)).toEqual([["File paths", "9", "8", "1"], ["Names in code", "30", "10", "20"], ["Error messages", "0", "0", "0"]]);
+  const lists = blocks.flatMap((block) => (block.kind === "list" && block.title !== undefined ? [[block.title, block.items]] : []));
+  expect(lists).toEqual([
+    ["Lost: File paths", ["src/a|b.py"]],
+    ["Lost: Names in code", ["split_bill", "`tick`", "… and 18 more"]],
+    ["Pinned texts", ["1 stand in the summary by themselves, 1 were put behind it.", "never touch the API"]],
+  ]);
+  expect(blocks.at(-1)).toEqual({ kind: "markdown", title: "The summary", text: "Fix `a.py`." });
+  expect(title).not.toBe(compactionReport(RESULT, true).title);
 });
 
 test("in one line it leaves out what was not there", () => {
@@ -44,16 +45,11 @@ test("in one line it leaves out what was not there", () => {
 test("a server that counts nothing has a report all the same", () => {
   const { scorecard, pins, ...bare } = RESULT;
   expect(scorecard && pins).toBeTruthy();
-  expect(compactionReport(bare, true)).not.toContain("|");
+  expect(compactionReport(bare, true).blocks.map(({ kind }) => kind)).toEqual(["list", "markdown"]);
 });
 
 test("a summary begins with the names of its sections, not with their tags; code in it stays", () => {
   const summary = "<current_focus>\nFix the <b> tag.\n</current_focus>\n\n<environment>\nnone\n</environment>\n";
   expect(excerpt(summary, 100)).toBe("Current focus: Fix the <b> tag. Environment: none");
   expect(excerpt(summary, 20)).toHaveLength(20);
-});
-
-test("a summary cannot change the report around it", () => {
-  const [, text] = compactionReport({ ...RESULT, summary: "<current_focus>\n<style>\n```\nnever closed" }, false).split("## The summary\n\n");
-  expect(text).toBe("````\n<current_focus>\n<style>\n```\nnever closed\n````\n\n");
 });

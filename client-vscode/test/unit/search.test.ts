@@ -29,7 +29,6 @@ const match = (index: number, more: Partial<SessionMatch> = {}): SessionMatch =>
 async function box(all = false) {
   const asked: Asked[] = [];
   const pages: unknown[] = [];
-  const opened: unknown[] = [];
   const request = (method: string, params: Record<string, unknown>, { signal }: { signal: AbortSignal }): Promise<unknown> => {
     asked.push({ method, params, signal });
     const page = pages.shift() ?? { matches: [] };
@@ -40,12 +39,11 @@ async function box(all = false) {
   const bench = {
     sidecar: { request },
     sessions: { shown, list: () => Promise.resolve({ sessions: [{ sessionId: "other", title: "Another one" }] }) },
-    documents: { showMatch: (...given: unknown[]) => Promise.resolve(opened.push(given)) },
     log: log(),
   } as never;
   await searchCommands(bench)[all ? "searchAll" : "search"]!();
   await soon();
-  return { pick: user.picks[0]!, asked, pages, opened };
+  return { pick: user.picks[0]!, asked, pages };
 }
 
 const soon = (): Promise<unknown> => vi.advanceTimersByTimeAsync(1_000);
@@ -155,24 +153,13 @@ test("a log that is rewritten between two pages is searched from the beginning",
   expect(labels(pick)).toEqual(["Present", "say word 7"]);
 });
 
-test("the chosen message opens with its first match", async () => {
-  const { pick, pages, opened } = await box();
-  pages.push({ matches: [match(5, { timelineId: "t1" })] });
-  pick.type("word");
-  await soon();
-  pick.pressOn("say word 5");
-  await soon();
-  expect(pick.shown).toBe(false);
-  expect(opened).toMatchObject([[{ session: "chat", timeline: "t1", selected: { kind: "messages", indexes: [5] }, format: "md" }, [4, 8]]]);
-});
-
 test("a message that is chosen is shown where it stands in its conversation", async () => {
-  const { pick, pages, opened } = await box();
+  const { pick, pages } = await box();
   pages.push({ matches: [match(5, { timelineId: "t1" })] });
   pick.type("word");
   await soon();
   pick.choose("say word 5");
-  expect([pick.shown, opened]).toEqual([false, []]);
+  expect(pick.shown).toBe(false);
   expect(user.executed.at(-1)).toEqual({ command: "timeleap.openConversation", args: [{ sessionId: "chat", index: 5, query: "word", timeline: "t1" }] });
 });
 

@@ -2,7 +2,6 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
 import { isStale, Refusal, reload, report, wordsFor } from "../../src/core/commands/report.js";
 import { writableSession } from "../../src/core/commands/targets.js";
-import { referenceOf, uriOf, type Reference } from "../../src/shared/reference.js";
 import { ServerFailure } from "../../src/core/server/failure.js";
 import type { SidecarState } from "../../src/core/server/sidecar.js";
 import type { Sessions } from "../../src/core/sessions/sessions.js";
@@ -13,7 +12,7 @@ import { MoreNode, treeItem } from "../../src/core/tree/node.js";
 import { News } from "../../src/features/status/notifications.js";
 import { tokensShown } from "../../src/features/status/statusBar.js";
 import { serverMessage, viewMessage } from "../../src/core/tree/viewMessage.js";
-import { CancellationError, env, EventEmitter, log, Uri, user, workspace } from "../support/vscode.js";
+import { CancellationError, env, EventEmitter, log, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
@@ -127,24 +126,6 @@ function stepsOf(refused: () => unknown): string[] {
   }
   throw new Error("it was not refused");
 }
-
-// Documents' URIs
-
-const REFERENCES: Reference[] = [
-  { session: "s", selected: { kind: "checkpoint", uid: "c1-ab" }, format: "md", title: "Fix a/b: why?" },
-  { session: "s", timeline: "context_1", selected: { kind: "range", from: 3 }, format: "json", title: "时间" },
-  { session: "s", selected: { kind: "messages", indexes: [1, 2] }, format: "md", title: "///" },
-];
-
-test.each(REFERENCES)("a document's URI says what it shows: $title", ({ title, ...reference }) => {
-  const uri = uriOf({ title, ...reference });
-  expect(referenceOf(uri)).toEqual(reference);
-  expect(uri.path).toMatch(/^\/[^/?#]+\.(md|json)$/);
-});
-
-test.each(["", "{", "[]", "null", '{"session": 3}', '{"session":"s","format":"exe","selected":{}}'])("a URI with the query %s is none of ours", (query) => {
-  expect(referenceOf(Uri.from({ scheme: "timeleap", path: "/x.md", query }) as never)).toBeUndefined();
-});
 
 // Numbers and times
 

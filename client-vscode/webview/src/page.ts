@@ -1,6 +1,7 @@
 /** The page: what its host tells is shown, what a person does is told. */
 
-import type { Action, Facts, FromPage, Point, Sheet, ShownCheckpoint, TextPlace, ToPage } from "../../src/features/page/wire.js";
+import type { Action, Facts, FromPage, Point, ShownCheckpoint, TextPlace, ToPage } from "../../src/features/page/wire.js";
+import type { Sheet } from "../../src/shared/sheet.js";
 import { comparison, comparisonName } from "./comparison.js";
 import { button, icon, ICONS, make } from "./dom.js";
 import { ChangedFiles } from "./files.js";

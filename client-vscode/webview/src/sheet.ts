@@ -1,6 +1,6 @@
 /** Something to read above the conversation: a compaction's report, a request of an agent. */
 
-import type { Sheet, SheetBlock } from "../../src/features/page/wire.js";
+import type { Sheet, SheetBlock } from "../../src/shared/sheet.js";
 import { button, icon, ICONS, make } from "./dom.js";
 import { MOST_MARKDOWN, rendered } from "./markdown.js";
 import { plain } from "./terminal.js";

@@ -2,29 +2,16 @@
 
 import * as vscode from "vscode";
 import type { Sidecar } from "../server/sidecar.js";
-import type { Session } from "../sessions/session.js";
 import type { Prompts } from "../sessions/prompts.js";
 import type { Sessions } from "../sessions/sessions.js";
-import type { Reference } from "../../shared/reference.js";
 import type { Views } from "../tree/views.js";
 import { Refusal, report } from "./report.js";
-
-/** Shows texts as documents; a feature provides it. */
-export interface Viewer {
-  show(reference: Reference): Promise<void>;
-  showConversation(session: Session): Promise<void>;
-  showMatch(reference: Reference, range: readonly [number, number]): Promise<void>;
-  showText(title: string, text: string, options?: { readonly format?: "md" | "txt"; readonly sessionId?: string }): Promise<void>;
-  /** A selection as its messages have it, without what the document escapes. */
-  originalText(document: vscode.TextDocument, range: vscode.Range): Promise<string>;
-}
 
 /** What commands work with. */
 export interface Workbench {
   readonly sidecar: Sidecar;
   readonly sessions: Sessions;
   readonly views: Views;
-  readonly documents: Viewer;
   readonly prompts: Prompts;
   readonly log: vscode.LogOutputChannel;
 }

@@ -53,7 +53,7 @@ function nodeOf(row: Row, parent: TreeNode, place: Place): TreeNode {
 }
 
 function show(node: TreeNode): vscode.Command {
-  return { command: "timeleap.openDocument", title: vscode.l10n.t("Open"), arguments: [node] };
+  return { command: "timeleap.openConversation", title: vscode.l10n.t("Open"), arguments: [node] };
 }
 
 export class MessageNode extends TreeNode {

@@ -113,7 +113,7 @@ export class Connections extends Disposables {
     const buttons = [connect, ...(hooks?.changed ? [look] : [])];
     const chosen = await vscode.window.showInformationMessage(vscode.l10n.t("Connect {0}?", agent.name), { modal: true, detail }, ...buttons);
     if (chosen === look && hooks) {
-      await this.core.documents.showText(vscode.l10n.t("Change of {0}", agent.name), hooks.diff, { format: "txt" });
+      return (await vscode.window.showInformationMessage(vscode.l10n.t("Change of {0}", agent.name), { modal: true, detail: hooks.diff }, connect)) === connect;
     }
     return chosen === connect;
   }

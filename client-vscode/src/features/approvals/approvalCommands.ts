@@ -6,6 +6,7 @@ import type { Asking, PendingApproval } from "./approvals.js";
 import type { Session } from "../../core/sessions/session.js";
 import { approvalText, gistOfApproval, visible } from "../../shared/text/approval.js";
 import { relativeTime } from "../../shared/text/format.js";
+import { showSheet } from "../../shared/sheet.js";
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { ApprovalNode } from "./approvalNode.js";
 import type { Handlers } from "../../core/commands/register.js";
@@ -23,7 +24,7 @@ export function approvalCommands(bench: Asking): Handlers {
     approve: (node) => respond(bench, required(bench, node), "approve"),
     approveForSession: (node) => respond(bench, required(bench, node), "approveForSession"),
     reject: (node) => reject(bench, required(bench, node)),
-    showApproval: (node) => showDetail(bench, required(bench, node)),
+    showApproval: (node) => showDetail(required(bench, node)),
     goAway: () => setAfk(bench, true),
     comeBack: () => setAfk(bench, false),
   };
@@ -62,9 +63,9 @@ function decisions(bench: Asking, pending: PendingApproval): Choice[] {
     { label: `$(close) ${vscode.l10n.t("Reject…")}`, detail: vscode.l10n.t("With a reason for the agent, if you like"), run: () => reject(bench, pending) },
     {
       label: `$(open-preview) ${vscode.l10n.t("Show All of It")}`,
-      detail: vscode.l10n.t("As a document; the question comes again"),
+      detail: vscode.l10n.t("In its conversation; the question comes again"),
       run: async () => {
-        await showDetail(bench, pending);
+        await showDetail(pending);
         await decide(bench, pending);
       },
     },
@@ -124,8 +125,9 @@ export async function reject(bench: Asking, pending: PendingApproval): Promise<v
   }
 }
 
-export function showDetail({ documents }: Asking, { session, request }: PendingApproval): Promise<void> {
-  return documents.showText(visible(request.action, 40), approvalText(request, session.name), { format: "txt", sessionId: session.id });
+/** As it is written: nothing in it is more than text. */
+export function showDetail({ session, request }: PendingApproval): Promise<void> {
+  return showSheet(session.id, { title: visible(request.action, 80), blocks: [{ kind: "text", text: approvalText(request, session.name) }] });
 }
 
 /** Asks something that is no longer of interest once the request is decided elsewhere. */

@@ -63,7 +63,7 @@ export class ApprovalQuestions extends Disposables {
     const rejecting = { title: vscode.l10n.t("Reject…"), run: () => reject(bench, pending) };
     if (!isShownWhole(pending.request)) {
       const look = async (): Promise<void> => {
-        await showDetail(bench, pending);
+        await showDetail(pending);
         await decide(bench, pending);
       };
       return [{ title: vscode.l10n.t("Show All and Decide…"), run: look }, rejecting];

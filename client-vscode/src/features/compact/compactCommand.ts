@@ -6,6 +6,7 @@ import { compactionReport, excerpt, numbersOf, scoreLine } from "./scorecard.js"
 import type { Session } from "../../core/sessions/session.js";
 import { summaryByModel } from "./summaries.js";
 import { readSettings } from "../../shared/settings.js";
+import { showSheet } from "../../shared/sheet.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { messages, tokens } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
@@ -36,14 +37,14 @@ async function compact(bench: Workbench): Promise<void> {
   if (!plan.compacted || plan.summary === undefined) {
     throw new Refusal(withDetail(vscode.l10n.t("Nothing was compacted."), plan.reason ?? "there is no summary"));
   }
-  if (await agreed(bench, session, plan)) {
+  if (await agreed(session, plan)) {
     const { head, summary } = plan;
     const done = await withProgress(vscode.l10n.t("Compacting…"), ({ options }) =>
       session.request("context/compact", { summary, expectedHead: head }, options),
     );
     const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
     const title = vscode.l10n.t("What Was Kept");
-    offerUndo(bench, session, done, message, { title, run: () => bench.documents.showText(title, compactionReport(done, true), { sessionId: session.id }) });
+    offerUndo(bench, session, done, message, { title, run: () => showSheet(session.id, compactionReport(done, true)) });
   }
 }
 
@@ -66,7 +67,7 @@ async function byModel(bench: Workbench, session: Session, instruction: string, 
   }
 }
 
-async function agreed(bench: Workbench, session: Session, plan: CompactResult): Promise<boolean> {
+async function agreed(session: Session, plan: CompactResult): Promise<boolean> {
   const compactButton = vscode.l10n.t("Compact");
   const lookButton = vscode.l10n.t("Read the Summary First");
   const score = scoreLine(plan);
@@ -77,6 +78,6 @@ async function agreed(bench: Workbench, session: Session, plan: CompactResult): 
   if (chosen !== lookButton) {
     return chosen === compactButton;
   }
-  await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false), { sessionId: session.id });
+  await showSheet(session.id, compactionReport(plan, false));
   return (await sayInformation(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
 }

@@ -1,23 +1,22 @@
-/** What a compaction keeps and what it loses, as Markdown. */
+/** What a compaction keeps and what it loses. */
 
 import * as vscode from "vscode";
 import type { CompactResult, FactTally, Scorecard } from "timeleap-client";
 import { exact, messages, oneLine, tokens } from "../../shared/text/format.js";
-import { codeSpan, inertMarkdown, markdownOfRuns } from "../../shared/text/inert.js";
+import type { Sheet, SheetBlock } from "../../shared/sheet.js";
 
 /** A preview of a compaction, or the report of one that was done. */
-export function compactionReport(result: CompactResult, done: boolean): string {
+export function compactionReport(result: CompactResult, done: boolean): Sheet {
   const { scorecard, pins, summary } = result;
-  return [
-    `# ${done ? vscode.l10n.t("What the compaction kept") : vscode.l10n.t("What the compaction would keep")}`,
-    numbersOf(result).map((fact) => `- ${fact}`).join("\n"),
-    ...(scorecard ? [table(scorecard), ...losses(scorecard)] : []),
-    ...(pins ? [`## ${vscode.l10n.t("Pinned texts")}`, pinned(pins.kept, pins.added)] : []),
-    `## ${vscode.l10n.t("The summary")}`,
-    // Nothing in what a conversation holds may change the page around it.
-    markdownOfRuns(inertMarkdown((summary ?? "").trimEnd())),
-    "",
-  ].join("\n\n");
+  return {
+    title: done ? vscode.l10n.t("What the compaction kept") : vscode.l10n.t("What the compaction would keep"),
+    blocks: [
+      { kind: "list", items: numbersOf(result) },
+      ...(scorecard ? [table(scorecard), ...losses(scorecard)] : []),
+      ...(pins ? [pinned(pins.kept, pins.added)] : []),
+      { kind: "markdown", title: vscode.l10n.t("The summary"), text: (summary ?? "").trimEnd() },
+    ],
+  };
 }
 
 /** How much becomes how much. */
@@ -56,30 +55,24 @@ function rowsOf({ paths, identifiers, errors, todos, constraints }: Scorecard): 
   ];
 }
 
-function table(scorecard: Scorecard): string {
+function table(scorecard: Scorecard): SheetBlock {
   const head = [vscode.l10n.t("What"), vscode.l10n.t("Found"), vscode.l10n.t("Kept"), vscode.l10n.t("Lost")];
-  const rows = rowsOf(scorecard).map(([name, { found, kept }]) => [name, exact(found), exact(kept), exact(found - kept)]);
-  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  return [line(head), "|---|--:|--:|--:|", ...rows.map(line)].join("\n");
+  return { kind: "table", head, rows: rowsOf(scorecard).map(([name, { found, kept }]) => [name, exact(found), exact(kept), exact(found - kept)]) };
 }
 
 /** The wire names the first of what is lost; how many more there are can be told. */
-function losses(scorecard: Scorecard): string[] {
-  return rowsOf(scorecard).flatMap(([name, { found, kept, lost }]) => {
+function losses(scorecard: Scorecard): SheetBlock[] {
+  return rowsOf(scorecard).flatMap(([name, { found, kept, lost }]): SheetBlock[] => {
     if (lost.length === 0) {
       return [];
     }
     const left = found - kept - lost.length;
-    const rest = left > 0 ? [`- ${vscode.l10n.t("… and {0} more", exact(left))}`] : [];
-    return [`## ${vscode.l10n.t("Lost: {0}", name)}`, [...lost.map((one) => `- ${code(one)}`), ...rest].join("\n")];
+    const rest = left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [];
+    return [{ kind: "list", title: vscode.l10n.t("Lost: {0}", name), items: [...lost.map((one) => oneLine(one, 300)), ...rest] }];
   });
 }
 
-function pinned(kept: number, added: readonly string[]): string {
+function pinned(kept: number, added: readonly string[]): SheetBlock {
   const inside = vscode.l10n.t("{0} stand in the summary by themselves, {1} were put behind it.", exact(kept), exact(added.length));
-  return [inside, ...(added.length === 0 ? [] : [added.map((one) => `- ${code(one)}`).join("\n")])].join("\n\n");
-}
-
-function code(text: string): string {
-  return markdownOfRuns(codeSpan(oneLine(text, 300)));
+  return { kind: "list", title: vscode.l10n.t("Pinned texts"), items: [inside, ...added.map((one) => oneLine(one, 300))] };
 }

@@ -16,12 +16,13 @@ import { whyReadOnly } from "../../core/tree/viewMessage.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { timelineName } from "../../core/tree/timelinesTree.js";
 import { act, actAtCheckpoint, messageAt, restoreShown, step, type Shown } from "./actions.js";
+import type { Sheet } from "../../shared/sheet.js";
 import type { MakeHtml } from "./html.js";
 import { Changes } from "./changes.js";
 import { compared } from "./compare.js";
 import { pickPoint } from "./points.js";
 import { errorsOf, MOST_TEXT, shownMessage, textAt } from "./shown.js";
-import type { Facts, FromPage, Point, Sheet, ShownCheckpoint, ShownMessage, ShownTimeline, TextPlace, ToPage } from "./wire.js";
+import type { Facts, FromPage, Point, ShownCheckpoint, ShownMessage, ShownTimeline, TextPlace, ToPage } from "./wire.js";
 
 /** Messages that are asked for at once, at most; the page asks for fewer. */
 const PAGE = 100;

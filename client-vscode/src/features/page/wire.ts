@@ -3,6 +3,8 @@
  * size: the page never sees a record as a program wrote it.
  */
 
+import type { Sheet } from "../../shared/sheet.js";
+
 export type ShownPart =
   /** `cut`: characters that the whole text has, where this is only its beginning. */
   | { readonly kind: "text" | "think"; readonly text: string; readonly cut?: number }
@@ -131,19 +133,6 @@ export interface TextPlace {
   readonly part?: number;
   readonly call?: number;
 }
-
-/** Something to read above the conversation. */
-export interface Sheet {
-  readonly title: string;
-  readonly blocks: readonly SheetBlock[];
-}
-
-export type SheetBlock =
-  | { readonly kind: "list"; readonly title?: string; readonly items: readonly string[] }
-  | { readonly kind: "table"; readonly head: readonly string[]; readonly rows: readonly (readonly string[])[] }
-  /** As it is written. */
-  | { readonly kind: "text"; readonly title?: string; readonly text: string }
-  | { readonly kind: "markdown"; readonly title?: string; readonly text: string };
 
 export interface Hit {
   readonly index: number;

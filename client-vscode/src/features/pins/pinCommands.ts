@@ -1,7 +1,6 @@
 /** Pins: texts that no compaction of a session may lose. */
 
 import * as vscode from "vscode";
-import { referenceOf } from "../../shared/reference.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { sayInformation, withoutLinks } from "../../shared/text/say.js";
@@ -20,12 +19,11 @@ export function pinCommands(bench: Workbench): Handlers {
   };
 }
 
-/** A given text, else the selection in a document of a session, else what is typed in, for the shown session. */
+/** A given text, else what is typed in, for the shown session. */
 async function pinText(bench: Workbench, given?: unknown): Promise<void> {
   requireTrust();
-  const selected = isPiece(given) ? given : await selection(bench);
-  if (selected) {
-    await bench.sessions.withOpen(selected.session, (session) => pin(bench, session, selected.text));
+  if (isPiece(given)) {
+    await bench.sessions.withOpen(given.session, (session) => pin(bench, session, given.text));
     return;
   }
   const session = writableSession(bench.sessions);
@@ -48,18 +46,6 @@ interface Piece {
 function isPiece(given: unknown): given is Piece {
   const { session, text } = (given ?? {}) as Partial<Record<keyof Piece, unknown>>;
   return typeof session === "string" && typeof text === "string";
-}
-
-async function selection({ documents }: Workbench): Promise<Piece | undefined> {
-  const editor = vscode.window.activeTextEditor;
-  const reference = editor && referenceOf(editor.document.uri);
-  const shown = editor?.document.getText(editor.selection).trim() ?? "";
-  if (!reference || shown === "") {
-    return undefined;
-  }
-  // Escapes of the document are not the message's.
-  const text = shown.includes("&") ? (await documents.originalText(editor.document, editor.selection)).trim() : shown;
-  return { session: reference.session, text };
 }
 
 async function pin(bench: Workbench, session: Session, given: string): Promise<void> {

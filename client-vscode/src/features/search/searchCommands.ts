@@ -1,4 +1,4 @@
-/** Searching: results come while one types; the chosen one is shown in its conversation, or as a document with the words selected. */
+/** Searching: results come while one types; the chosen one is shown in its conversation, with the words marked. */
 
 import * as vscode from "vscode";
 import { Disposables } from "../../shared/lifecycle.js";
@@ -9,7 +9,6 @@ import { exact } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";
 import { timelineName } from "../../core/tree/timelinesTree.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { report } from "../../core/commands/report.js";
 import { shownSession } from "../../core/commands/targets.js";
 
 /** Milliseconds without a keystroke after which is searched. */
@@ -31,7 +30,6 @@ function show(bench: Workbench, session: Session | undefined): void {
 
 interface Choice extends vscode.QuickPickItem {
   readonly run?: () => void;
-  readonly asDocument?: () => void;
 }
 
 type Toggle = "matchCase" | "regex";
@@ -58,7 +56,6 @@ class SearchBox extends Disposables {
     this.box.keepScrollPosition = true;
     this.register(this.box.onDidChangeValue(() => this.later()));
     this.register(this.box.onDidAccept(() => this.box.selectedItems[0]?.run?.()));
-    this.register(this.box.onDidTriggerItemButton(({ item }) => item.asDocument?.()));
     this.register(this.box.onDidTriggerButton((button) => this.buttons.get(button)?.()));
     this.register(this.box.onDidHide(() => this.dispose()));
   }
@@ -200,11 +197,6 @@ class SearchBox extends Disposables {
       description: [`#${exact(index)}`, ...more, ...aside].join(" · "),
       iconPath: new vscode.ThemeIcon(timelineId === undefined ? "comment" : "history"),
       alwaysShow: true,
-      buttons: [{ iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: vscode.l10n.t("Open as Document") }],
-      asDocument: () => {
-        this.box.hide();
-        void this.open(hit);
-      },
       run: () => {
         const { sessionId, timelineId: timeline } = hit;
         const query = this.toggles.regex ? {} : { query: this.box.value };
@@ -220,17 +212,6 @@ class SearchBox extends Disposables {
       return this.names.get(sessionId) ?? sessionId;
     }
     return timelineId === undefined ? vscode.l10n.t("Present") : (this.names.get(timelineId) ?? timelineId);
-  }
-
-  private async open({ sessionId, timelineId, index, ranges }: Hit): Promise<void> {
-    const [range = [0, 0]] = ranges;
-    const reference = { session: sessionId, selected: { kind: "messages", indexes: [index] }, format: "md" } as const;
-    const timeline = timelineId === undefined ? {} : { timeline: timelineId };
-    try {
-      await this.bench.documents.showMatch({ ...reference, ...timeline, title: `${index} ${this.box.value}`.slice(0, 40) }, range);
-    } catch (error) {
-      await report(error, this.bench);
-    }
   }
 
   /** Results are shown without them until they are known. */

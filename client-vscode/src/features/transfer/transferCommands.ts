@@ -1,16 +1,12 @@
 /** Sessions as files: written for people or for another store, and read from the files of others. */
 
-import { open } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Loss } from "timeleap-client";
-import { masked } from "../../shared/secrets.js";
-import { inertMarkdown, markdownOfRuns, plainMarkdown } from "../../shared/text/inert.js";
-import { markdownOf } from "../../shared/text/markdown.js";
 import type { Session } from "../../core/sessions/session.js";
 import { chooseFormat, FORMATS, type Format } from "../../core/commands/pick.js";
 import { folderOf } from "../../core/sessions/workspaces.js";
-import { exact } from "../../shared/text/format.js";
+import { exact, oneLine } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
 import { SessionNode } from "../../core/tree/sessionsTree.js";
 import { withProgress } from "../../core/commands/progress.js";
@@ -35,13 +31,9 @@ async function exportSession(bench: Workbench, node: unknown, asked: Format | un
   await bench.sessions.withOpen(id, async (session) => {
     const file = await chooseFile(session, format);
     if (file) {
-      const losses = await withProgress(vscode.l10n.t("Exporting…"), ({ token, options }) => {
-        if (format === "markdown" && !bench.sidecar.serves("session/export")) {
-          return writeTranscript(session, file.fsPath, token).then((): Loss[] => []);
-        }
-        // Whether to replace a file has been asked by the dialog.
-        return session.request("session/export", { format, path: file.fsPath, overwrite: true }, options).then(({ losses: lost }) => lost);
-      });
+      // Whether to replace a file has been asked by the dialog.
+      const params = { format, path: file.fsPath, overwrite: true };
+      const { losses } = await withProgress(vscode.l10n.t("Exporting…"), ({ options }) => session.request("session/export", params, options));
       tell(bench, vscode.l10n.t("Exported to {0}", file.fsPath), losses, { title: vscode.l10n.t("Open"), run: () => look(file, format) });
     }
   });
@@ -88,8 +80,11 @@ interface Step {
 /** Says what was done and what did not come along. Nobody waits for the answer. */
 function tell(bench: Workbench, message: string, losses: readonly Loss[], ...more: readonly Step[]): void {
   const title = vscode.l10n.t("What Was Left Out");
-  const text = `# ${title}\n\n${losses.map((loss) => `- ${plainMarkdown(loss.message)}`).join("\n")}\n`;
-  const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: () => bench.documents.showText(title, text) }])];
+  const all = async (): Promise<void> => {
+    const detail = losses.map((loss) => oneLine(loss.message, 300)).join("\n");
+    await vscode.window.showInformationMessage(title, { modal: true, detail });
+  };
+  const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: all }])];
   const said = losses.length === 0 ? message : `${message} ${vscode.l10n.t("Not all of it could be carried over ({0}).", exact(losses.length))}`;
   void sayInformation(said, ...steps.map((step) => step.title)).then(async (chosen) => {
     try {
@@ -98,32 +93,4 @@ function tell(bench: Workbench, message: string, losses: readonly Loss[], ...mor
       await report(error, bench);
     }
   });
-}
-
-/** Messages read and written at a time. */
-const PAGE = 500;
-
-/** For a server that writes no files; secrets are masked, as servers do it. Page by page, so that a long conversation is never held whole. */
-async function writeTranscript(session: Session, path: string, token: vscode.CancellationToken): Promise<void> {
-  const file = await open(path, "w");
-  try {
-    await file.write(`# ${plainMarkdown(masked(session.name))}\n\n`);
-    const { systemPrompt, messageCount } = session.state.context;
-    if (systemPrompt !== null) {
-      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${markdownOfRuns(inertMarkdown(masked(systemPrompt.trimEnd())))}\n\n`);
-    }
-    for (let from = 0; from < messageCount; ) {
-      if (token.isCancellationRequested) {
-        throw new vscode.CancellationError();
-      }
-      const { messages } = await session.request("context/getHistory", { from, to: messageCount, limit: PAGE });
-      if (messages.length === 0) {
-        break;
-      }
-      await file.write(`${masked(markdownOf(messages))}\n`);
-      from += messages.length;
-    }
-  } finally {
-    await file.close();
-  }
 }
