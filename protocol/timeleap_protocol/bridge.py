@@ -21,7 +21,7 @@ from timeleap_protocol.base import (
     Timestamp,
 )
 
-BridgeKind = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
+BridgeKind = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"]
 BridgeEvent = Literal["start", "prompt", "tool", "stop", "end"]
 
 

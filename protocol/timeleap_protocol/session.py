@@ -246,7 +246,7 @@ class SessionImportParams(Params):
     and behind that the session's id, which no file has."""
     format: Opt[Name] = None
     """`native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`,
-    `kimi-code`, `opencode`: sessions of those programs. Recognised from the content if absent."""
+    `kimi-code`, `opencode`, `pi`: sessions of those programs. Recognised from the content if absent."""
     session_id: Opt[SessionId] = None
     """Generated if absent."""
     folders: Opt[Annotated[list[Name], Field(min_length=1, max_length=MAX_FILE_ROOTS)]] = None

@@ -54,3 +54,30 @@ def test_the_newest_comes_first_for_machines_and_where_that_is_asked_for(cli: Cl
     newest = ["five", "four", "three", "two", "one"]
     assert [each["sessionId"] for each in cli.run("sessions", "--json").lines()][:5] == newest
     assert [line.split("\t")[0] for line in cli.run("sessions", "--flat").out.splitlines()][1:6] == newest
+
+
+def test_sub_agents_stand_below_their_session(tmp_path: Path) -> None:
+    cli, folder = Cli(tmp_path / "store"), tmp_path / "projects"
+    program = ClaudeFile(folder)
+    program.asks("hello")
+    for number in range(12):
+        agent = ClaudeFile(folder, name=f"agent-{number}")
+        agent.path = program.path.with_suffix("") / "subagents" / f"agent-{number}.jsonl"
+        agent.path.parent.mkdir(parents=True, exist_ok=True)
+        agent.asks(f"look into part {number}x", isSidechain=True)
+    cli.run("agents", "watch", "claude-code", str(folder), "--once")
+    (only,) = cli.run("sessions", "--json").lines()
+    fork = cli.json("fork", only["sessionId"])["sessionId"]
+    both = cli.run("sessions", "--json").lines()
+    mirror = next(each for each in both if each["sessionId"] == only["sessionId"])
+    assert sorted(each["title"] for each in mirror["subagents"]) == sorted(f"look into part {n}x" for n in range(12))
+    assert [each.get("subagents") for each in both if each["sessionId"] == fork] == [None]
+    names = [line.split("\t")[0] for line in cli.run("sessions").out.splitlines()[1:]]
+    assert sorted(name[:1] for name in names if name not in (fork, only["sessionId"])) == ["└"] * 10
+    shown = cli.run("sessions")
+    assert "2 more sub-agents: timeleap sessions --json has them" in shown.err
+    (found,) = cli.run("search", "part 7x", "--json").lines()
+    (child,) = [each["sessionId"] for each in mirror["subagents"] if each["title"] == "look into part 7x"]
+    assert found["sessionId"] == child
+    cli.run("export", child, "--output", str(tmp_path / "out.md"), "--format", "markdown")
+    assert "look into part 7x" in (tmp_path / "out.md").read_text()

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from tests.support.claude_file import ClaudeFile
 from tests.support.cli import Cli
+from tests.support.kimi_code_file import KimiCodeFile
+from tests.support.kimi_file import KimiFile
+from tests.support.opencode_file import OpencodeFile
 
 USAGE = {"input_tokens": 10, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 5}
 
@@ -27,8 +30,8 @@ def answer(file: ClaudeFile, name: str, *blocks: str, **usage: int) -> None:
         file.write(file.record("assistant", message=message))
 
 
-def watch(cli: Cli, folder: Path) -> None:
-    cli.run("agents", "watch", "claude-code", str(folder), "--once")
+def watch(cli: Cli, folder: Path, kind: str = "claude-code") -> None:
+    cli.run("agents", "watch", kind, str(folder), "--once")
 
 
 def told(cli: Cli) -> dict[str, Any]:
@@ -105,3 +108,47 @@ def test_a_person_sees_a_table(cli: Cli) -> None:
     shown = cli.run("usage", "--all").out.splitlines()
     assert shown[0].split("\t")[0] == "program"
     assert shown[-1].split("\t")[:2] == ["all", "1"]
+
+
+def counted(usage: dict[str, Any]) -> tuple[int, ...]:
+    names = ("calls", "repeatedCalls", "inputTokens", "cacheReadTokens", "cacheCreationTokens", "outputTokens")
+    return tuple(usage[name] for name in names)
+
+
+def test_calls_of_kimi_cli_are_in_its_journal_of_events(cli: Cli, tmp_path: Path) -> None:
+    usage = {"input_other": 10, "output": 5, "input_cache_read": 100, "input_cache_creation": 20}
+    for _ in range(2):  # the second is a copy of the first, which goes on
+        file = KimiFile(tmp_path / "kimi")
+        file.turn(1)
+        journal = file.path.with_name("wire.jsonl").open("a")
+        for number, name in enumerate(["chat-1", "chat-1", None]):
+            payload = {"context_usage": 0.1, "token_usage": usage, "message_id": name}
+            record = {"timestamp": 1795946589.5 + number, "message": {"type": "StatusUpdate", "payload": payload}}
+            journal.write(json.dumps(record) + "\n")
+        journal.close()
+    watch(cli, tmp_path / "kimi" / "sessions", "kimi")
+    assert counted(told(cli)) == (2, 2, 20, 200, 40, 10)
+
+
+def test_calls_of_kimi_code_are_the_steps_of_its_journal(cli: Cli, tmp_path: Path) -> None:
+    file = KimiCodeFile(tmp_path / "kimi-code")
+    file.turn(1)
+    file.turn(2)
+    copy = KimiCodeFile(tmp_path / "kimi-code")
+    copy.path.write_bytes(file.path.read_bytes())
+    copy.turn(3)
+    watch(cli, tmp_path / "kimi-code" / "sessions", "kimi-code")
+    assert counted(told(cli)) == (3, 2, 33, 0, 0, 9)
+
+
+def test_calls_of_opencode_count_though_a_fork_renames_them_and_a_revert_deletes_them(cli: Cli, tmp_path: Path) -> None:
+    file = OpencodeFile(tmp_path / "opencode")
+    file.turn(1)
+    fork = OpencodeFile(file.folder, name="ses_2")
+    fork.turn(1)  # at the same times, with ids of its own
+    file.reverts(file.turn(2))
+    file.cleans()
+    for each in (file, fork):
+        each.close()
+    watch(cli, file.folder, "opencode")
+    assert counted(told(cli)) == (2, 1, 22, 0, 0, 6)

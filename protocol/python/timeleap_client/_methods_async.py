@@ -793,7 +793,7 @@ class AsyncMethods(ABC):
 
         Args:
             path: Absolute path of the file to read; of a session's directory with `kimi` and `kimi-code`. With `opencode`, of its database, and behind that the session's id, which no file has.
-            format: `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`, `kimi-code`, `opencode`: sessions of those programs. Recognised from the content if absent.
+            format: `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`, `kimi-code`, `opencode`, `pi`: sessions of those programs. Recognised from the content if absent.
             session_id: Generated if absent.
             folders: URIs of the folders that the snapshots in an archive belong to, in its order; they become `files.roots` of the session. Nothing in them is changed. Without them the snapshots are left out.
             request_id: Makes the request safe to retry.
@@ -1810,7 +1810,7 @@ class AsyncMethods(ABC):
     async def bridge_watch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"],
         path: str | None = None,
         workspace: str | None = None,
     ) -> models.bridge.BridgeWatchResult:
@@ -1832,7 +1832,7 @@ class AsyncMethods(ABC):
     async def bridge_unwatch(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"],
         path: str | None = None,
     ) -> models.bridge.BridgeUnwatchResult:
         """`bridge/unwatch`: follows them no more.
@@ -1845,7 +1845,7 @@ class AsyncMethods(ABC):
     async def bridge_catch_up(
         self,
         *,
-        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"],
+        kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"],
         path: str,
         event: Literal["start", "prompt", "tool", "stop", "end"],
         cwd: str | None = None,

@@ -15,18 +15,18 @@ class BridgeListParams(ParamsStruct, kw_only=True):
 
 
 class BridgeWatchParams(ParamsStruct, kw_only=True):
-    kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
+    kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"]
     path: PathText | None = None
     workspace: Name | None = None
 
 
 class BridgeUnwatchParams(ParamsStruct, kw_only=True):
-    kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
+    kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"]
     path: PathText | None = None
 
 
 class BridgeCatchUpParams(ParamsStruct, kw_only=True):
-    kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
+    kind: Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"]
     path: PathText
     cwd: PathText | None = None
     event: Literal["start", "prompt", "tool", "stop", "end"]

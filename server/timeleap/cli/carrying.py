@@ -67,7 +67,11 @@ def import_session(
     *,
     form: Annotated[
         str | None,
-        Option("--format", "-f", help="native, kimi, claude-code, codex, kimi-code, opencode; default: by FILE."),
+        Option(
+            "--format",
+            "-f",
+            help="native, kimi, claude-code, codex, gemini, kimi-code, opencode, pi; default: by FILE.",
+        ),
     ] = None,
     folder: Annotated[
         list[Path] | None, Option("--folder", metavar="PATH", help="The folder of the files in it; one for each root.")

@@ -13,7 +13,7 @@ from timeleap.cli.following import TerminalFollower, describe
 from timeleap.cli.formatting import Json, clock, count, one_line, process, render, safe, size
 from timeleap.cli.graph import read_graph, read_kin, shown
 from timeleap.cli.parameters import Argument, Commands, Option
-from timeleap.cli.session_tables import list_by_project, list_sessions
+from timeleap.cli.session_tables import add_subagents, list_by_project, list_sessions
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
@@ -92,7 +92,8 @@ def sessions(
 ) -> None:
     """List sessions by project and program, the newest change first. With --json one line each, the newest first of all.
 
-    A project is a git repository with its worktrees, or else a folder.
+    A project is a git repository with its worktrees, or else a folder. Sub-agents stand below the session they work for;
+    with --json in its `subagents`.
 
     Examples:
         timeleap sessions
@@ -102,6 +103,7 @@ def sessions(
     params = given(limit=min(limit, 1000), includeArchived=everything, query=query or None)
     with Backend(terminal) as backend:
         found = list(itertools.islice(backend.pages("session/list", params, "sessions"), limit))
+        add_subagents(backend, found)
     if flat or terminal.machine:
         list_sessions(terminal, found, "updatedAt", "changed")
     else:

@@ -57,6 +57,7 @@ FOLDERS: Final = {
     "kimi-code": SessionFolder("KIMI_CODE_HOME", ".kimi-code", "sessions", "wire.jsonl", (), 4),
     # All its sessions are in a database.
     "opencode": SessionFolder("XDG_DATA_HOME", ".local/share", "opencode", "opencode", (), 0),
+    "pi": SessionFolder("PI_CODING_AGENT_DIR", ".pi/agent", "sessions", "", (), 1),
 }
 
 
@@ -93,6 +94,8 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
     if kind == "opencode":
         place = opencode_database.split(path)
         return None if place is None else place[1]
+    if kind == "pi":
+        return path.stem.partition("_")[2] or None  # the id stands behind the time of its beginning
     if kind != "claude-code":
         return None
     parent = _parent_key(path)
@@ -246,6 +249,8 @@ class _Look:
 
     def _of_all(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
         yield from self.files(folder, 0)
+        if self._kind == "opencode" and opencode_database.is_kept_in_files(folder):
+            self._found.problems.append(f"{folder} has {opencode_database.KEPT_IN_FILES}")
         archive = folder.parent / codex_files.ARCHIVE
         if self._kind == "codex" and folder.name == codex_files.SESSIONS and archive.is_dir():
             yield from self.files(archive, self._place.depth)

@@ -23,6 +23,7 @@ from timeleap.mirrors.formats.conversion import (
     RecordWriter,
     document,
     is_object,
+    joined_records,
     opened,
 )
 from timeleap.storage.durable import OpenFile
@@ -198,12 +199,15 @@ class GrowingFile:
         return same and file.pread(self.end - len(self._tail), len(self._tail)) == self._tail
 
     def _whole_lines(self, file: OpenFile, size: int) -> int:
-        """Offset behind the last line feed, or behind a last record that is whole without one."""
+        """Offset behind the last line feed, or behind the last of the records that are whole without one."""
         if size > MAX_FILE:  # JsonLines has refused it
             return self.end
         end = self._line_feed_before(file, size)
-        rest = file.pread(size - 1, 1) if end < size <= end + MAX_LINE else b""
-        return size if rest == b"}" and is_object(file.pread(end, size - end)) else end
+        if not end < size <= end + MAX_LINE:
+            return end
+        if file.pread(size - 1, 1) == b"}" and is_object(file.pread(end, size - end)):
+            return size
+        return end + sum(length for _, length, _ in joined_records(file.pread(end, size - end)))
 
     def _line_feed_before(self, file: OpenFile, size: int) -> int:
         at = size

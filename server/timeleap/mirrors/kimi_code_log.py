@@ -136,7 +136,7 @@ class KimiCodeLog(Conversation):
         if entry.kind in TAKES_AWAY:
             before = self._steps(held=False)
             if entry.kind == "switch":
-                self._context = JournalContext()
+                self._context = JournalContext(begun=self._context.begun)
                 for each in Branches(self._entries).active():
                     self._context.take(each, self._text_of)
             elif not self._is_paired(entry):

@@ -32,6 +32,7 @@ from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedErr
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
 from timeleap.mirrors.kimi_log import KimiLog
 from timeleap.mirrors.opencode_log import OpencodeLog
+from timeleap.mirrors.pi_log import PiLog
 from timeleap.mirrors.record_list import ENTRIES_AT_ONCE, MARK_ROLE, FormerCheckpoints, PendingSnapshot, RecordList
 from timeleap.mirrors.regrouping import keeps_all, remove_timeline
 from timeleap.mirrors.vault.keeper import Keeper
@@ -69,6 +70,7 @@ READERS: Final[Mapping[str, type[Conversation]]] = {
     "kimi": KimiLog,
     "kimi-code": KimiCodeLog,
     "opencode": OpencodeLog,
+    "pi": PiLog,
 }
 
 

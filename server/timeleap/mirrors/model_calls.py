@@ -6,13 +6,18 @@ is one call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from timeleap.mirrors.formats.conversion import Json, JsonLines, LossTally, document, opened
+from timeleap.mirrors import opencode_database
+from timeleap.mirrors.formats.conversion import Json, JsonLines, LossTally, document, object_in, opened
+
+JOURNAL: Final = "wire.jsonl"
+"""Beside a log of kimi-cli: its events, which say what each call took."""
 
 
 class ModelCall(Struct, frozen=True):
@@ -50,7 +55,12 @@ def calls_in_file(kind: str, path: Path) -> list[ModelCall] | None:
     if kind not in _READERS:
         return None
     found: dict[tuple[str, ...], ModelCall] = {}
-    for record in _records(path):
+    records: Iterable[Json]
+    if kind == "opencode":
+        records = _messages_of_opencode(path)
+    else:
+        records = _records(path.with_name(JOURNAL) if kind == "kimi" else path)
+    for record in records:
         call = _READERS[kind](record)
         if call is not None:
             found[call.key] = call
@@ -68,6 +78,28 @@ def _records(path: Path) -> Iterator[Json]:
         yield from (line.record for line in JsonLines(file, LossTally()) if line.record is not None)
     finally:
         file.close()
+
+
+def _messages_of_opencode(path: Path) -> list[Json]:
+    """The messages of a session, those that the program has deleted with it, each as it was last. Raises as
+    `opencode_database.reading`, and FileNotFoundError."""
+    place = opencode_database.split(path)
+    if place is None:
+        raise FileNotFoundError(path)
+
+    def read(connection: sqlite3.Connection) -> list[Json]:
+        query = "SELECT data FROM event WHERE aggregate_id = ? AND type = 'message.updated.1' ORDER BY seq"
+        events = connection.execute(query, (place[1],)) if "event" in opencode_database.tables(connection) else ()
+        found: dict[str, Json] = {}
+        for (text,) in events:
+            info = (object_in(text) or {}).get("info")
+            if isinstance(info, dict):
+                found[str(info.get("id"))] = info
+        for name, text in connection.execute("SELECT id, data FROM message WHERE session_id = ?", (place[1],)):
+            found[str(name)] = object_in(text) or found.get(str(name), {})
+        return list(found.values())
+
+    return opencode_database.reading(place[0], read)
 
 
 def _claude(record: Json) -> ModelCall | None:
@@ -109,6 +141,56 @@ def _gemini(record: Json) -> ModelCall | None:
     return ModelCall(("gemini", name), sent, cached, 0, output, total)
 
 
+def _kimi(record: Json) -> ModelCall | None:
+    message = record.get("message")
+    payload = message.get("payload") if isinstance(message, dict) and message.get("type") == "StatusUpdate" else None
+    usage = payload.get("token_usage") if isinstance(payload, dict) else None
+    if not isinstance(payload, dict) or not isinstance(usage, dict):
+        return None
+    name = payload.get("message_id")
+    # Where it names no message, a copy has the time of it.
+    key = ("kimi", name) if isinstance(name, str) else ("kimi", str(record.get("timestamp")), str(usage))
+    names = ("input_other", "input_cache_read", "input_cache_creation", "output")
+    sent, read, written, output = (_count(usage, each) for each in names)
+    return ModelCall(key, sent, read, written, output, sent + read + written + output)
+
+
+def _kimi_code(record: Json) -> ModelCall | None:
+    event = record.get("event")
+    usage = event.get("usage") if isinstance(event, dict) and event.get("type") == "step.end" else None
+    if not isinstance(event, dict) or not isinstance(usage, dict):
+        return None
+    names = ("inputOther", "inputCacheRead", "inputCacheCreation", "output")
+    sent, read, written, output = (_count(usage, each) for each in names)
+    key = ("kimi-code", str(event.get("uuid")))
+    return ModelCall(key, sent, read, written, output, sent + read + written + output)
+
+
+def _opencode(message: Json) -> ModelCall | None:
+    tokens, times = message.get("tokens"), message.get("time")
+    if message.get("role") != "assistant" or not isinstance(tokens, dict) or not isinstance(times, dict):
+        return None
+    told = tokens.get("cache")
+    cache: Json = told if isinstance(told, dict) else {}
+    sent, read, written = _count(tokens, "input"), _count(cache, "read"), _count(cache, "write")
+    output = _count(tokens, "output") + _count(tokens, "reasoning")
+    # A fork gives its copies new ids, and leaves their times.
+    key = ("opencode", str(times.get("created")), str(times.get("completed")), str(sent), str(read), str(output))
+    return ModelCall(key, sent, read, written, output, sent + read + written + output)
+
+
+def _pi(record: Json) -> ModelCall | None:
+    message = record.get("message")
+    told = message if isinstance(message, dict) and "usage" in message else record
+    usage = told.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    names = ("input", "cacheRead", "cacheWrite", "output")
+    sent, read, written, output = (_count(usage, each) for each in names)
+    key = ("pi", str(record.get("id")), str(record.get("timestamp")), str(told.get("timestamp")))
+    return ModelCall(key, sent, read, written, output, sent + read + written + output)
+
+
 def _count(counts: Json, name: str) -> int:
     """A count of tokens; 0 for what is none."""
     value = counts.get(name)
@@ -119,4 +201,8 @@ _READERS: Final[dict[str, Callable[[Json], ModelCall | None]]] = {
     "claude-code": _claude,
     "codex": _codex,
     "gemini": _gemini,
+    "kimi": _kimi,
+    "kimi-code": _kimi_code,
+    "opencode": _opencode,
+    "pi": _pi,
 }

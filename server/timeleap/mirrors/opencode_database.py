@@ -21,6 +21,12 @@ from timeleap.storage.durable import storage_errors
 
 NAME: Final = re.compile(r"opencode(?:-[A-Za-z0-9._-]+)?\.db")
 SESSION: Final = re.compile(r"ses_[A-Za-z0-9_]{1,100}")
+FILES: Final = "storage"
+"""Beside the database: where each session, message and part was a file of its own before version 1.2."""
+KEPT_IN_FILES: Final = (
+    "sessions as opencode kept them before version 1.2, each message in a file of its own: start opencode once, which takes "
+    "them over into opencode.db"
+)
 LOCKED_SECONDS: Final = 2.0
 """How long to wait for a program that has the database to itself."""
 TRIES: Final = 3
@@ -44,6 +50,16 @@ class SessionRow(NamedTuple):
     parent: str | None
     changed: int
     size: int
+
+
+def is_kept_in_files(path: Path) -> bool:
+    """True of a place in the folder of files in which opencode kept sessions before it had a database, and of a folder with
+    such sessions and no database. Blocking."""
+    if path.is_dir() and not any(is_database(name.name) for name in path.iterdir()):
+        path = path / FILES if (path / FILES).is_dir() else path
+        if all((path / name).is_dir() for name in ("session", "message")):
+            return True
+    return FILES in path.parts[:-1] and not {"session", "message", "part"}.isdisjoint(path.parts)
 
 
 def is_database(name: str) -> bool:

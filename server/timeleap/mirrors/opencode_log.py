@@ -20,6 +20,7 @@ from timeleap.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,
     content_of,
+    object_in,
     sound,
     text_part,
     think_part,
@@ -94,6 +95,7 @@ class OpencodeLog(Conversation):
         self._revert: Any = None
         self._told: dict[str, RowMessage] = {}  # as the events say it
         self._complete = False  # the events begin with the session
+        self._is_told_in_part = False  # events are damaged
         self._removing = False
         self._removed: list[list[RowMessage]] = []  # what there was before messages were deleted
         self._info: Json = {}
@@ -133,16 +135,17 @@ class OpencodeLog(Conversation):
         self.title = sound(title.strip()) if isinstance(title, str) and not _DEFAULT_TITLE.fullmatch(title) else None
         self.workspace = workspace_of(self._info.get("directory"))
         self.began_in = self.began_in or self.workspace
-        self._revert = _object(self._info.get("revert"))
+        self._revert = object_in(self._info.get("revert"))
         self.created_at = time_of(self._info.get("time_created"))
         self.updated_at = time_of(self._info.get("time_updated"))
 
     def _read_events(self, connection: sqlite3.Connection) -> None:
         last = self.file.end - 1
         for seq, kind, text in connection.execute(_EVENTS, (self._id, self.file.end)):
-            data, last = _object(text), max(last, int(seq))
+            data, last = object_in(text), max(last, int(seq))
             if data is None:
                 self.file.left_out.add("events", "events cannot be read")
+                self._is_told_in_part = True
             elif kind == "session.created.1":
                 self._complete = True
             else:
@@ -153,8 +156,7 @@ class OpencodeLog(Conversation):
     def _take_event(self, kind: str, data: Json, seq: int) -> None:
         removes = kind in ("message.removed.1", "message.part.removed.1")
         if removes and not self._removing:
-            before = [replace(message, parts=dict(message.parts)) for message in self._told.values()]
-            self._removed = [*self._removed, sorted(before, key=_order)][-MAX_BRANCHES:]
+            self._removed = [*self._removed, self._all_told()][-MAX_BRANCHES:]
         self._removing = removes
         if removes:
             self._remove(data, is_message=kind == "message.removed.1")
@@ -167,9 +169,20 @@ class OpencodeLog(Conversation):
                 made.parts = known.parts if known is not None else {}
                 self._told[made.id] = made
         elif kind == "message.part.updated.1" and isinstance(part, dict) and isinstance(part.get("id"), str):
-            message = self._told.get(str(part.get("messageID")))
-            if message is not None:
-                message.parts[part["id"]] = part_of(part["id"], part, seq)
+            self._told_message(part.get("messageID"), data.get("time")).parts[part["id"]] = part_of(
+                part["id"], part, seq
+            )
+
+    def _all_told(self) -> list[RowMessage]:
+        told = [made for message in self._told.values() if (made := message.with_author()) is not None]
+        return sorted((replace(message, parts=dict(message.parts)) for message in told), key=_order)
+
+    def _told_message(self, message_id: Any, when: Any) -> RowMessage:
+        """The message of a part; one by nobody yet where the event that made it is damaged."""
+        name = str(message_id)
+        if name not in self._told:
+            self._told[name] = RowMessage(name, "", when if type(when) is int else 0, finished=True)
+        return self._told[name]
 
     def _remove(self, data: Json, *, is_message: bool) -> None:
         """Take away a message, or a part of one."""
@@ -185,15 +198,27 @@ class OpencodeLog(Conversation):
         damaged, latest = 0, 0
         query = "SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?"
         for message_id, created, updated, text in connection.execute(query, (self._id,)):
-            data = _object(text)
+            data = object_in(text)
             made = None if data is None else message_of(str(message_id), data)
             if made is None:
                 damaged += 1
-                continue
+                made = self._as_told(str(message_id))
             made.created = created if type(created) is int else made.created
             rows[made.id] = made
             latest = max(latest, updated if type(updated) is int else 0)
+        lost, changed = self._read_parts(connection, rows)
+        damaged, latest = damaged + lost, max(latest, changed)
+        known = [made for message in rows.values() if (made := message.with_author()) is not None]
+        self._rows = {message.id: message for message in sorted(known, key=_order)}
+        self.updated_at = max(self.updated_at or "", time_of(latest) or "") or None
+        self._count(damaged)
+        if self.first_prompt is None:
+            self._find_first_prompt(connection)
+
+    def _read_parts(self, connection: sqlite3.Connection, rows: dict[str, RowMessage]) -> tuple[int, int]:
+        """Put the parts into their messages; returns how many cannot be read, and when the last one changed."""
         parts: dict[str, tuple[int, RowPart]] = {}
+        damaged, latest = 0, 0
         query = "SELECT id, message_id, time_updated FROM part WHERE session_id = ?"
         for part_id, message_id, updated in connection.execute(query, (self._id,)).fetchall():
             message, changed = rows.get(message_id), updated if type(updated) is int else 0
@@ -205,14 +230,15 @@ class OpencodeLog(Conversation):
             parts[part.id] = changed, part
             latest = max(latest, changed)
         self._parts = parts
-        self._rows = dict(sorted(rows.items(), key=lambda item: item[1].order))
-        self.updated_at = max(self.updated_at or "", time_of(latest) or "") or None
-        self._count(damaged)
-        if self.first_prompt is None:
-            self._find_first_prompt(connection)
+        return damaged, latest
+
+    def _as_told(self, message_id: str) -> RowMessage:
+        """A message whose row is damaged, without its parts: as the events say it, or else by nobody yet."""
+        told = self._told.get(message_id)
+        return RowMessage(message_id, "", 0, finished=True) if told is None else replace(told, parts={}, finished=True)
 
     def _read_part(self, connection: sqlite3.Connection, part_id: str, message_id: str, changed: int) -> RowPart | None:
-        """The part of a row, read again if it may have changed; None where it cannot be read."""
+        """The part of a row, read again if it may have changed; of a damaged row what the events say, else None."""
         message = self._told.get(message_id)
         told = message.parts.get(part_id) if message is not None else None
         when, known = self._parts.get(part_id, (-1, None))
@@ -220,9 +246,9 @@ class OpencodeLog(Conversation):
         if known is not None and is_old and (told is None or told.seq <= known.seq):
             return known
         row = connection.execute("SELECT data FROM part WHERE id = ?", (part_id,)).fetchone()
-        data = _object(row[0]) if row is not None else None
+        data = object_in(row[0]) if row is not None else None
         if data is None:
-            return None
+            return told
         part = part_of(part_id, data)
         return told if told is not None and told.digest == part.digest else part
 
@@ -265,14 +291,18 @@ class OpencodeLog(Conversation):
     def _conversations_before(self) -> list[Earlier]:
         """Conversations before each removal, compaction, revert and dropped message, some of them more than once."""
         every = list(self._rows.values())
+        removed = self._removed
+        if self._is_told_in_part and self._told.keys() - self._rows.keys():  # no event says when these went
+            removed = [*removed, self._all_told()]
+        states = [*map(self._whole, removed), every]
         found: list[Earlier] = []
-        for known in map(self._whole, self._removed):
+        for known in states[:-1]:
             found += _summed_up(known)
             found.append(Earlier(steps_of(since_compaction(known))))
         found += _summed_up(every)
         if self._revert is not None and self._revert.get("messageID") in self._rows:  # else it is being deleted
             found.append(Earlier(steps_of(since_compaction(every))))
-        for messages in (*map(self._whole, self._removed), every):
+        for messages in states:
             for number, message in enumerate(messages):
                 if message.dropped and _words(message):
                     before = steps_of(since_compaction(messages[:number]))
@@ -317,11 +347,11 @@ class OpencodeLog(Conversation):
         if seq >= 0:
             query = "SELECT data FROM event WHERE aggregate_id = ? AND seq = ?"
             row = connection.execute(query, (self._id, seq)).fetchone()
-            found = _object(row[0]) if row is not None else None
+            found = object_in(row[0]) if row is not None else None
             if found is not None and isinstance(part := found.get("part"), dict):
                 return part
         row = connection.execute("SELECT data FROM part WHERE id = ?", (part_id,)).fetchone()
-        return (_object(row[0]) if row is not None else None) or {}
+        return (object_in(row[0]) if row is not None else None) or {}
 
     def _write(self, step: RowStep, parts: list[Json], log: RecordWriter) -> None:
         part = parts[0] if parts else {}
@@ -372,7 +402,7 @@ class OpencodeLog(Conversation):
         new = {message.id: _renamed(message.id, "msg") for message in sent}
         for message in sent:
             row = connection.execute("SELECT data FROM message WHERE id = ?", (message.id,)).fetchone()
-            info = {**((_object(row[0]) if row else None) or {}), "id": new[message.id], "sessionID": session_id}
+            info = {**((object_in(row[0]) if row else None) or {}), "id": new[message.id], "sessionID": session_id}
             if info.get("parentID") in new:
                 info["parentID"] = new[info["parentID"]]
             parts = []
@@ -432,13 +462,3 @@ def _hex_of_now() -> str:
 
 def _letters() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(14))
-
-
-def _object(text: object) -> Json | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shutil
 import sqlite3
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from tests.support.opencode_file import OpencodeFile
+from tests.support.opencode_histories import OpencodeHistory
+from tests.support.said import Said
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError
 from timeleap.mirrors import opencode_database
@@ -21,8 +22,6 @@ from timeleap.mirrors.folders import look, mirror_id, parent_of
 from timeleap.mirrors.opencode_log import OpencodeLog
 from timeleap.mirrors.record_list import RecordList
 from timeleap.storage.engine import LogState, RecordKind
-
-Said = tuple[str, str]
 
 
 def log_of(path: Path) -> OpencodeLog:
@@ -59,114 +58,8 @@ def everything(log: OpencodeLog) -> set[Said]:
     return {each for steps in branches for each in said_in(log, steps)}
 
 
-class History:
-    """A session that grows by random steps.
-
-    Attributes:
-        log: What is sent on resume; `ever`: what was said at all.
-    """
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.file = OpencodeFile(folder, name=f"ses_{seed}")
-        self.log: list[Said] = []
-        self.ever: list[Said] = []
-        self._prompts: list[tuple[str, int]] = []  # with the length of the log before each
-        self._kept: list[Said] | None = None  # the log without a revert
-        self._number = 0
-
-    def _name(self, kind: str) -> str:
-        self._number += 1
-        return f"{kind} {self._number}"
-
-    def _add(self, *said: Said) -> None:
-        self.log += said
-        self.ever += said
-
-    def grow(self, steps: int) -> History:
-        self.turn()
-        kinds = [self.turn, self.parallel, self.reverts, self.unreverts, self.compacts, self.fails, self.sub_tasks]
-        for step in self.random.choices(kinds, [4, 4, 2, 1, 1, 1, 1], k=steps):
-            step()
-        return self
-
-    def prompt(self) -> str:
-        self.file.cleans()
-        if self._kept is not None:
-            self._prompts = [each for each in self._prompts if each[1] < len(self.log)]
-            self._kept = None
-        text = self._name("question")
-        prompt = self.file.asks(text)
-        self._prompts.append((prompt, len(self.log)))
-        self._add(("user", text))
-        if self.random.random() < 0.2:
-            text = self._name("read")
-            self.file.part(prompt, "text", text=text, synthetic=True)
-            self._add(("user", text))
-        return prompt
-
-    def turn(self) -> None:
-        prompt, text = self.prompt(), self._name("answer")
-        self.file.says(prompt, text)
-        self._add(("assistant", text))
-
-    def parallel(self) -> None:
-        """Calls of one answer; the results come in any order, and are sent in that of the calls."""
-        prompt = self.prompt()
-        answer = self.file.begins(prompt)
-        if self.random.random() < 0.5:
-            text = self._name("answer")
-            self.file.writes(answer, text)
-            self._add(("assistant", text))
-        calls = [self._name("call").replace(" ", "_") for _ in range(self.random.randint(1, 4))]
-        parts = {call: self.file.calls(answer, call) for call in calls}
-        for call in self.random.sample(calls, len(calls)):
-            status = self.random.choice(["completed", "completed", "error"])
-            self.file.gets(answer, parts[call], call, f"result of {call}", status)
-        self.file.ends(answer, prompt, "tool-calls")
-        self._add(*(("call", call) for call in calls), *(("result", call) for call in calls))
-        text = self._name("answer")
-        self.file.says(prompt, text)
-        self._add(("assistant", text))
-
-    def fails(self) -> None:
-        """An answer that ends in an error is not sent again."""
-        prompt, text = self.prompt(), self._name("half")
-        self.file.says(prompt, text, error={"name": "APIError", "data": {}})
-        self.ever.append(("assistant", text))
-
-    def sub_tasks(self) -> None:
-        """A session of a sub-agent, which is none of this one."""
-        name = f"ses_{self.file.session_id[4:]}_{self._name('sub').split()[1]}"
-        OpencodeFile(self.file.folder, name=name, parent=self.file.session_id).close()
-
-    def reverts(self) -> None:
-        if not self._prompts:
-            return
-        whole = self._kept or list(self.log)
-        prompt, length = self.random.choice(self._prompts)
-        self.file.reverts(prompt)
-        self._kept, self.log = whole, whole[:length]
-
-    def unreverts(self) -> None:
-        self.file.reverts(None)
-        if self._kept is not None:
-            self.log, self._kept = self._kept, None
-
-    def compacts(self) -> None:
-        self.turn()
-        keeps = self.random.random() < 0.5
-        (prompt, length), text = self._prompts[-1], self._name("summary")
-        kept = self.log[length:] if keeps else []
-        self.file.compacts(text, prompt if keeps else None)
-        self.log = []
-        self._add(("user", "What did we do so far?"), ("assistant", text))
-        self.log += kept
-        self._prompts = []
-
-
 def check(folder: Path, seed: int) -> None:
-    history, grown = History(folder / str(seed), seed), None
+    history, grown = OpencodeHistory(folder / str(seed), seed), None
     history.turn()
     for _ in range(4):
         grown = grown or OpencodeLog(history.file.path)
@@ -306,23 +199,27 @@ def test_damaged_rows_and_events_cost_only_themselves(file: OpencodeFile) -> Non
     file.connection.execute("UPDATE event SET data = '{torn' WHERE seq % 2 = 1")
     log = log_of(file.path)
     assert TWO_TURNS[2:] == said_in(log)[-2:]
-    assert {loss.kind for loss in log.file.left_out.losses()} == {"rows", "events"}
+    assert {loss.kind for loss in log.file.left_out.losses()} == {"events"}, "events say what damaged rows said"
     log.earlier()
-
-
-def test_odd_values_stop_no_reader(file: OpencodeFile) -> None:
-    chance = random.Random(3)
-    values: list[Any] = [None, 5, "", [], {}, [None], {"type": 5}, True, -1, {"start": []}, 10**30]
-    for table in ("message", "part", "event"):
-        for name, text in file.connection.execute(f"SELECT id, data FROM {table}").fetchall():
-            found = inner = json.loads(text)
-            while (below := [each for each in inner.values() if isinstance(each, dict)]) and chance.random() < 0.7:
-                inner = chance.choice(below)
-            if inner:
-                inner[chance.choice([*inner])] = chance.choice(values)
-            file.connection.execute(f"UPDATE {table} SET data = ? WHERE id = ?", (json.dumps(found), name))
+    file.connection.execute("DELETE FROM event")
     log = log_of(file.path)
-    everything(log)
+    assert TWO_TURNS[2:] == said_in(log)[-2:]
+    assert {loss.kind for loss in log.file.left_out.losses()} == {"rows"}
+
+
+def test_the_words_of_a_message_whose_row_is_damaged_are_there(file: OpencodeFile) -> None:
+    file.connection.execute("UPDATE message SET data = '{torn'")
+    assert said_in(log_of(file.path)) == TWO_TURNS
+    file.connection.execute("DELETE FROM event")
+    assert said_in(log_of(file.path)) == TWO_TURNS, "by the kinds of its parts"
+
+
+def test_what_a_compaction_that_failed_leaves_out_is_a_timeline(file: OpencodeFile) -> None:
+    tail = file.turn(3)
+    question = file.message("user")
+    file.part(question, "compaction", auto=False, tail_start_id=tail)
+    file.says(question, "half a summary", summary=True, error={"name": "APIError", "data": {}})
+    assert set(TWO_TURNS) <= everything(log_of(file.path))
 
 
 def test_without_events_the_rows_are_read(tmp_path: Path) -> None:

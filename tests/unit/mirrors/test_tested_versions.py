@@ -18,9 +18,10 @@ NAMED = {
     "kimi": "kimi-cli",
     "kimi-code": "kimi-code",
     "opencode": "opencode",
+    "pi": "pi",
 }
-PROTOCOLS = {("kimi", "1.52.0"): (1, 10), ("kimi-code", "2.1.0"): (1, 5)}
-"""Their logs name the version of their protocols; tests/interop and tests/agents run these versions."""
+PROTOCOLS = {("kimi", "1.52.0"): (1, 10), ("kimi-code", "2.1.0"): (1, 5), ("pi", "1.6.0"): (3,)}
+"""Their logs name the version of their form; tests/interop and tests/agents run the first two."""
 
 
 @pytest.mark.parametrize("kind", READERS)

@@ -6,6 +6,7 @@ const NAMES: Readonly<Record<string, string>> = {
   gemini: "Gemini CLI",
   kimi: "kimi-cli",
   "kimi-code": "kimi-code",
+  pi: "pi",
   opencode: "opencode",
 };
 

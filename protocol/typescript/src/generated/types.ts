@@ -290,7 +290,7 @@ export interface BridgeCatchUpParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode" | "pi";
   /** The file of the session; it need not be there yet. */
   path: string;
   /** The agent's folder, an absolute path: snapshots are of it. Without it none is taken. */
@@ -391,7 +391,7 @@ export interface BridgeRestoreFileResult {
 
 /** A folder in which an agent's program keeps its sessions. */
 export interface BridgeSource {
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode" | "pi";
   /** Of the folder. */
   path: string;
   /** Files of sessions that are in it. */
@@ -416,7 +416,7 @@ export interface BridgeUnwatchParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode" | "pi";
   /** The folder. Default: where the program keeps its sessions, by its own environment variable. */
   path?: string;
 }
@@ -434,7 +434,7 @@ export interface BridgeWatchParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode" | "pi";
   /** The folder. Default: where the program keeps its sessions, by its own environment variable. */
   path?: string;
   /** URI: only the sessions of this folder. */
@@ -443,7 +443,7 @@ export interface BridgeWatchParams {
 
 /** What is watched. */
 export interface BridgeWatchResult {
-  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode";
+  kind: "claude-code" | "codex" | "gemini" | "kimi" | "kimi-code" | "opencode" | "pi";
   path: string;
   /** How the server hears of changes: from the system, or by looking again and again. */
   method: "notifications" | "polling";
@@ -2410,7 +2410,7 @@ export interface SessionImportParams {
   partialResultToken?: string | number;
   /** Absolute path of the file to read; of a session's directory with `kimi` and `kimi-code`. With `opencode`, of its database, and behind that the session's id, which no file has. */
   path: string;
-  /** `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`, `kimi-code`, `opencode`: sessions of those programs. Recognised from the content if absent. */
+  /** `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`, `kimi-code`, `opencode`, `pi`: sessions of those programs. Recognised from the content if absent. */
   format?: string;
   /** Generated if absent. */
   sessionId?: string;

@@ -63,6 +63,7 @@ FORMATS: Final = (
     ExportFormat("gemini"),
     ExportFormat("kimi-code"),
     ExportFormat("opencode"),
+    ExportFormat("pi"),
 )
 
 EXPORTED: Final = {form.name: form for form in FORMATS if form.writer}

@@ -160,4 +160,5 @@ _READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
     "gemini": partial(read_log, "gemini"),
     "kimi-code": _kimi_code,
     "opencode": _opencode,
+    "pi": partial(read_log, "pi"),
 }

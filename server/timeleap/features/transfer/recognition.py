@@ -27,6 +27,7 @@ LARGEST_DOCUMENT: Final = 64 << 20  # bytes
 
 _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
+_OF_PI: Final = frozenset({"compaction", "branch_summary", "custom_message", "model_change"})
 _OF_SESSIONS: Final = frozenset({"uuid", "leafUuid", "sessionId"})
 _OLDEST_CODEX: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 _MARKDOWN: Final = re.compile(rb"\s*# aider chat started at ")
@@ -41,7 +42,7 @@ def recognised(path: Path) -> str:
         StorageFailureError: It cannot be read, or is neither a file nor a directory.
     """
     if path.is_dir():
-        return "kimi" if journal_in(path) is None else "kimi-code"
+        return _form_of_directory(path)
     if is_of_opencode(path):
         return "opencode"
     start = _beginning(path)
@@ -52,11 +53,11 @@ def recognised(path: Path) -> str:
     if begins_document(start):
         return _form_of_document(path, start)
     if (writer := _foreign_file(start)) is not None:
-        raise _foreign(writer)
+        raise _foreign(writer, path)
     maybe: str | None = None
     for record in _objects(path):
         if (writer := _foreign_record(record)) is not None:
-            raise _foreign(writer)
+            raise _foreign(writer, path)
         form, is_sure = _form_of(record)
         if form is not None and is_sure:
             return form
@@ -64,8 +65,14 @@ def recognised(path: Path) -> str:
     if maybe is not None:
         return maybe
     if (writer := _foreign_document(path, start)) is not None:
-        raise _foreign(writer)
+        raise _foreign(writer, path)
     raise _of_none()
+
+
+def _form_of_directory(path: Path) -> str:
+    if opencode_database.is_kept_in_files(path):
+        raise _kept_in_files()
+    return "kimi" if journal_in(path) is None else "kimi-code"
 
 
 def _form_of_document(path: Path, start: bytes) -> str:
@@ -78,7 +85,7 @@ def _form_of_document(path: Path, start: bytes) -> str:
         file.close()
     if found is not None and "sessionId" in found and isinstance(found.get("messages"), list):
         return "gemini"
-    raise _of_none() if (writer := _foreign_document(path, start)) is None else _foreign(writer)
+    raise _of_none() if (writer := _foreign_document(path, start)) is None else _foreign(writer, path)
 
 
 def _of_none() -> InvalidInputError:
@@ -118,8 +125,14 @@ def may_be_a_log(path: Path) -> bool:
     return not _beginning(path).strip() or any(isinstance(record.get("role"), str) for record in _objects(path))
 
 
-def _foreign(writer: str) -> InvalidInputError:
+def _kept_in_files() -> InvalidInputError:
+    return refused(f"is a part of {opencode_database.KEPT_IN_FILES}; then import the session from that database")
+
+
+def _foreign(writer: str, path: Path) -> InvalidInputError:
     if writer == OPENCODE:
+        if opencode_database.is_kept_in_files(path):
+            return _kept_in_files()
         return refused(
             "is a part of a session of opencode, or an export of one: import the session from its database, with the name "
             "~/.local/share/opencode/opencode.db/ses_..."
@@ -162,6 +175,8 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
         return "kimi-code", True
     if _is_of_codex(record, kind):
         return "codex", True
+    if _is_of_pi(record, kind):
+        return "pi", True
     if kind == "file-history-snapshot":
         return "claude-code", True
     if _is_of_claude_code(record, kind):
@@ -191,6 +206,15 @@ def _is_of_old_codex(record: dict[str, Any], kind: str) -> bool:
         or record.get("record_type") == "state"
         or {"id", "timestamp", "instructions"} <= set(record)
     )
+
+
+def _is_of_pi(record: dict[str, Any], kind: str) -> bool:
+    """True of the first line of a session of pi, and of an entry of it."""
+    if kind == "session":
+        return "cwd" in record and "timestamp" in record
+    message = record.get("message")
+    is_known = kind in _OF_PI or (kind == "message" and isinstance(message, dict) and "timestamp" in message)
+    return is_known and "id" in record and "parentId" in record
 
 
 def _is_of_gemini(record: dict[str, Any]) -> bool:
@@ -226,10 +250,8 @@ def _foreign_record(record: dict[str, Any]) -> str | None:
         "projectID",
     }.isdisjoint(names):
         return OPENCODE
-    if kind == "session" and "version" in names:
-        return "pi"
-    if kind == "message" and isinstance(message, dict) and "parentId" in names:
-        return "pi or factory"
+    if kind == "message" and isinstance(message, dict) and "parentId" in names and "timestamp" not in message:
+        return "factory"
     if kind == "session_start":
         return "factory"
     if isinstance(kind, str) and kind.startswith(("session.", "user.", "assistant.")) and "data" in names:

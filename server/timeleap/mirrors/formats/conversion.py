@@ -43,8 +43,10 @@ _AS_KEPT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9
 _NOTHING: Final = b" \t\r\n\0\xef\xbb\xbf"
 """White space, zeros and the mark of a file's beginning."""
 _PASSED_OVER: Final = re.compile("[^ \\t\\r\\n\\0\xef\xbb\xbf]")
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
 _OF_RECORDS: Final = frozenset({"timestamp", "uuid", "payload", "parentUuid", "sessionId"})
 """Members of records, not of objects in them."""
+_JOINED: Final = b'}{"'
 MAX_TRIES: Final = 1000
 """Places of a damaged line at which a record is looked for."""
 _DECODER: Final = json.JSONDecoder()
@@ -225,15 +227,22 @@ def time_of(text: object) -> str | None:
         return None
 
 
+def object_in(text: object) -> Json | None:
+    """The JSON object that a text is; None where it is none."""
+    return _object(text.encode("utf-8", "replace")) if isinstance(text, str) else None
+
+
 def is_object(text: bytes) -> bool:
     """True of a JSON object."""
     return _object(text) is not None
 
 
 def whole_records(text: bytes) -> Iterator[tuple[int, int, Json]]:
-    """The records that are whole on a damaged line: two that share it, one behind a torn one or a run of zeros; each
-    with its offset and length. Objects within a torn record are none, nor is what is nested too deeply."""
+    """The records that are whole on a damaged line: two that share it, one behind a torn one or a run of zeros, one before
+    the rest of another; each with its offset and length. Objects within a torn record are none, nor is what is nested too
+    deeply."""
     characters, at = text.decode("latin-1"), 0  # a character a byte; JSON's own marks are ASCII
+    torn = _TornRecord()
     for _ in range(MAX_TRIES):
         at = characters.find('{"', at)
         if at < 0:
@@ -243,17 +252,50 @@ def whole_records(text: bytes) -> Iterator[tuple[int, int, Json]]:
         except (ValueError, RecursionError):
             at += 2
             continue
-        inside = characters[max(0, at - 64) : at].rstrip()[-1:] in (":", ",", "[")
         behind = _PASSED_OVER.search(characters, end)
-        followed = behind is None or behind[0] == "{"
-        if inside and found.keys().isdisjoint(_OF_RECORDS):
-            followed = False
-        record = _object(text[at:end]) if followed else None
+        is_inside = torn.may_hold(characters, at) or (behind is not None and behind[0] in ",]}")
+        is_record = not (is_inside and found.keys().isdisjoint(_OF_RECORDS))
+        record = _object(text[at:end]) if is_record else None
         if record is None:
             at += 2
         else:
             yield at, end - at, record
+            torn = _TornRecord(end)
             at = end
+
+
+def joined_records(line: bytes) -> Iterator[tuple[int, int, Json]]:
+    """The records that a damaged line begins with, one behind the other."""
+    end = 0
+    if _JOINED not in line:
+        return
+    for offset, length, record in whole_records(line):
+        if offset != end:
+            return
+        yield offset, length, record
+        end = offset + length
+
+
+class _TornRecord:
+    """What stands on a line before a place at which an object begins, from the last whole record on."""
+
+    def __init__(self, start: int = 0) -> None:
+        self._start = self._at = start
+        self._open: list[str] = []
+
+    def may_hold(self, line: str, at: int) -> bool:
+        """True if the object at this place can be a value in it; asked for places in their order."""
+        before = line[max(self._start, at - 64) : at].rstrip()[-1:]
+        if before not in (":", ",", "["):
+            return False
+        for token in _BRACKETS.finditer(line, self._at, at):
+            if token[0] in ("{", "["):
+                self._open.append(token[0])
+            elif self._open and token[0] in ("}", "]"):
+                self._open.pop()
+        self._at = at
+        # Behind a comma an object has a name before each of its values.
+        return not (before == "," and self._open[-1:] == ["{"])
 
 
 def _object(text: bytes) -> Json | None:

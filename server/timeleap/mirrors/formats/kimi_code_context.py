@@ -90,10 +90,12 @@ class JournalContext(Struct):
 
     Attributes:
         orphans: Results that go with no call.
+        begun: Ids of all steps that the journal says have begun.
     """
 
     messages: list[JournalMessage] = field(default_factory=list)
     orphans: int = 0
+    begun: set[str] = field(default_factory=set)
     _open: JournalMessage | None = None
     _step: str = ""
     _calls: list[str] = field(default_factory=list)
@@ -153,8 +155,7 @@ class JournalContext(Struct):
 
     def _loop(self, entry: JournalEntry) -> None:
         if entry.kind == "begin":
-            self._settle()
-            self._open, self._step = JournalMessage([], entry), entry.step
+            self._begin(entry)
         elif entry.kind == "end":
             if not entry.blank and self._open is not None:
                 if self.messages and self._open.pieces:
@@ -162,16 +163,28 @@ class JournalContext(Struct):
                 self._settle()
         elif entry.kind == "result":
             self._take_result(entry)
-        elif self._open is not None and entry.step == self._step:
-            if entry.kind == "call":
-                if entry.call in self._calls:
-                    return
-                self._calls.append(entry.call)
-                self._waiting.add(entry.call)
-            if not entry.blank:
-                if not self._open.pieces:
-                    self.messages.append(self._open)
-                self._open.pieces.append(Piece(entry))
+        else:
+            if entry.step not in self.begun:  # the record that began it was damaged
+                self._begin(entry)
+            if self._open is not None and entry.step == self._step:
+                self._add_piece(entry, self._open)
+
+    def _add_piece(self, entry: JournalEntry, answer: JournalMessage) -> None:
+        """Add a part of an answer, or a call in it."""
+        if entry.kind == "call":
+            if entry.call in self._calls:
+                return
+            self._calls.append(entry.call)
+            self._waiting.add(entry.call)
+        if not entry.blank:
+            if not answer.pieces:
+                self.messages.append(answer)
+            answer.pieces.append(Piece(entry))
+
+    def _begin(self, entry: JournalEntry) -> None:
+        self._settle()
+        self._open, self._step = JournalMessage([], entry), entry.step
+        self.begun.add(entry.step)
 
     def _take_result(self, entry: JournalEntry) -> None:
         if entry.call not in self._waiting:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap.mirrors.formats.conversion import Json, image_part, text_part
 from timeleap.mirrors.formats.kimi_code import time_of
@@ -23,6 +24,7 @@ COMPACTED: Final = "What did we do so far?"
 SUBTASK: Final = "The following tool was executed by the user"
 _PLACES: Final = ("id", "messageID", "sessionID")
 _NOT_SENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
+_OF_ANSWERS: Final = frozenset({"step-start", "step-finish", "reasoning", "tool"})
 _OVER: Final = ("completed", "error")
 
 Said = Literal["user", "text", "think", "call", "result"]
@@ -58,7 +60,7 @@ class RowMessage(Struct):
     """A message.
 
     Attributes:
-        role: `user` or `assistant`.
+        role: `user` or `assistant`; empty where its row is damaged.
         created: Milliseconds since 1970.
         parent: Of an answer: the id of its prompt.
         summary: It is what a compaction says.
@@ -82,6 +84,13 @@ class RowMessage(Struct):
     @property
     def order(self) -> tuple[int, str]:
         return self.created, self.id
+
+    def with_author(self) -> RowMessage | None:
+        """The message; where its role is not known, with the one that the kinds of its parts tell. None without parts."""
+        if self.role:
+            return self
+        is_answer = any(part.kind in _OF_ANSWERS for part in self.parts.values())
+        return replace(self, role="assistant" if is_answer else "user") if self.parts else None
 
     def sorted(self) -> list[RowPart]:
         """The parts in their order."""
@@ -253,10 +262,10 @@ def without_begun_compaction(messages: list[RowMessage]) -> list[RowMessage]:
 
 
 def compactions(messages: list[RowMessage]) -> Iterator[int]:
-    """How many messages stand before each compaction that is done."""
+    """How many messages stand before each compaction that has begun: the program may leave them out before it is done."""
     asked = {message.id: at for at, message in enumerate(messages) if message.compaction is not None}
     for message in messages:
-        if message.summary and message.finished and not message.failed and message.parent in asked:
+        if message.summary and message.parent in asked:
             yield asked[message.parent]
 
 

@@ -58,7 +58,7 @@ Name = Annotated[
         help="claude-code, codex, gemini, kimi-code or opencode; `agents list` says why others cannot be had yet.",
     ),
 ]
-Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode"]
+Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"]
 Project = Annotated[
     bool, Option("--project", help="For this folder only: in the settings of the project, not in your own.")
 ]
@@ -196,7 +196,7 @@ def watch(
         Mirrored | None,
         Argument(
             metavar="[AGENT]",
-            help="claude-code, codex, gemini, kimi, kimi-code or opencode; default: all that are there.",
+            help="claude-code, codex, gemini, kimi, kimi-code, opencode or pi; default: all that are there.",
         ),
     ] = None,
     folder: Annotated[

@@ -30,6 +30,7 @@ RESUMES: Final = {
     "gemini": ("gemini", "--resume"),
     "kimi": ("kimi", "--session"),
     "kimi-code": ("kimi", "-r"),
+    "pi": ("pi", "--session"),
 }
 """The command by which a program goes on in the session of an id."""
 

@@ -13,6 +13,7 @@ from tests.support.opencode_file import OpencodeFile
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.features.transfer.recognition import may_be_a_log, recognised
+from timeleap.mirrors.folders import look
 from timeleap.mirrors.formats import conversion
 from timeleap.mirrors.formats.conversion import BLOCK, MOST, JsonLines, LossTally, time_of, workspace_of
 from timeleap.storage.durable import OpenFile
@@ -58,6 +59,26 @@ def test_opencodes_database_is_recognised_and_an_export_is_told_where_to_import_
     part = {"id": "prt_1", "messageID": "msg_1", "sessionID": "ses_1", "type": "text", "text": "x"}
     with pytest.raises(InvalidInputError, match=r"import the session from its database, with the name .*ses_"):
         recognised(written(tmp_path / "any", part))
+
+
+def test_sessions_that_opencode_kept_in_files_are_told_how_to_get_into_its_database(tmp_path: Path) -> None:
+    storage = tmp_path / "opencode" / "storage"
+    info = {"id": "ses_1", "version": "0.15.0", "projectID": "global", "directory": "/shop", "title": "x"}
+    message = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}
+    part = {"id": "prt_1", "messageID": "msg_1", "sessionID": "ses_1", "type": "text", "text": "x"}
+    places = ["session/global/ses_1.json", "message/ses_1/msg_1.json", "part/msg_1/prt_1.json"]
+    for place, document in zip(places, [info, message, part], strict=True):
+        (storage / place).parent.mkdir(parents=True)
+        (storage / place).write_text(json.dumps(document, indent=2))
+    for path in (tmp_path / "opencode", storage, *(storage / place for place in places)):
+        with pytest.raises(
+            InvalidInputError, match=r"before version 1\.2, .*: start opencode once, which takes them over"
+        ):
+            recognised(path)
+    found = look("opencode", tmp_path / "opencode")
+    assert "start opencode once" in found.problems[0]
+    OpencodeFile(tmp_path / "opencode").close()
+    assert look("opencode", tmp_path / "opencode").problems == []
 
 
 def test_a_first_line_may_be_long(tmp_path: Path) -> None:
