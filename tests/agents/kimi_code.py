@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,7 +38,12 @@ class KimiCode:
             f'[providers.fake]\ntype = "openai"\nbase_url = "{model.url}/v1"\napi_key = "none"\n\n'
             '[models.fake]\nprovider = "fake"\nmodel = "fake"\nmax_context_size = 200000\n'
         )
-        own = {"HOME": str(folder), "KIMI_CODE_HOME": str(self.home), "KIMI_CODE_NO_AUTO_UPDATE": "1"}
+        own = {
+            "HOME": str(folder),
+            "KIMI_CODE_HOME": str(self.home),
+            "KIMI_CODE_NO_AUTO_UPDATE": "1",
+            "NODE_COMPILE_CACHE": str(Path(tempfile.gettempdir(), "timeleap-tests-node")),  # of 20 MB of program
+        }
         self._environment = {**os.environ, **(environment or {}), **own}
 
     async def ask(self, question: str, *, resume: str | None = None) -> str:

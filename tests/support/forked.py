@@ -23,6 +23,8 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.reduction import DupFd
 from typing import IO, Any, NamedTuple, Protocol
 
+from tests.support.waits import set_waits
+
 
 class Running(Protocol):
     """What is used of `subprocess.Popen`."""
@@ -192,6 +194,7 @@ class _Serving:
         from timeleap.storage import durable
 
         durable.arm(os.environ.get(durable.ENVIRONMENT, ""))
+        set_waits(os.environ)
         if self._program is None:
             sys.exit(__main__.main())
         warnings.simplefilter("error")

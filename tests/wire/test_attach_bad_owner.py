@@ -21,6 +21,9 @@ from tests.support.matching import A_STRING
 from tests.support.scene import Scene, settle, until
 from tests.support.server import Message, Pending, Server, runtime_directory
 from tests.support.session import Session, user
+from tests.support.waits import with_waits
+
+from timeleap.attach import attachment
 
 pytestmark = [
     pytest.mark.long,
@@ -29,6 +32,8 @@ pytestmark = [
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
 
 DEBUG = {"TIMELEAP_LOG_LEVEL": "debug"}
+SOON = with_waits({(attachment, "PATIENCE"): 0.5})
+"""Of servers that look in vain for somebody who answers: they say so after less than five seconds."""
 
 
 @pytest.fixture
@@ -139,7 +144,7 @@ def test_what_lies_where_the_socket_should_be_gets_not_a_byte(
         listening.setblocking(False)
         place.rename(aside)
         plant(place, spy)
-        other = scene.servers(1, env=DEBUG)[0]
+        other = scene.servers(1, env={**DEBUG, **SOON})[0]
         words = locked(opening(other).error(), owner.server.process.pid)
         assert why in words and str(place) not in words
         assert follows(other) == ["before"]
@@ -211,7 +216,7 @@ def test_an_owner_with_an_unsafe_directory_says_so_and_works(
     after = apart.lstat()
     assert (after.st_ino, after.st_mode, after.st_uid) == (before.st_ino, before.st_mode, before.st_uid)
     assert not apart.is_dir() or not list(apart.iterdir())
-    other = scene.servers(1)[0]
+    other = scene.servers(1, env=SOON)[0]
     assert why in locked(opening(other).error(), owner.server.process.pid)
     assert follows(other) == ["works"]
     owner.server.finish()
@@ -234,7 +239,7 @@ def test_who_attaches_does_not_trust_a_directory_that_was_opened_up(scene: Scene
     owner = scene.window(env={"TIMELEAP_RUNTIME_DIR": str(apart)})
     owner.say("before")
     apart.chmod(mode)
-    other = scene.servers(1)[0]
+    other = scene.servers(1, env=SOON)[0]
     words = locked(opening(other).error(), owner.server.process.pid)
     assert str(apart) in words and "open to other users" in words
     assert follows(other) == ["before"]
@@ -248,13 +253,13 @@ def test_who_attaches_does_not_follow_a_link_to_the_directory(scene: Scene, apar
     owner = scene.window(env={"TIMELEAP_RUNTIME_DIR": str(apart)})
     apart.rename(apart.with_name("moved"))
     apart.symlink_to("moved")
-    assert "is a link" in locked(opening(scene.servers(1)[0]).error(), owner.server.process.pid)
+    assert "is a link" in locked(opening(scene.servers(1, env=SOON)[0]).error(), owner.server.process.pid)
 
 
 @as_root
 def test_who_attaches_says_nothing_to_another_users_socket(scene: Scene, apart: Path) -> None:
     owner = scene.window(env={"TIMELEAP_RUNTIME_DIR": str(apart)})
-    other = scene.servers(1)[0]
+    other = scene.servers(1, env=SOON)[0]
     place = Path(record_of(owner.path)["endpoint"]["address"])
     for given_away in (place, apart):
         os.chown(given_away, NOBODY, NOBODY)
@@ -273,7 +278,7 @@ def test_a_record_that_leads_to_another_users_process_gives_it_nothing(scene: Sc
         each.chmod(0o711)
     try:
         with trap_of_another_user(place) as trap, Lock(path, **record(address=str(place))):
-            other = scene.servers(1)[0]
+            other = scene.servers(1, env=SOON)[0]
             assert "another user" in locked(opening(other).error(), os.getpid())
             assert follows(other) == ["s"]
             assert trap.stdout is not None
@@ -406,7 +411,7 @@ def test_a_record_that_is_damaged_while_its_owner_lives(scene: Scene) -> None:
     lock = owner.path / ".context.jsonl.lock"
     good = lock.read_bytes()
     lock.write_bytes(b"\xff" * len(good))
-    other = scene.servers(1)[0]
+    other = scene.servers(1, env=SOON)[0]
     locked(opening(other).error(), None)
     attached.say("through the connection there is")
     owner.say("and here")
@@ -423,7 +428,7 @@ def test_an_owner_on_another_machine_is_not_looked_for_on_this_one(scene: Scene)
     states = free_sessions(scene, ["s"])
     with claimed(states, [{}]) as impostors:
         impostors["s"].become(host="elsewhere.example")
-        other = scene.servers(1)[0]
+        other = scene.servers(1, env=SOON)[0]
         assert "elsewhere.example" in locked(opening(other).error(), os.getpid())
         assert impostors["s"].heard == []
         assert follows(other) == ["s"]
@@ -434,7 +439,7 @@ def test_a_socket_of_another_session_gives_no_way_into_this_one(scene: Scene) ->
     path = Path(free_sessions(scene, ["s"])["s"]["path"])
     elsewhere = Session.open(scene.servers(1)[0], "elsewhere")
     with Lock(path, endpoint=record_of(elsewhere.path)["endpoint"]):
-        other = scene.servers(1)[0]
+        other = scene.servers(1, env=SOON)[0]
         locked(opening(other).error(), os.getpid())
         assert follows(other) == ["s"]
     unharmed(other, ["s"])

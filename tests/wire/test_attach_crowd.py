@@ -16,6 +16,9 @@ from tests.support.peer import Peer
 from tests.support.scene import Scene, changes, marks, scene_at, settle, taken_over, told_first, until
 from tests.support.server import Message, Server
 from tests.support.session import Session, user
+from tests.support.waits import with_waits
+
+from timeleap.attach import listener
 
 pytestmark = [
     pytest.mark.long,
@@ -142,7 +145,8 @@ def flood(window: Session, megabytes: int) -> None:
 
 
 def test_one_that_is_stopped_for_long_is_dropped_and_comes_back(scene: Scene) -> None:
-    owner, stopped, other = scene.window(), scene.window(), scene.window()
+    owner = scene.window(env=with_waits({(listener, "LINGER"): 2.0}))
+    stopped, other = scene.window(), scene.window()
     owner.say("before")
     flood(other, 40)
     settle(scene.windows)

@@ -20,6 +20,9 @@ import pytest
 from tests.support.fixtures import StartServer
 from tests.support.server import Launch, Message, Server, runtime_directory
 from tests.support.session import Session
+from tests.support.waits import with_waits
+
+from timeleap.attach import attachment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containers are a matter of Linux")
 
@@ -51,8 +54,10 @@ Serve = Callable[..., Server]
 def serve(start_at: StartServer) -> Serve:
     """Start a server in a wrapper, handshake done: `serve(home, wrapper=..., VARIABLE=...)`."""
 
-    def start(home: Path, *, wrapper: tuple[str, ...] = (), home_argument: bool = True, **env: str) -> Server:
-        server = start_at(home, "ndjson", wrapper=wrapper, home_argument=home_argument, env=env, fresh=True)
+    def start(
+        home: Path, *, wrapper: tuple[str, ...] = (), home_argument: bool = True, fresh: bool = True, **env: str
+    ) -> Server:
+        server = start_at(home, "ndjson", wrapper=wrapper, home_argument=home_argument, env=env, fresh=fresh)
         server.initialize()
         return server
 
@@ -251,18 +256,20 @@ def test_two_containers_on_one_volume(serve: Serve, home: Path, renamed: bool) -
 
 def test_a_lock_is_not_taken_because_its_owner_is_nobody_here(serve: Serve, home: Path) -> None:
     """In another container the process id of the owner is that of nobody."""
-    one = serve(home)
+    soon = with_waits({(attachment, "PATIENCE"): 0.5})
+    one = serve(home, fresh=False)
     session = Session.open(one, "s")
     session.say("kept")
     lock = Path(session.path) / ".context.jsonl.lock"
     record = json.loads(lock.read_bytes())
     lock.write_bytes(json.dumps({**record, "pid": 2**22 - 1}).encode())
-    other = Session.open(serve(home), "s")
+    other = Session.open(serve(home, fresh=False), "s")
     other.say("through its owner")
     session.say("still ours")
     assert session.texts() == ["kept", "through its owner", "still ours"]
-    lock.write_bytes(b"{}")
-    assert serve(home).refuse("session/open", sessionId="s")["data"]["kind"] == "sessionLocked"
+    lock.write_bytes(b'{"mode":"hold"}')
+    error = serve(home, fresh=False, **soon).refuse("session/open", sessionId="s")
+    assert error["data"]["kind"] == "sessionLocked"
 
 
 # standard streams

@@ -4,18 +4,29 @@ lost, nothing is done twice, and nobody goes deaf."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from tests.support.broken_database import Fault, check_agreement, faults_of, work_while_it_breaks
 from tests.support.machines import Serve
 from tests.support.pgbouncer import pooler
 from tests.support.postgresql import Cluster, private_cluster
+from tests.support.server import Pending
 from tests.support.session import Session, user
 from tests.support.shared_load import APPENDS
 from tests.support.swallowing import way_to
+from tests.support.waits import with_waits
+
+from timeleap_postgresql import database, servers
 
 pytestmark = pytest.mark.long
 SOON = "connect_timeout=2"
+IMPATIENT = with_waits(
+    {
+        (servers, "WatchedConnection.patience"): 4.0,
+        (database, "SILENT_SECONDS"): 4.0,  # with which a connection is given back
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,24 +65,28 @@ def test_a_pool_that_renews_its_connections_under_load(serve: Serve, cluster: Cl
     assert not [error for error in load.refused if error["code"] == 4005]
 
 
-@pytest.mark.parametrize("lost", [("out",), ("back",), ("out", "back")], ids="-".join)
-def test_connections_that_a_firewall_has_forgotten_are_replaced(
-    serve: Serve, cluster: Cluster, lost: tuple[str, ...]
-) -> None:
-    url = cluster.new_database()
-    with way_to(cluster.port) as way:
-        through = url.replace(f":{cluster.port}/", f":{way.port}/")
-        sessions = [Session.open(serve(store), "s") for store in (through, url)]
-        for session in sessions:
-            session.say("before")
-        way.swallow(*lost)
-        appended = [
-            sessions[0].start("context/appendMessage", message=user(f"{at}"), requestId=f"{at}") for at in range(5)
-        ]
-        for each in appended:
-            assert "duplicate" not in each.result()
-        assert sessions[1].texts() == ["before", "before", *map(str, range(5))]
-        check_agreement(sessions)
+def test_connections_that_a_firewall_has_forgotten_are_replaced(serve: Serve, cluster: Cluster) -> None:
+    """Whichever way they have lost; all at once, since each is waited for."""
+    pairs: list[list[Session]] = []
+    asked: list[list[Pending]] = []
+    with ExitStack() as stack:
+        for lost in (("out",), ("back",), ("out", "back")):
+            url = cluster.new_database()
+            way = stack.enter_context(way_to(cluster.port))
+            through = url.replace(f":{cluster.port}/", f":{way.port}/")
+            pairs.append([Session.open(serve(store, env=IMPATIENT), "s") for store in (through, url)])
+            for session in pairs[-1]:
+                session.say("before")
+            way.swallow(*lost)
+            first = pairs[-1][0]
+            asked.append(
+                [first.start("context/appendMessage", message=user(f"{at}"), requestId=f"{at}") for at in range(5)]
+            )
+        for sessions, appended in zip(pairs, asked, strict=True):
+            for each in appended:
+                assert "duplicate" not in each.result()
+            assert sessions[1].texts() == ["before", "before", *map(str, range(5))]
+            check_agreement(sessions)
 
 
 def test_a_firewall_that_drops_everything_is_said_to_be_in_the_way(serve: Serve, cluster: Cluster) -> None:
