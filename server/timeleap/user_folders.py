@@ -66,7 +66,8 @@ def folder(kind: Literal["data", "config", "cache"]) -> Path | None:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path | None:
-    """An absolute path, with `~` as the user's home; None where there is no such home."""
+    """An absolute path, with `~` as the user's home; None where there is no such home. Raises InvalidInputError if it is
+    relative to a directory that is gone."""
     text = os.fspath(path)
     if text == "~" or text.startswith(("~/", f"~{os.sep}")):
         found = home()
@@ -75,6 +76,9 @@ def expanded(path: str | os.PathLike[str]) -> Path | None:
         return Path(text).expanduser().absolute()
     except RuntimeError:
         return None
+    except FileNotFoundError:
+        gone = "the directory that this program was started in is gone; give the whole path, or start it in another"
+        raise InvalidInputError(f"{text}: {gone}") from None
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:

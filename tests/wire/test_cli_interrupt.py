@@ -202,6 +202,46 @@ def test_the_end_skips_the_teardown_and_nothing_else(case: str, last: str) -> No
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("arguments", [["sessions", "--help"], ["sessions"], ["sessions", "--json"]])
+def test_an_output_that_takes_nothing_is_an_error_in_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    cli = Cli(tmp_path / "store")
+    cli.run("new", "s")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            cli.argv(arguments), env=cli.environment(), stdout=full, stderr=subprocess.PIPE, timeout=180, check=False
+        )
+    assert done.returncode == 1
+    assert "the output cannot be written: No space left on device" in done.stderr.decode().splitlines()[0]
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a directory that is used cannot be removed there")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", "--home", "rel"],
+        ["export", "s", "x.zip"],
+        ["workspace", "s", "rel"],
+        ["mcp"],
+        ["serve", "--home", "rel"],
+    ],
+    ids=" ".join,
+)
+def test_a_directory_that_is_gone_is_said_in_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    cli = Cli(tmp_path / "store")
+    cli.run("new", "s")
+    (tmp_path / "gone").mkdir()
+    command = ["sh", "-c", 'cd "$1" && rmdir "$1" && shift && exec "$@"', "sh", str(tmp_path / "gone")]
+    done = subprocess.run(
+        [*command, *cli.argv(arguments)], env=cli.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert done.returncode not in (0, 130)
+    assert "Traceback" not in done.stdout
+    assert "gone" in done.stdout.splitlines()[-1] or arguments[0] == "serve", done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 def test_an_output_that_takes_nothing_at_the_end_is_said_by_the_interpreter(tmp_path: Path) -> None:
     code = "import sys, timeleap_command; sys.exit(timeleap_command.at_end(lambda: bool(sys.stdout.write('x')) and 0))"
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

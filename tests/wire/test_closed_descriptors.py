@@ -69,7 +69,7 @@ def hold_none(server: Server, use: Callable[[Server, str], None], times: int) ->
     before = descriptors(server)
     for number in range(times):
         use(server, f"s-{number}")
-    assert descriptors(server) <= before + SPARE
+    wait_until(lambda: descriptors(server) <= before + SPARE)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
@@ -95,18 +95,55 @@ def test_ten_thousand_opens_and_closes_hold_no_descriptors(uncollected: Server) 
     hold_none(uncollected, a_hundred, 100)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
-def test_windows_that_attach_and_leave_hold_no_descriptors(uncollected: Server, start: StartServer) -> None:
-    owner = Session.open(uncollected, "shared")
-    window = start()
+class Windows:
+    """A session whose owner's descriptors are counted, and other processes that look at it or change it."""
 
-    def attach(_server: Server, _name: str) -> None:
-        attached = Session.open(window, "shared")
+    def __init__(self, owner: Server, start: StartServer) -> None:
+        self.session, self.start, self.staying = Session.open(owner, "shared"), start, start()
+
+    def attach(self, _server: Server, _name: str) -> None:
+        """Change it from a process that stays."""
+        attached = Session.open(self.staying, "shared")
         attached.say("x")
         attached.call("session/close")
 
-    hold_none(uncollected, attach, 20)
-    assert len(owner.texts()) == 23
+    def follow(self, _server: Server, _name: str) -> None:
+        """Read it in a process that stays, and hear of a change."""
+        reader = Session.open(self.staying, "shared", access="readOnly")
+        mark = len(self.staying.received)
+        self.session.say("x")
+        self.staying.heard("context/didChange", since=mark, sessionId="shared")
+        reader.call("session/close")
+
+    def come_and_go(self, _server: Server, name: str) -> None:
+        """Change it from a process that ends: in order, with the session open, or killed."""
+        window = self.start()
+        attached = Session.open(window, "shared")
+        attached.say("x")
+        how = int(name.rpartition("-")[2]) % 3
+        if how == 0:
+            attached.call("session/close")
+        if how == 1:
+            window.kill()
+        else:
+            assert window.finish() == 0
+
+
+WAYS = [Windows.attach, Windows.follow, Windows.come_and_go]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
+@pytest.mark.parametrize(
+    ("way", "times"),
+    [*((way, 6) for way in WAYS), *(pytest.param(way, 100, marks=pytest.mark.long) for way in WAYS)],
+)
+def test_windows_that_come_and_go_hold_no_descriptors(
+    uncollected: Server, start: StartServer, way: Callable[[Windows, Server, str], None], times: int
+) -> None:
+    windows = Windows(uncollected, start)
+    hold_none(uncollected, functools.partial(way, windows), times)
+    assert len(windows.session.history()) == times + 3
+    refuse_growth_of(windows.staying, lambda: way(windows, uncollected, "0"), 3)
 
 
 # What is refused, and what begins and ends by itself
@@ -243,12 +280,16 @@ def in_use(server: Server) -> tuple[int, int, int]:
 
 
 def refuse_growth(place: Place, use: Callable[[Place], None], times: int) -> None:
+    refuse_growth_of(place.server, lambda: use(place), times)
+
+
+def refuse_growth_of(server: Server, use: Callable[[], None], times: int) -> None:
     for _ in range(3):
-        use(place)
-    before = in_use(place.server)
+        use()
+    before = in_use(server)
     for _ in range(times):
-        use(place)
-    wait_until(lambda: all(now <= then + SPARE for now, then in zip(in_use(place.server), before, strict=True)))
+        use()
+    wait_until(lambda: all(now <= then + SPARE for now, then in zip(in_use(server), before, strict=True)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")

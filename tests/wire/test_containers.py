@@ -195,7 +195,8 @@ def test_a_volume_of_another_user_will_do_if_we_may_write_there(
     assert f"chown {UID} {volume}" in refused["message"], refused
     assert "belongs to user 0" in refused["message"]
     below = start_at(volume / "store", "ndjson", wrapper=as_other, env=runtime, fresh=True).refuse("initialize")
-    assert f"chown {UID} {volume}" in below["message"], below
+    assert f"install -d -o {UID} {volume / 'store'}`" in below["message"], below
+    assert "chown" not in below["message"], "what is above may be the home of others, or of all"
 
 
 def refusing(*calls: str, errno: str) -> tuple[str, ...]:

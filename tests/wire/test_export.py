@@ -238,3 +238,16 @@ def test_other_files_of_the_directory_are_told(session: Session, tmp_path: Path)
     result = export(session, tmp_path / "all.zip")
     assert [loss["kind"] for loss in result["losses"]] == ["files"]
     assert "wire.jsonl" in result["losses"][0]["message"]
+
+
+@pytest.mark.parametrize("seconds", [1, 253_402_300_000])
+def test_an_archive_is_written_whatever_the_clock_says(start: StartServer, tmp_path: Path, seconds: int) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(f"import time; time.time = lambda: {seconds}.0")
+    server = start(env={"PYTHONPATH": str(site)})
+    session = Session.open(server)
+    session.say("one")
+    export(session, tmp_path / "a.zip")
+    copy = server.call("session/import", path=str(tmp_path / "a.zip"))
+    assert Session(server, {"sessionId": copy["sessionId"]}).id != session.id

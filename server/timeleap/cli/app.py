@@ -61,14 +61,23 @@ def main(command: str | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        code = _run_plain(command, sys.argv[1:])
-    except NotPlainError:
-        code = _run_any(application(command))
-    try:
+        code = _run(command)
         sys.stdout.flush()
     except BrokenPipeError:
         forget_output()
+        return 0
+    except OSError as error:  # of help, and of a command's last lines: a full disk
+        forget_output()
+        sys.stderr.write(f"error: the output cannot be written: {error.strerror}\n")
+        return FAILED
     return code
+
+
+def _run(command: str | None) -> int:
+    try:
+        return _run_plain(command, sys.argv[1:])
+    except NotPlainError:
+        return _run_any(application(command))
 
 
 def _run_plain(command: str | None, arguments: Sequence[str]) -> int:

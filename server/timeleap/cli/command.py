@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import re
@@ -279,10 +280,19 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
                 "connectionLost" if isinstance(error, ConnectionLostError) else getattr(error, "kind", "client")
             )
         elif isinstance(error, OSError):
-            text = f"{error.filename}: {error.strerror}" if error.filename else text
+            text = _in_words(error)
             lines, members = [text], {"kind": "os", "message": text}
         terminal.fail(lines, members)
         raise Exit(MISUSED if isinstance(error, UsageError) else FAILED) from None
+
+
+def _in_words(error: OSError) -> str:
+    """Say what the system refused."""
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno == errno.ENOENT:
+        return "the directory that this was started in is gone: change to another"
+    return f"the output cannot be written: {error.strerror}" if error.errno == errno.ENOSPC else str(error)
 
 
 def explain(error: TimeleapRpcError, session: str | None) -> list[str]:

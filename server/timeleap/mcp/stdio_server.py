@@ -82,5 +82,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         if name not in methods.CHANGING:
             parser.error(f"--allow: there is no tool {name}: {', '.join(methods.CHANGING)}")
     options.allow = frozenset(names)
-    options.workspace = options.workspace.expanduser().resolve()
+    try:
+        options.workspace = options.workspace.expanduser().resolve()
+    except FileNotFoundError:
+        parser.error("the directory that this was started in is gone: name another with --workspace")
     return options

@@ -19,6 +19,8 @@ def intent_path(log: Path) -> Path:
 
 def declare_intent(log: Path, timeline: Path, temporary: Path) -> None:
     """Write down, durably, that `log` is to become `timeline` and `temporary` is to become `log`."""
+    # Without hard links two renames replace a log, and between them it has no name. The next process that opens it for
+    # writing finishes what the note says, or undoes it where the new log is gone.
     record = {"timeline": timeline.name, "new": temporary.name}
     durable.atomic_write(intent_path(log), json.dumps(record).encode())
 

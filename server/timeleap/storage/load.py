@@ -32,12 +32,6 @@ from timeleap.storage.record import ID_LIMIT
 from timeleap.storage.reference import Reference
 from timeleap.storage.tail import cut_tail, without_incomplete_tail
 
-# Replacing a log where the file system has no hard links: an intent record, then two renames
-#
-# Between the renames the live log has no name. The record says what was meant, so that the next process that opens the
-# log for writing can finish it, or undo it where the new log is gone.
-
-
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
 #
 # A batch is one write, and it is acknowledged after a sync. So a crash leaves the beginning of it (the process was

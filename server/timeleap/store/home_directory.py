@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -63,6 +64,9 @@ def _advice(path: Path) -> str | None:
         return f"{there} is mounted read-only: mount it for writing, or {_NAME_ANOTHER}"
     if facts.st_uid != os.geteuid():
         owners = f"{there} belongs to user {facts.st_uid}, and this is user {os.geteuid()}"
-        return f"{owners}: have root run `chown {os.geteuid()} {there}`, or {_NAME_ANOTHER}"
+        # A folder above it may be the home of others, or of all: it stays theirs.
+        command = "chown" if there == path.absolute() else "install -d -o"
+        command = f"{command} {os.geteuid()} {shlex.quote(str(path.absolute()))}"
+        return f"{owners}: have root run `{command}`, or {_NAME_ANOTHER}"
     mode = stat.S_IMODE(facts.st_mode)
     return f"the mode of {there} is {mode:04o}: run `chmod u+rwx {there}`, or {_NAME_ANOTHER}"

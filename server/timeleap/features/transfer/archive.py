@@ -69,6 +69,8 @@ SPARE: Final = 64 << 20
 
 _PACKED_AT_ONCE: Final = 1 << 18
 _UNPACKED_AT_ONCE: Final = 1 << 17
+_FIRST_TIME: Final = datetime(1980, 1, 1, tzinfo=UTC).timestamp()
+_LAST_TIME: Final = datetime(2107, 12, 31, 23, 59, 58, tzinfo=UTC).timestamp()
 _REGULAR_FILE: Final = (stat.S_IFREG | 0o600) << 16
 _ENCRYPTED: Final = 1
 _UNREADABLE = (
@@ -134,9 +136,15 @@ def write_archive(exhibit: Exhibit) -> Iterator[bytes]:
     yield sink.taken()
 
 
+def _time_in_zip(seconds: float) -> tuple[int, int, int, int, int, int]:
+    """The time of a member; of a clock that is before or after all that the format knows, the first or last one."""
+    stamp = datetime.fromtimestamp(min(max(seconds, _FIRST_TIME), _LAST_TIME), UTC)
+    return stamp.year, stamp.month, stamp.day, stamp.hour, stamp.minute, stamp.second
+
+
 def _pack(target: ZipFile, sink: _Sink, member: _Member, *, deflated: bool) -> Generator[bytes, None, str]:
     """Pack a member; returns its checksum."""
-    info = ZipInfo(member.name, datetime.fromtimestamp(clock.now(), UTC).timetuple()[:6])
+    info = ZipInfo(member.name, _time_in_zip(clock.now()))
     info.compress_type = ZIP_DEFLATED if deflated else ZIP_STORED
     info.external_attr = _REGULAR_FILE
     sha256 = hashlib.sha256()
