@@ -41,6 +41,7 @@ def mirror(start: StartServer, file: OpencodeFile) -> Session:
 def test_a_session_of_the_program_is_listed_read_and_changed_by_nobody(mirror: Session, file: OpencodeFile) -> None:
     assert (mirror.texts(), labels(mirror)) == (TWO_TURNS, ["question 1", "question 2"])
     (info,) = mirror.server.call("session/list", source={"kind": "opencode"})["sessions"]
+    assert info["source"].pop("kept")["fileGone"] is False
     assert info["source"] == {"kind": "opencode", "key": "ses_1", "path": str(file.path), "live": True}
     assert (info["workspace"], info["title"]) == (Path(file.workspace).as_uri(), "question 1")
     assert info["createdAt"] == "2026-11-29T10:03:09.000Z"

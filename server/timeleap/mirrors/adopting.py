@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, InvalidInputError
+from timeleap.mirrors.folders import is_there
 from timeleap.mirrors.formats.conversion import RecordWriter, folder_of
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.mirror import READERS
@@ -83,7 +84,7 @@ def write(wanted: AdoptPlan) -> Adopted:
         CorruptedError: The old file does not say any more what the mirror shows.
         StorageFailureError: The old file cannot be read, or the new one not written.
     """
-    if wanted.source.exists() or not read_notes(wanted.directory):
+    if is_there(wanted.source) or not read_notes(wanted.directory):
         return _write(wanted, wanted.source, lambda made: made)
     with restoring.readable_copy(wanted.directory, wanted.source) as copy:
         return _write(wanted, copy, lambda made: restoring.at_old_place(made, copy, wanted.source))

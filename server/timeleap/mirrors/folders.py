@@ -234,6 +234,11 @@ def facts_of(path: str) -> FileFacts | None:
     return None
 
 
+def is_there(path: Path) -> bool:
+    """True of a file, and of a session in a database. Blocking."""
+    return path.exists() or facts_of(str(path)) is not None
+
+
 class _Look:
     """A single look through a folder."""
 

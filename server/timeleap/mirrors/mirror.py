@@ -26,7 +26,7 @@ from timeleap.mirrors import takeover
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
 from timeleap.mirrors.comparing import messages_in, messages_of
-from timeleap.mirrors.folders import FileFacts, facts_of, mirror_id, parent_of, session_key
+from timeleap.mirrors.folders import FileFacts, facts_of, is_there, mirror_id, parent_of, session_key
 from timeleap.mirrors.gemini_log import GeminiLog
 from timeleap.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
 from timeleap.mirrors.kimi_code_log import KimiCodeLog
@@ -142,7 +142,7 @@ class Mirror:
         self._looked = False  # for other files of the session
         self._warned: Session | None = None  # as it was opened when it was warned of a newer version
         self._said: set[str] = set()  # warnings
-        self._keeper = Keeper(durable=service.config.durability == "disk", exclude=service.config.kept_exclude)
+        self._keeper = Keeper(kind, durable=service.config.durability == "disk", exclude=service.config.kept_exclude)
         self._open: contextlib.AsyncExitStack | None = None
         self._turn = asyncio.Lock()
 
@@ -154,7 +154,7 @@ class Mirror:
     @property
     def is_gone(self) -> bool:
         """None of its files is there any more. Blocking."""
-        return not any(map(_is_there, (self.path, *self._elsewhere)))
+        return not any(map(is_there, (self.path, *self._elsewhere)))
 
     async def catch_up(self, workspace: str | None = None) -> Growth:
         """Show what the file says by now. With a `workspace` (URI) the mirror is made even if there is no file yet.
@@ -201,7 +201,7 @@ class Mirror:
         if not steps and workspace is None and not self.is_made and not conversation.earlier():
             return Growth()  # nothing is said yet
         session, created = await self._opened(conversation, workspace)
-        await self._keeper.keep(session, conversation.file.path)
+        await self._keeper.keep(session, conversation.file.path, [*conversation.parts, *self._elsewhere])
         before = session.engine.state
         self._warn_of_version(session, conversation)
         first = self._marks is None
@@ -266,7 +266,7 @@ class Mirror:
         """The conversation up to now, None where there is no file, not yet or not any more; before it those in other
         files of the session that say something else. Blocking."""
         self._choose_file()
-        if not _is_there(self.path):
+        if not is_there(self.path):
             return [], None
         try:
             conversation = self._conversation or READERS[self.kind](self.path)
@@ -471,11 +471,6 @@ class Mirror:
         done = await engine.replace(on_turn)
         session.emit(Event("external", done.head, method=CONTEXT, cause=self._cause))
         return done.timeline_id
-
-
-def _is_there(path: Path) -> bool:
-    """True of a file, and of a session in a database. Blocking."""
-    return path.exists() or facts_of(str(path)) is not None
 
 
 def _mark_at(line: int, record: Json) -> StepMark | None:

@@ -52,12 +52,11 @@ from timeleap.mirrors.growing_file import (
     Step,
     version_of,
 )
+from timeleap.mirrors.vault.kept_rows import FOLDER, TAKE_IN
 from timeleap.sessions.past import first_words
 
 TESTED: Final = (1, 18, 33)
 """The newest version of opencode whose databases these tests have read."""
-FOLDER: Final = "timeleap"
-"""Beside the database: sessions that are to be taken in by the program."""
 _DEFAULT_TITLE: Final = re.compile(r"(?:New|Child) session - \d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
 _ID: Final = re.compile(r"(msg|prt)_([0-9a-f]{12})[A-Za-z0-9]*")
 _LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -389,9 +388,7 @@ class OpencodeLog(Conversation):
         document = opencode_database.reading(
             self._database, lambda connection: self._document(connection, session_id, kept)
         )
-        # The program takes in a session by a command, which is to be followed by the one that goes on in it.
-        script = 'opencode import "$0" && exec opencode --session "$1"'
-        command = ("sh", "-c", script, str(path), session_id)
+        command = ("sh", "-c", TAKE_IN, str(path), session_id)
         return ResumableSession(path, iter([document]), command, shown=self._database / session_id)
 
     def _document(self, connection: sqlite3.Connection, session_id: str, kept: set[str]) -> Json:

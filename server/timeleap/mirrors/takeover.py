@@ -3,6 +3,9 @@
 The directory takes its new name by one rename, with all that is in it: log, timelines, title, pins. Its old id is noted in
 it before, as `formerId`, by which the forks of it are found; they are told last. So a crash leaves something that is done
 when it is tried again. A mirror that somebody has open keeps its id until it is closed.
+
+Where a mirror with the id of today is there already, that one stays, and the old one is folded into it: its log and its
+timelines become timelines, its pins are pinned, its forks name it; then it is in the trash.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +23,17 @@ from timeleap.errors import TimeleapError
 from timeleap.mirrors.folders import FOLDER, FOLDERS, ID_DIGITS, former_id, mirror_id
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME
-from timeleap.storage.durable import atomic_write, make_directory
+from timeleap.storage.durable import (
+    OpenFile,
+    atomic_write,
+    make_directory,
+    open_temporary,
+    remove_file,
+    replace_file,
+    sync_directory,
+)
 from timeleap.storage.owner_lock import SessionLock
+from timeleap.storage.reader import highest_number, same_bytes, timeline_file, timeline_names
 from timeleap.store.home import Home
 from timeleap.store.store import SessionStore
 
@@ -54,7 +66,7 @@ class Takeover:
         complete = True
         for session_id, new_id in await asyncio.to_thread(lambda: list(_former_mirrors(home))):
             try:
-                await _rename(self._store, session_id, new_id)
+                await _take_over(self._store, session_id, new_id)
             except (TimeleapError, OSError) as error:
                 complete = False
                 _logger.info("the mirror %s keeps its old id for now: %s", session_id, error)
@@ -72,10 +84,70 @@ async def take_over(store: SessionStore, kind: str, path: Path, session_id: str)
     """
     old_id = former_id(kind, path)
     sessions = store.home.sessions
-    if old_id == session_id or (sessions / session_id).exists() or not (sessions / old_id).is_dir():
+    if old_id == session_id or not (sessions / old_id).is_dir():
         return
-    await _rename(store, old_id, session_id)
+    await _take_over(store, old_id, session_id)
     await _tell_forks(store)
+
+
+async def _take_over(store: SessionStore, session_id: str, new_id: str) -> None:
+    """Give a mirror another id, or fold it into the one that has that id. Raises as `_rename`, `_fold`."""
+    if (store.home.sessions / new_id).exists():
+        await _fold(store, session_id, new_id)
+    else:
+        await _rename(store, session_id, new_id)
+
+
+async def _fold(store: SessionStore, session_id: str, new_id: str) -> None:
+    """Put what a mirror has into another one of the same file, and the mirror into the trash. A crash on the way leaves
+    what is done when it is tried again: no log becomes a timeline twice.
+
+    Raises:
+        SessionNotFoundError, SessionLockedError, StorageFailureError: Both are there.
+    """
+    async with store.turn(session_id), store.turn(new_id):
+        old = await asyncio.to_thread(store.home.locate, session_id)
+        new = await asyncio.to_thread(store.home.locate, new_id)
+        locks = [SessionLock(old / LOG_NAME), SessionLock(new / LOG_NAME)]
+        try:
+            for lock in locks:
+                await lock.acquire("hold", wait=0)
+            await asyncio.to_thread(_carry_over, old, new, session_id)
+        finally:
+            for lock in locks:
+                lock.release()
+    await _tell_forks(store)
+    await store.delete(session_id)
+
+
+def _carry_over(old: Path, new: Path, session_id: str) -> None:
+    """Copy the logs of one directory into another as timelines, the oldest first, and note what it had. Blocking."""
+    names = timeline_names(old / LOG_NAME)
+    for path in [*(name.path for name in reversed(names)), old / LOG_NAME]:
+        _add_timeline(path, new / LOG_NAME)
+    meta, before = Meta(new, "owner"), Meta(old, "readOnly")
+    pins = list(dict.fromkeys([*(meta.pins or ()), *(before.pins or ())]))
+    meta.write({FORMER_ID: session_id, **({"pins": pins} if pins else {})})
+
+
+def _add_timeline(path: Path, log: Path) -> None:
+    """Copy a log to be a timeline of another one, unless that has it already, or it is empty. Blocking."""
+    size = path.stat().st_size
+    there = [log, *(name.path for name in timeline_names(log))]
+    if not size or any(each.stat().st_size == size and same_bytes(OpenFile(each), OpenFile(path)) for each in there):
+        return
+    target = log.parent / timeline_file(log, highest_number(log) + 1)
+    temporary = open_temporary(target.parent, target.name)
+    try:
+        with closing(OpenFile(path)) as file:
+            file.copy_to(temporary, 0, size)
+        temporary.sync()
+        temporary.close()
+        replace_file(temporary.path, target)
+        sync_directory(target.parent)
+    finally:
+        temporary.close()
+        remove_file(temporary.path)
 
 
 async def _rename(store: SessionStore, session_id: str, new_id: str) -> None:
@@ -96,13 +168,13 @@ async def _rename(store: SessionStore, session_id: str, new_id: str) -> None:
 
 
 def _former_mirrors(home: Home) -> Iterator[tuple[str, str]]:
-    """The mirrors that have their old ids, each with that of today, which no other one has. Blocking."""
+    """The mirrors that have their old ids, each with that of today. Blocking."""
     for name in filter(_NAME.fullmatch, home.names()):
         source = Meta(home.sessions / name, "readOnly").source
         if source is None or source.path is None or source.kind not in FOLDERS:
             continue
         new_id = mirror_id(source.kind, source.path)
-        if name == former_id(source.kind, source.path) and name != new_id and not (home.sessions / new_id).exists():
+        if name == former_id(source.kind, source.path) and name != new_id:
             yield name, new_id
 
 

@@ -129,8 +129,10 @@ class FolderWatch:
             if self._elsewhere or not self._events.folders:
                 next_scan = min(next_scan, scanned + max(SCAN_SECONDS, least))
             if self._events.folders:
+                # Not `wait_for`: before Python 3.12 it swallows a cancellation that comes together with news.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._events.news.wait(), max(0.0, next_scan - loop.time()))
+                    async with asyncio.timeout_at(next_scan):
+                        await self._events.news.wait()
             else:
                 await asyncio.sleep(POLL_SECONDS)
 

@@ -175,8 +175,48 @@ async def test_a_crash_on_the_way_is_made_good(
     assert (old.at(old.now).is_dir(), old.at(old.former).exists(), old.parent()) == (True, False, old.now)
 
 
-async def test_where_todays_mirror_is_there_already_both_stay(service: Service, old: OldStore) -> None:
+def said_in(directory: Path) -> set[bytes]:
+    """The logs of a session, live or set aside."""
+    return {path.read_bytes() for path in directory.glob("context*.jsonl")}
+
+
+async def test_a_mirror_of_each_id_is_folded_into_that_of_today(service: Service, old: OldStore) -> None:
+    """As two builds that were used in turn have left them."""
+    later = old.at(old.former).parent.parent / "later"
+    old.at(old.former).rename(later)
+    await catch_up(service, old)
+    await service.store.aclose()
+    later.rename(old.at(old.former))
+    before, now = said_in(old.at(old.former)), said_in(old.at(old.now))
+    assert not before <= now
+    again = Service(config.load(old.home, environ={}))
+    await catch_up(again, old)
+    assert said_in(old.at(old.now)) == before | now, "nothing that was said is lost"
+    assert not old.at(old.former).exists()
+    assert (old.parent(), Meta(old.at(old.now), "readOnly").pins) == (old.now, ("the till",))
+    assert [session_id for session_id, _, _ in again.store.home.trashed()] == [old.former]
+    for task in again.background.values():
+        task.cancel()
+    await again.store.aclose()
+
+
+@pytest.mark.parametrize("cut_at", ["_add_timeline", "_tell_forks"])
+async def test_a_crash_while_one_is_folded_is_made_good(
+    service: Service, old: OldStore, monkeypatch: pytest.MonkeyPatch, cut_at: str
+) -> None:
     shutil.copytree(old.at(old.former), old.at(old.now))
-    before = old.files(old.former)
+    (old.at(old.now) / "context.jsonl").write_bytes(b"")
+    before = said_in(old.at(old.former))
+
+    def crash(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(takeover, cut_at, crash)
+        with pytest.raises(KilledError):
+            await takeover_of(service)
     await takeover_of(service)
-    assert (old.files(old.former), old.parent()) == (before, old.former)
+    await takeover_of(service)
+    assert (old.at(old.former).exists(), old.parent()) == (False, old.now)
+    assert said_in(old.at(old.now)) == before | {b""}
+    assert len(list(old.at(old.now).glob("context*.jsonl"))) == len(before) + 1, "none of them twice"

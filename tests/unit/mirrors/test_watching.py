@@ -106,6 +106,15 @@ async def test_a_new_file_and_one_in_a_new_folder_are_noticed(
     await mirrors.saw(lambda: mirrors.done.count("c.jsonl") == 2)
 
 
+async def test_a_watch_ends_also_where_news_come_together_with_its_end(watch: FolderWatch, mirrors: Mirrors) -> None:
+    assert mirrors.running is not None
+    await asyncio.sleep(0.01)  # it waits for news
+    watch._events.news.set()
+    mirrors.running.cancel()
+    done, _ = await asyncio.wait([mirrors.running], timeout=PATIENCE)
+    assert done
+
+
 async def test_a_file_that_is_removed_is_told_as_gone(watch: FolderWatch, mirrors: Mirrors, folder: Path) -> None:
     (folder / "shop" / "a.jsonl").unlink()
     await mirrors.saw(lambda: mirrors.gone == [str(folder / "shop" / "a.jsonl")])

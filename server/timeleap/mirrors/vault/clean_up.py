@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.mirrors.folders import is_subagent, look
+from timeleap.mirrors.folders import is_subagent, is_there, look
 from timeleap.mirrors.vault.notes import read_notes
 from timeleap.sessions.documents.meta import Meta
 from timeleap.storage.durable import OpenFile, list_directory
@@ -70,6 +70,6 @@ def deleted_and_kept(home: Path, kind: str) -> int:
     for name in list_directory(sessions):
         if name.startswith(f"{kind}-"):
             source = Meta(sessions / name, "readOnly").source
-            if source is not None and source.path is not None and not Path(source.path).exists():
+            if source is not None and source.path is not None and not is_there(Path(source.path)):
                 number += bool(read_notes(sessions / name))
     return number

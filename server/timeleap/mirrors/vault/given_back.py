@@ -13,7 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, InvalidInputError, StorageFailureError
-from timeleap.mirrors.vault import packing
+from timeleap.mirrors import opencode_database
+from timeleap.mirrors.vault import kept_rows, packing
+from timeleap.mirrors.vault.companions import newest
 from timeleap.mirrors.vault.notes import Generation, read_notes
 from timeleap.storage.durable import (
     OpenFile,
@@ -39,6 +41,7 @@ class FileToRestore(Struct, frozen=True):
         directory: Where it is kept.
         sha256: Of its bytes, of which there are `size`.
         is_there: A file with these bytes is there already.
+        data: Its bytes, where they are not those of the generation.
     """
 
     directory: Path
@@ -47,6 +50,11 @@ class FileToRestore(Struct, frozen=True):
     size: int
     sha256: str
     is_there: bool
+    data: bytes | None = None
+
+    def blocks(self) -> Iterator[bytes]:
+        """Its bytes, in blocks. Blocking. Raises as `packing.blocks`."""
+        return packing.blocks(self.directory, self.generation) if self.data is None else iter([self.data])
 
 
 def chosen(directory: Path, number: int | None) -> Generation:
@@ -76,7 +84,27 @@ def plan(directory: Path, number: int | None, path: Path | None, old_place: Path
         CorruptedError: What is kept is damaged.
     """
     generation = chosen(directory, number)
-    target = path or (Path(generation.path) if generation.path else old_place)
+    database = opencode_database.split(old_place)
+    if database is not None:  # rows are not put into a database of its program, which takes them in itself
+        data = kept_rows.exported(directory, generation)
+        target = path or database[0].parent / kept_rows.FOLDER / f"{database[1]}.json"
+        sha256 = hashlib.sha256(data).hexdigest()
+        return FileToRestore(directory, generation, target, len(data), sha256, _is_there(target, sha256), data)
+    return _planned(directory, generation, path or (Path(generation.path) if generation.path else old_place))
+
+
+def companions(directory: Path, old_place: Path) -> list[FileToRestore]:
+    """The files beside a session's that its program needs with it, and that are not there. Blocking.
+
+    Raises:
+        CorruptedError: One is damaged.
+        StorageFailureError: One cannot be read.
+    """
+    missing = [each for each in newest(directory) if not os.path.lexists(each.path)]
+    return [_planned(directory, each, Path(each.path)) for each in missing if each.path != str(old_place)]
+
+
+def _planned(directory: Path, generation: Generation, target: Path) -> FileToRestore:
     digest, size = hashlib.sha256(), 0
     with storage_errors("read what is kept", directory):
         for block in packing.blocks(directory, generation):
@@ -102,7 +130,7 @@ def carry_out(wanted: FileToRestore) -> None:
         try:
             at = 0
             digest = hashlib.sha256()
-            for block in packing.blocks(wanted.directory, wanted.generation):
+            for block in wanted.blocks():
                 part = block[: wanted.size - at]  # it may have grown
                 file.pwrite(part, at)
                 digest.update(part)
@@ -136,6 +164,8 @@ def _give_name(temporary: Path, target: Path) -> None:
 
 def _changed_at(wanted: FileToRestore) -> int:
     """Nanoseconds since 1970 at which the program's file was changed last."""
+    if wanted.data is not None:
+        return 0
     if wanted.generation.modified_ns:
         return wanted.generation.modified_ns
     with suppress(OSError):
@@ -169,11 +199,25 @@ def readable_copy(directory: Path, old_place: Path) -> Iterator[Path]:
     generation = chosen(directory, None)
     with TemporaryDirectory(prefix="timeleap-") as temporary:
         path = Path(temporary, *_last_parts(old_place))
-        path.parent.mkdir(mode=0o700, parents=True)
-        with path.open("xb") as file:
-            for block in packing.blocks(directory, generation):
-                file.write(block)
+        if opencode_database.split(old_place) is not None:
+            database, _ = opencode_database.split(path) or (path.parent, "")
+            database.parent.mkdir(mode=0o700, parents=True)
+            kept_rows.write_database(directory, generation, database)
+            yield path
+            return
+        _copy(directory, generation, path)
+        above, there = old_place.parents[len(_last_parts(old_place)) - 1], Path(temporary)
+        for companion in newest(directory):
+            with suppress(FileExistsError, ValueError):  # that lies elsewhere
+                _copy(directory, companion, there / Path(companion.path).relative_to(above))
         yield path
+
+
+def _copy(directory: Path, generation: Generation, path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        for block in packing.blocks(directory, generation):
+            file.write(block)
 
 
 def at_old_place(made: Path, copy: Path, old_place: Path) -> Path:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
+from timeleap.mirrors.folders import is_there
 from timeleap.mirrors.formats.conversion import folder_of
 from timeleap.mirrors.vault import given_back as restoring
-from timeleap.mirrors.vault import packing
+from timeleap.mirrors.vault import kept_rows, packing
 from timeleap.mirrors.vault.kept_file import bytes_of
 from timeleap.mirrors.vault.notes import Generation, read_notes
 from timeleap.sessions.shapes import set_members
@@ -63,7 +64,7 @@ def _listed(directory: Path, source: Source) -> Iterator[Json]:
 def is_gone(source: Source, generation: Generation | None = None) -> bool:
     """True if the program's file is not there any more. Blocking."""
     paths = [source.path, generation.path if generation is not None else None]
-    return not any(path and Path(path).exists() for path in paths)
+    return not any(path and is_there(Path(path)) for path in paths)
 
 
 def _last_seen(directory: Path, generation: Generation) -> str:
@@ -87,7 +88,7 @@ async def restore_file(service: Service, params: BridgeRestoreFileParams, call: 
         old_place = Path(source.path or "")
         wanted = await asyncio.to_thread(restoring.plan, session.path, params.generation, path, old_place)
         if not params.dry_run:
-            await asyncio.to_thread(restoring.carry_out, wanted)
+            await asyncio.to_thread(_give_back, session.path, wanted, alone=path is not None)
         return {
             "path": str(wanted.path),
             "bytes": wanted.size,
@@ -97,14 +98,24 @@ async def restore_file(service: Service, params: BridgeRestoreFileParams, call: 
         }
 
 
+def _give_back(directory: Path, wanted: restoring.FileToRestore, *, alone: bool) -> None:
+    """Write a file, after those beside it which its program needs; `alone`: it is for somebody else."""
+    for companion in () if alone else restoring.companions(directory, wanted.path):
+        restoring.carry_out(companion)
+    restoring.carry_out(wanted)
+
+
 def _resume(session: Session, source: Source, wanted: restoring.FileToRestore) -> Json | None:
     """The command that goes on in the file at its old place; None where the program would not find it, or the session is
     a sub-agent's."""
+    cwd = folder_of(session.facts.workspace)
+    if wanted.data is not None and "/" not in source.key:
+        arguments = ["-c", kept_rows.TAKE_IN, str(wanted.path), source.key]
+        return {"command": "sh", "args": arguments, **set_members(cwd=cwd)}
     old_places = {source.path, wanted.generation.path}
     if source.kind not in RESUMES or "/" in source.key or str(wanted.path) not in old_places:
         return None
     command, *arguments = RESUMES[source.kind]
-    cwd = folder_of(session.facts.workspace)
     return {"command": command, "args": [*arguments, source.key], **set_members(cwd=cwd)}
 
 

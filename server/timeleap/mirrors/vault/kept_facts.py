@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeleap.mirrors.folders import is_there
 from timeleap.mirrors.vault.clean_up import goes_at_text
 from timeleap.mirrors.vault.kept_file import bytes_of
 from timeleap.mirrors.vault.notes import read_notes
@@ -34,7 +35,7 @@ def kept_facts(directory: Path, source: Json) -> Json | None:
     if not generations:
         return None
     path = Path(source["path"])
-    is_gone = not path.exists()
+    is_gone = not is_there(path)
     return {
         "bytes": sum(bytes_of(directory, each) for each in generations),
         "generations": len(generations),

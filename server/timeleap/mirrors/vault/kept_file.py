@@ -49,10 +49,11 @@ class KeptFile:
     Args:
         directory: Of the mirror.
         durable: Whether bytes are to be on the disk itself when `keep` returns.
+        row: Of the numbers of the generations: 0 for the mirrored file, another for one beside it.
     """
 
-    def __init__(self, directory: Path, *, durable: bool = True) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, *, durable: bool = True, row: int = 0) -> None:
+        self.directory, self.row = directory, row
         self._durable = durable
         self._lock = lock_of(directory)
         self._compared: FileStatus | None = None  # as the file was when it was found to begin with what is kept
@@ -64,7 +65,7 @@ class KeptFile:
             OSError: It cannot be read, or the bytes cannot be written; what was written before is kept.
         """
         with self._lock.lock, storage_errors("keep the agent's file", path), closing(OpenFile(path)) as file:
-            noted = read_notes(self.directory)
+            noted = read_notes(self.directory, self.row)
             known = list(noted)
             live = known[-1] if known and known[-1].ended is None else None
             there = file.status()
@@ -72,7 +73,7 @@ class KeptFile:
                 known[-1] = self._ended(live, why)
                 live = None
             if live is None:
-                live = Generation(next_number(self.directory, known), str(path), clock.now_iso())
+                live = Generation(next_number(self.directory, known, self.row), str(path), clock.now_iso())
                 known.append(live)
                 self._create(live)
             now = replace(live, path=str(path), device=there.identity.device, inode=there.identity.inode)
@@ -81,18 +82,56 @@ class KeptFile:
                 now = replace(now, read=there.size)
             known[-1] = now
             if known != noted:
-                write_notes(self.directory, known)
+                write_notes(self.directory, known, self.row)
             self._compared = there
             return any(each.ended and not each.packed for each in known)
+
+    def add(self, path: Path, data: bytes) -> None:
+        """Keep what is no file of its own, but is read from the one at `path`: bytes behind those that are kept.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        with self._lock.lock, storage_errors("keep the agent's session", path):
+            known = read_notes(self.directory, self.row)
+            if not known or known[-1].ended is not None:
+                known.append(Generation(next_number(self.directory, known, self.row), str(path), clock.now_iso()))
+                self._create(known[-1])
+                write_notes(self.directory, known, self.row)
+            with closing(OpenFile(self.directory / known[-1].name, writable=True)) as kept:
+                size = kept.status().size
+                is_torn = size > 0 and kept.pread(size - 1, 1) != b"\n"
+                kept.pwrite(b"\n" + data if is_torn else data, size)
+                if self._durable:
+                    kept.sync()
+
+    def live(self) -> Generation | None:
+        """The generation that may grow."""
+        known = read_notes(self.directory, self.row)
+        return known[-1] if known and known[-1].ended is None else None
+
+    def waits(self) -> bool:
+        """Something waits to be compressed."""
+        return any(each.ended and not each.packed for each in read_notes(self.directory, self.row))
+
+    def brings_back(self, path: Path) -> bool:
+        """True if the file does not go on from what is kept, of which something was taken out."""
+        known = read_notes(self.directory, self.row)
+        if all(each.read is None for each in known):
+            return False
+        if known[-1].ended is not None:
+            return True
+        with closing(OpenFile(path)) as file:
+            return self._difference(known[-1], file, file.status()) is not None
 
     def end(self, why: Ended) -> bool:
         """End the generation that may grow; says whether something waits to be compressed."""
         with self._lock.lock, storage_errors("keep the agent's file", self.directory):
-            known = read_notes(self.directory)
+            known = read_notes(self.directory, self.row)
             self._compared = None
             if known and known[-1].ended is None:
                 known[-1] = self._ended(known[-1], why)
-                write_notes(self.directory, known)
+                write_notes(self.directory, known, self.row)
             return any(each.ended and not each.packed for each in known)
 
     def pack(self, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -102,7 +141,7 @@ class KeptFile:
             OSError: One cannot be written; it is kept as it is.
         """
         with self._lock.lock, suppress(packing.StoppedError, FileNotFoundError):
-            for generation in read_notes(self.directory):
+            for generation in read_notes(self.directory, self.row):
                 if generation.ended and not generation.packed:
                     self._pack(generation, stopped)
 
@@ -114,9 +153,9 @@ class KeptFile:
         failpoint("vault.packed")
         known = [
             replace(each, bytes=size, sha256=digest) if each.number == generation.number else each
-            for each in read_notes(self.directory)
+            for each in read_notes(self.directory, self.row)
         ]
-        write_notes(self.directory, known)
+        write_notes(self.directory, known, self.row)
         remove_file(raw)  # until then it counts
 
     def _create(self, generation: Generation) -> None:

@@ -20,6 +20,9 @@ from timeleap.storage.durable import list_directory
 NOTES_NAME: Final = "kept.json"
 Ended = Literal["rewritten", "truncated", "replaced", "gone"]
 _FILE: Final = re.compile(r"kept_([0-9]{1,9})\.(bytes|xz)")
+ROW: Final = 1_000_000
+"""Generations of the mirrored file have smaller numbers; those of each file beside it have a row of so many."""
+ROWS: Final = 999
 
 
 class Generation(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -67,8 +70,18 @@ def packed_name(number: int) -> str:
     return f"kept_{number}.xz"
 
 
-def read_notes(directory: Path) -> list[Generation]:
-    """The generations that are kept in a mirror's directory, the oldest first. Blocking."""
+def row_of(number: int) -> int:
+    """The row of a generation's number: 0 for the mirrored file."""
+    return number // ROW
+
+
+def read_notes(directory: Path, row: int = 0) -> list[Generation]:
+    """The generations of one row that are kept in a mirror's directory, the oldest first. Blocking."""
+    return [each for each in read_all(directory) if row_of(each.number) == row]
+
+
+def read_all(directory: Path) -> list[Generation]:
+    """The generations of all files that are kept in a mirror's directory, row by row, the oldest first. Blocking."""
     document = read_document(directory / NOTES_NAME)
     noted: Any = document.members.get("generations")
     found: dict[int, Generation] = {}
@@ -83,9 +96,9 @@ def read_notes(directory: Path) -> list[Generation]:
         if match := _FILE.fullmatch(name):
             there.setdefault(int(match[1]), set()).add(match[2])
     known = [_as_it_is(number, found.get(number), kinds) for number, kinds in sorted(there.items())]
+    last = {row_of(each.number): each for each in known}
     return [
-        each if each.ended or number == len(known) else replace(each, ended="replaced")
-        for number, each in enumerate(known, 1)
+        each if each.ended or each is last[row_of(each.number)] else replace(each, ended="replaced") for each in known
     ]
 
 
@@ -96,15 +109,17 @@ def _as_it_is(number: int, noted: Generation | None, kinds: set[str]) -> Generat
     return replace(noted, packed="bytes" not in kinds)
 
 
-def write_notes(directory: Path, generations: list[Generation]) -> None:
-    """Note generations, in one durable step. Blocking. Raises StorageFailureError."""
-    write_document(directory / NOTES_NAME, {"version": 1, "generations": [to_builtins(each) for each in generations]})
+def write_notes(directory: Path, generations: list[Generation], row: int | None = None) -> None:
+    """Note generations, all or those of one row, in one durable step. Blocking. Raises StorageFailureError."""
+    others = [] if row is None else [each for each in read_all(directory) if row_of(each.number) != row]
+    every = sorted([*others, *generations], key=lambda each: each.number)
+    write_document(directory / NOTES_NAME, {"version": 1, "generations": [to_builtins(each) for each in every]})
 
 
-def next_number(directory: Path, generations: list[Generation]) -> int:
-    """A number that no generation has had, as far as is known. Blocking."""
+def next_number(directory: Path, generations: list[Generation], row: int = 0) -> int:
+    """A number of a row that no generation has had, as far as is known. Blocking."""
     document = read_document(directory / NOTES_NAME)
     noted: Any = document.members.get("generations")
     numbers = [each.get("number") for each in noted if isinstance(each, dict)] if isinstance(noted, list) else []
-    highest = max([number for number in numbers if type(number) is int], default=0)
-    return 1 + max([highest, *(each.number for each in generations)])
+    highest = max([number for number in numbers if type(number) is int and row_of(number) == row], default=0)
+    return 1 + max([highest, row * ROW, *(each.number for each in generations)])

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from timeleap.mirrors.vault import packing
 from timeleap.mirrors.vault.kept_file import lock_of
-from timeleap.mirrors.vault.notes import Generation, packed_name, read_notes, write_notes
+from timeleap.mirrors.vault.notes import Generation, packed_name, read_all, write_notes
 from timeleap.storage.durable import open_temporary, remove_file, replace_file, status, storage_errors, sync_directory
 
 MAX_LINE: Final = 64 << 20
@@ -28,15 +28,16 @@ Clean = Callable[[bytes], bytes]
 
 def lines_of(path: Path) -> Iterator[bytes]:
     """The lines of a kept file, compressed or not, each with its line feed. Blocking. Raises CorruptedError, OSError."""
-    yield from _lines(packing.file_of_blocks(path))
+    yield from lines_in(packing.file_of_blocks(path))
 
 
 def lines_of_file(path: Path) -> Iterator[bytes]:
     """The lines of a program's own file. Blocking. Raises OSError."""
-    yield from _lines(packing.plain_blocks(path))
+    yield from lines_in(packing.plain_blocks(path))
 
 
-def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def lines_in(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines of some blocks, each with its line feed. Blocking. Raises as they do."""
     pending = bytearray()
     for block in blocks:
         *whole, rest = block.split(b"\n")
@@ -65,7 +66,7 @@ def rewrite(path: Path, clean: Clean) -> None:
     with lock_of(directory).lock, storage_errors(f"redact {path.name}", path):
         if status(path) is None:
             return  # it was compressed meanwhile, and is looked at under that name
-        known = read_notes(directory)
+        known = read_all(directory)
         _note(directory, known, number, path)
         data = (clean(line) for line in lines_of(path))
         if path.name != packed_name(number):

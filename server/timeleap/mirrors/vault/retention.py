@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from timeleap import user_folders
-from timeleap.mirrors.vault.notes import NOTES_NAME, read_notes
+from timeleap.mirrors.folders import is_there
+from timeleap.mirrors.vault.notes import NOTES_NAME, read_all, row_of
 from timeleap.sessions.documents.meta import Meta
 from timeleap.storage.durable import list_directory, remove_file
 
@@ -89,12 +90,13 @@ def _kept(sessions: Path) -> Iterator[tuple[int, list[_Candidate]]]:
         if not sizes:
             continue
         source = Meta(directory, "readOnly").source
-        is_gone = source is None or source.path is None or not Path(source.path).exists()
-        known = read_notes(directory)
+        is_gone = source is None or source.path is None or not is_there(Path(source.path))
+        known = read_all(directory)
+        last = {row_of(each.number): each for each in known}
         found = []
         for generation in known:
             if generation.packed:
-                rank = 0 if not is_gone else 2 if generation is known[-1] else 1
+                rank = 0 if not is_gone else 2 if generation is last[row_of(generation.number)] else 1
                 size = sizes.get(generation.name, 0)
                 place = directory / generation.name
                 found.append(_Candidate(rank, generation.last_seen, name, generation.number, place, size))
