@@ -49,6 +49,9 @@ def file(tmp_path: Path) -> ClaudeFile:
 def test_a_session_that_is_deleted_is_listed_shown_and_given_back(cli: Cli, file: ClaudeFile) -> None:
     claude = cli.run("agents", "list", "--json").lines()[0]
     assert (claude["deletesSoon"], claude["deletedKept"]) == (1, 0)
+    day = time.strftime("%Y-%m-%d", time.gmtime(file.path.stat().st_mtime + 30 * DAY))
+    assert claude["deletesFrom"].startswith(day)
+    assert f"claude-code deletes 1 sessions within 7 days, the first on {day}" in cli.run("agents", "list").err
     cli.run("agents", "watch", "claude-code", "--once")
     session, before = mirror_id("claude-code", file.path), file.path.read_bytes()
     file.path.unlink()

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-STEP_MS: Final = 20
+STEP_MS: Final = 40
 """Between looks at what the system has told; those of one write are taken together."""
 JOINED_MS: Final = 60
 NETWORK: Final = frozenset(

@@ -207,11 +207,20 @@ def look(kind: str, folder: Path) -> FoundFiles:
     """The files of sessions in a folder. Links are followed, to each file and folder once, where those who made them
     own what they lead to; what is not followed is a problem. Blocking."""
     found = FoundFiles({}, [], {}, [])
+    subagents = left_out = 0
     for path, facts in _Look(kind, found).all_files(folder):
-        if len(found.files) >= MAX_FILES:
+        # Only those that their names tell; they are not to take the places of sessions.
+        of_subagent = kind != "codex" and is_subagent(kind, path)
+        if of_subagent and subagents >= MAX_FILES:
+            left_out += 1
+            continue
+        if len(found.files) - subagents >= MAX_FILES:
             found.problems.append(f"there are more than {MAX_FILES} files: the others are left out")
             break
+        subagents += of_subagent
         found.files[path] = facts
+    if left_out:
+        found.problems.append(f"there are more than {MAX_FILES} files of sub-agents: {left_out} are left out")
     return found
 
 

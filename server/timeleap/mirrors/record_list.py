@@ -75,7 +75,7 @@ class RecordList(RecordWriter):
         self._add(_mark(steps, key, **more))
 
     def mark_before(self, number: int, steps: int, key: str, chain: str) -> None:
-        """The same before the record `number`."""
+        """Say it before the record `number`."""
         self.records.insert(number, _mark(steps, key, chain=chain))
         self.lines += 1
 

@@ -1,4 +1,4 @@
-"""Whether a log that is written again in another order loses anything: a file that is read while its program writes says
+"""Comparison of a log with what takes its place, in another order: a file that is read while its program writes says
 some of it before the rest has a place. A call of an answer may be written behind the result of another one; a text may be
 there in part."""
 

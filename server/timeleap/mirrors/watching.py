@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from timeleap.errors import SessionLockedError
 from timeleap.mirrors.folder_events import FolderEvents
-from timeleap.mirrors.folders import FileFacts, FolderNotes, facts_of, look, may_be_session
+from timeleap.mirrors.folders import FileFacts, FolderNotes, FoundFiles, facts_of, look, may_be_session
 
 POLL_SECONDS: Final = 0.1
 """Between looks at files that were changed a short time ago, where changes are not told."""
@@ -27,6 +27,10 @@ TOLD_SCAN_SECONDS: Final = 10.0
 """The same where they are: the system leaves changes out when there are too many."""
 SCAN_SHARE: Final = 4
 """A look at the whole folder is followed by so many times the time it took without one."""
+IDLE_SHARE: Final = 1500
+"""Times the processor's time of such a look that pass before the next one, where changes are told and there are none."""
+LONGEST_SECONDS: Final = 300.0
+"""Between two looks at the whole folder, at most."""
 RETRY_SECONDS: Final = 30.0
 """Before the system is asked again to tell of changes that it did not want to tell."""
 AT_ONCE: Final = 3
@@ -109,16 +113,18 @@ class FolderWatch:
 
     async def _look_on(self) -> None:
         loop = asyncio.get_running_loop()
-        scanned = least = next_scan = 0.0
+        scanned = least = next_scan = rest = 0.0
         while True:
             begun = loop.time()
             if begun >= next_scan:
-                again = await self._scan()
+                again, work = await self._scan()
                 self.started.set()
                 least = SCAN_SHARE * (loop.time() - begun)
+                rest = min(LONGEST_SECONDS, IDLE_SHARE * work)
                 if again:
                     continue
-                scanned, next_scan = loop.time(), loop.time() + max(TOLD_SCAN_SECONDS, least)
+                scanned = loop.time()
+                next_scan = scanned + max(TOLD_SCAN_SECONDS, least, rest)
             elif self._events.folders:
                 found, others = await asyncio.to_thread(self._changed, self._events.taken())
                 self._take(found)
@@ -136,9 +142,10 @@ class FolderWatch:
             else:
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _scan(self) -> bool:
-        """Look at the whole folder; says whether to look again, as changes are told from now on."""
-        found = await asyncio.to_thread(look, self.kind, self.folder)
+    async def _scan(self) -> tuple[bool, float]:
+        """Look at the whole folder; says whether to look again, as changes are told from now on, and what it took in seconds
+        of the processor."""
+        found, work = await asyncio.to_thread(_looked, self.kind, self.folder)
         while self._elsewhere:
             self._seen.pop(self._elsewhere.pop(), None)
         self._take(found.files)
@@ -154,10 +161,10 @@ class FolderWatch:
             self._gone(path)
         now = time.monotonic()
         if found.folders == self._events.folders or now < self._ask_again:
-            return False
+            return False, work
         told = await asyncio.to_thread(self._events.follow, found.folders)
         self._ask_again = now if told else now + RETRY_SECONDS
-        return told
+        return told, work
 
     def _changed(self, paths: set[str]) -> tuple[dict[str, FileFacts], bool]:
         """Files of which a change was told, as they are now; and whether there is more, that only a look at the whole
@@ -223,3 +230,9 @@ class FolderWatch:
                 with suppress(OSError):
                     await asyncio.to_thread(self._notes.write, mirrored)
                     self._saved = mirrored
+
+
+def _looked(kind: str, folder: Path) -> tuple[FoundFiles, float]:
+    """Look at a folder; returns the seconds of the processor that this took, too. Blocking."""
+    begun = time.thread_time()
+    return look(kind, folder), time.thread_time() - begun

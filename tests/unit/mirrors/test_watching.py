@@ -108,7 +108,7 @@ async def test_a_new_file_and_one_in_a_new_folder_are_noticed(
 
 async def test_a_watch_ends_also_where_news_come_together_with_its_end(watch: FolderWatch, mirrors: Mirrors) -> None:
     assert mirrors.running is not None
-    await asyncio.sleep(0.01)  # it waits for news
+    await mirrors.saw(lambda: watch.method == "polling" or bool(watch._events.news._waiters))
     watch._events.news.set()
     mirrors.running.cancel()
     done, _ = await asyncio.wait([mirrors.running], timeout=PATIENCE)

@@ -23,10 +23,12 @@ from timeleap.mirrors.hooks.agents import AGENTS, REFUSED, Agent
 from timeleap.mirrors.hooks.hook import main as tell_of_event
 from timeleap.mirrors.hooks.keep_commands import (
     DID_CHANGE,
+    SOON_DAYS,
     all_read,
     going_soon,
     keep,
     line_of,
+    on_day,
     own_words,
     restore,
     show_kept,
@@ -128,6 +130,13 @@ def list_(terminal: Terminal) -> None:
     rows += [{"agent": name, "supported": False, "problem": reason} for name, reason in REFUSED.items()]
     columns = ("agent", "version", "for you", "this folder", "going", "kept", "settings")
     terminal.records(rows, columns, _row)
+    for found in rows:
+        if "deletesFrom" in found:
+            number, first = found["deletesSoon"], on_day(found["deletesFrom"])
+            terminal.hint(
+                f"{found['agent']} deletes {number} sessions within {SOON_DAYS} days, the first {first}: "
+                "timeleap agents keep keeps them"
+            )
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
@@ -141,7 +150,7 @@ def _row(found: dict[str, Any]) -> tuple[object, ...]:
 
 def _listed(terminal: Terminal, agent: Agent) -> dict[str, Any]:
     told: dict[str, Any] = {"agent": agent.name, "supported": True, "version": found_version(agent.program)}
-    told |= {"deletesSoon": going_soon(agent.name), "deletedKept": deleted_and_kept(store_home(terminal), agent.name)}
+    told |= {**going_soon(agent.name), "deletedKept": deleted_and_kept(store_home(terminal), agent.name)}
     for name, project in (("user", False), ("project", True)):
         try:
             settings = _settings(terminal, agent, project)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from timeleap import user_folders
+from timeleap import clock, user_folders
 from timeleap.cli.backend import Backend, reading
 from timeleap.cli.command import DryRun, Session, Yes
 from timeleap.cli.formatting import Exact, now, safe
@@ -63,13 +63,16 @@ def keep(
         params = [{**each, "path": backend.call("bridge/watch", each)["path"]} for each in params]
         progress = Progress()
         sources = backend.wait(all_read(backend.client, params, progress), progress, "Keeping sessions")
-        found = [{**each, "deletesSoon": going_soon(each["kind"], each["path"])} for each in sources]
+        found = [{**each, **going_soon(each["kind"], each["path"])} for each in sources]
         columns = ("agent", "sessions", "kept", "going", "folder", "problem")
         terminal.records(
             [each for each in found if each["available"]], columns, _kept_row, ("sessions", "kept", "going")
         )
         if soon := sum(each["deletesSoon"] for each in found):
-            terminal.hint(f"your agents will delete {soon} sessions within {SOON_DAYS} days: they are kept here")
+            first = min(each["deletesFrom"] for each in found if "deletesFrom" in each)
+            terminal.hint(
+                f"your agents will delete {soon} sessions within {SOON_DAYS} days, the first {on_day(first)}: they are kept here"
+            )
         terminal.hint("keeping what they write; Ctrl-C ends")
         tell_changes(terminal, backend, changes, params)
 
@@ -79,12 +82,18 @@ def _kept_row(source: dict[str, Any]) -> tuple[object, ...]:
     return (source["kind"], *numbers, source["path"], source.get("problem", ""))
 
 
-def going_soon(kind: str, folder: str | None = None) -> int:
-    """How many sessions an agent will delete within a week."""
+def going_soon(kind: str, folder: str | None = None) -> dict[str, Any]:
+    """How many sessions an agent will delete within a week (`deletesSoon`), and when the first (`deletesFrom`)."""
     try:
-        return going_within(kind, usual_folder(kind) if folder is None else Path(folder), SOON_DAYS)
+        going = going_within(kind, usual_folder(kind) if folder is None else Path(folder), SOON_DAYS)
     except StorageFailureError:  # a user without a home directory has none
-        return 0
+        return {"deletesSoon": 0}
+    return {"deletesSoon": going.sessions, **({} if going.first is None else {"deletesFrom": going.first})}
+
+
+def on_day(when: str) -> str:
+    """A time (ISO-8601 UTC) as words: what is due is deleted at the agent's next start."""
+    return "at its next start" if when <= clock.now_iso() else f"on {when[:10]}"
 
 
 def _serve(terminal: Terminal, what: str, *, yes: bool, dry_run: bool) -> None:

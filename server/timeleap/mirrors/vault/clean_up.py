@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from timeleap import clock
 from timeleap.mirrors.folders import is_subagent, is_there, look
@@ -53,14 +53,23 @@ def goes_at_text(kind: str, path: Path) -> str | None:
     return None if when is None else clock.iso(when)
 
 
-def going_within(kind: str, folder: Path, days: int) -> int:
-    """How many sessions below a program's folder it deletes within some days, those of sub-agents not counted. Blocking."""
+class Going(NamedTuple):
+    """How many sessions a program is about to delete, and the first time at which it does (ISO-8601 UTC)."""
+
+    sessions: int = 0
+    first: str | None = None
+
+
+def going_within(kind: str, folder: Path, days: int) -> Going:
+    """The sessions below a program's folder that it deletes within some days, those of sub-agents not counted. Blocking."""
     counted = period(kind, folder)
     if counted is None:
-        return 0
+        return Going()
     before = clock.now() + (days - counted) * SECONDS
     files = look(kind, folder).files
-    return sum(facts.changed / 1e9 < before for path, facts in files.items() if not is_subagent(kind, path))
+    changed = [facts.changed / 1e9 for path, facts in files.items() if not is_subagent(kind, path)]
+    going = [each for each in changed if each < before]
+    return Going(len(going), clock.iso(min(going) + counted * SECONDS) if going else None)
 
 
 def deleted_and_kept(home: Path, kind: str) -> int:

@@ -15,7 +15,7 @@ from timeleap.mirrors.vault.notes import ROWS, Generation, read_all, row_of
 from timeleap.storage.durable import FileStatus, status
 
 KIMI: Final = ("state.json", "metadata.json", "meta.json", "wire.jsonl")
-"""What kimi-cli keeps beside a log, in one form of its folders or another."""
+"""Names of files that kimi-cli keeps beside a log, in one form of its folders or another."""
 ASIDE: Final = "context_*.jsonl"
 
 
