@@ -1,8 +1,8 @@
-import { FIXTURES, PYTHON, ROOT } from "../support/places";
-import { run } from "../support/process";
+import { FIXTURES, PYTHON } from "../support/places";
+import { basePython, fetchWheels } from "../support/wheels";
 import { VSIX, expect, picture, sample, test, IMPORTS } from "../support/test";
 import type { Workbench } from "../support/workbench";
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -118,21 +118,6 @@ for (const [script, said, button] of [
         workbench.configure({});
         await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     });
-}
-
-/** The Python that this checkout's environment was made with. */
-async function basePython(): Promise<string> {
-    return (await run(PYTHON, ["-c", "import sys; print(sys._base_executable)"], process.env)).trim();
-}
-
-/** What the server needs, from where pip gets it on this machine. The installation itself then reaches nothing. */
-async function fetchWheels(folder: string): Promise<void> {
-    const wheels = join(ROOT, "client-vscode/dist/wheels");
-    const [ours] = readdirSync(wheels);
-    if (ours === undefined) throw new Error(`there is no wheel in ${wheels}`);
-    const quietly = ["--quiet", "--disable-pip-version-check", "--constraint", join(ROOT, "constraints.txt")];
-    await run(PYTHON, ["-m", "pip", "download", ...quietly, "--dest", folder, join(wheels, ours)], process.env);
-    rmSync(join(folder, ours)); // that one comes with the extension
 }
 
 /** The environments that the extension has made. */

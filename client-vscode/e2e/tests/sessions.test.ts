@@ -116,17 +116,6 @@ test("a folder of somebody else's is opened as a session, to look only", async (
     rmSync(join(folder, "context.jsonl"));
 });
 
-test("a walkthrough shows the way", async ({ window }) => {
-    await window.openSession("In this folder");
-    await window.quick.command("Welcome: Open Walkthrough...");
-    await window.quick.choose("Select a walkthrough to open", "Travel in time with Timeleap");
-    const walkthrough = window.page.locator(".gettingStartedContainer");
-    await expect(walkthrough).toContainText("See the checkpoints");
-    await expect(walkthrough).toContainText("Go back");
-    await picture(window, "walkthrough");
-    await window.closeEditors();
-});
-
 function existing(file: string): string {
     return readFileSync(file, "utf8");
 }

@@ -21,7 +21,7 @@ interface Manifest {
     readonly views: Record<string, { id: string }[]>;
     readonly viewsWelcome: { view: string; contents: string; when?: string }[];
     readonly configuration: { properties: Record<string, { scope: string }> };
-    readonly walkthroughs: { steps: { media: { markdown: string }; completionEvents: string[] }[] }[];
+    readonly walkthroughs: { steps: { media: { image: string }; completionEvents: string[] }[] }[];
   };
   readonly icon: string;
 }
@@ -105,7 +105,7 @@ test("settings are read under the names they are declared with", () => {
 });
 
 test("what the manifest points to exists", () => {
-  const files = [manifest.icon, ...contributes.walkthroughs.flatMap(({ steps }) => steps.map(({ media }) => media.markdown))];
+  const files = [manifest.icon, ...contributes.walkthroughs.flatMap(({ steps }) => steps.map(({ media }) => media.image))];
   expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
   const events = contributes.walkthroughs.flatMap(({ steps }) => steps.flatMap(({ completionEvents }) => completionEvents));
   expect(events.filter((event) => event.startsWith("onCommand:") && !declared.includes(event.slice("onCommand:".length)))).toEqual([]);
@@ -115,6 +115,10 @@ test("the README has every setting and its default, and no other", () => {
   const readme = readFileSync(join(ROOT, "README.md"), "utf8");
   const named = [...readme.matchAll(/^\| `(timeleap\.[\w.]+)` \|/gm)].map(([, name]) => name);
   expect(named.sort()).toEqual(Object.keys(contributes.configuration.properties).sort());
+});
+
+test("the README is read in three minutes", () => {
+  expect(readFileSync(join(ROOT, "README.md"), "utf8").split(/\s+/).length).toBeLessThanOrEqual(600);
 });
 
 test("the pictures of the README are there, and go into the package", () => {
