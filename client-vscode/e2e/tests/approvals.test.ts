@@ -47,7 +47,8 @@ test("it is decided by the keyboard alone: rejected with a reason", async ({ win
     await window.clearNotifications();
     const answer = ask("rm -rf build");
     await expect(window.checkpoints.row("Approval needed: run command", 1)).toBeVisible();
-    await window.run("decideApproval");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "Decide:");
     await window.quick.choose("Asking first", "Reject");
     await window.quick.answer("The reason, for the agent", "not while the tests run");
     expect(await answer).toMatchObject({ decision: "reject", reason: "not while the tests run" });
@@ -57,7 +58,8 @@ test("it is decided by the keyboard alone: rejected with a reason", async ({ win
 test("what somebody else decides goes away here, the open question too", async ({ window }) => {
     const answer = ask("make deploy");
     await expect(window.checkpoints.row("Approval needed: run command", 1)).toBeVisible();
-    await window.run("decideApproval");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "Decide:");
     const question = window.quick.saying("Asking first");
     await expect(question).toBeVisible();
     const { approvals } = await agent.call<{ approvals: { approvalId: string }[] }>("approval/list", { sessionId: "asking" });
@@ -83,9 +85,11 @@ test("hostile words make no link; what is long is read first, as plain text", as
 });
 
 test("away rejects at once, and is shown", async ({ window }) => {
-    await window.run("goAway");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "I am away");
     await expect(window.status(/Away: requests are rejected/)).toHaveClass(/warning-kind/);
     expect(await ask("anything")).toMatchObject({ decision: "reject", reason: "afk" });
-    await window.run("comeBack");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "I am back");
     await expect(window.status(/Away/)).toHaveCount(0);
 });

@@ -68,7 +68,10 @@ test("a checkpoint is gone to by words that stand after it, and the oldest at on
 });
 
 test("the checkpoints are filtered on the server, and all shown again", async ({ window }) => {
-    await window.ask("filterCheckpoints", "Only checkpoints after which these words stand", "AssertionError");
+    await window.run("goToCheckpoint");
+    await window.quick.saying("Go to Checkpoint").waitFor();
+    await window.quick.input.fill("AssertionError");
+    await window.quick.root.getByRole("button", { name: "Show only the checkpoints after which these words stand" }).click();
     await expect(window.saying("Only checkpoints with “AssertionError”")).toBeVisible();
     await expect.poll(() => window.checkpoints.texts()).toHaveLength(1);
     await expect(window.checkpoints.failing(1)).toBeVisible();

@@ -31,7 +31,9 @@ test("what is typed is searched for; the chosen message is shown in its conversa
 test("a text that is pinned is in the list, and goes when it is chosen", async ({ window, store }) => {
     const pins = async (): Promise<string[]> => (await store.call<{ pins?: string[] }>("session/getState", { sessionId: "bill" })).pins ?? [];
     await window.closeEditors();
-    await window.ask("pinText", "no compaction of “Split the bill”", "never round twice");
+    await window.run("managePins");
+    await window.quick.choose("Pins of “Split the bill”", "Pin another text");
+    await window.quick.answer("no compaction of “Split the bill”", "never round twice");
     await expect.poll(pins).toEqual(["never round twice"]);
     await window.run("managePins");
     await window.quick.choose("Pins of “Split the bill”", "never round twice");

@@ -63,7 +63,8 @@ test("a session is renamed, archived, deleted and taken out of the trash", async
 
 test("a session is exported as Markdown", async ({ window, workbench }) => {
     await window.openSession("In this folder");
-    await window.run("exportMarkdown");
+    await window.run("exportSession");
+    await window.quick.choose("Export as what?", "Markdown");
     const file = join(workbench.folder, "In this folder.md"); // as the dialog proposes
     await window.quick.confirm("Export Transcript", file);
     await expect.poll(() => (existsSync(file) ? readFileSync(file, "utf8") : "")).toContain("I forgot the imports");
@@ -106,7 +107,8 @@ test("a folder of somebody else's is opened as a session, to look only", async (
     const { folder } = workbench; // the dialog proposes it
     writeFileSync(join(folder, "context.jsonl"), sample());
     const before = readdirSync(folder);
-    await window.run("openFolder");
+    await window.run("openSession");
+    await window.quick.choose("Open which session?", "A folder with a context.jsonl");
     await window.quick.confirm("A folder with a context.jsonl", `${folder}/`, "Open as Session");
     await window.quick.choose(`Open ${folder}`, "Look only");
     await expect(window.header).toContainText(basename(folder));

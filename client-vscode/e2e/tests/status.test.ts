@@ -23,13 +23,15 @@ test("the tokens used are shown, with a table of what they are made of", async (
 });
 
 test("yolo is asked about in a modal, and cannot be overlooked while it is on", async ({ window, store }) => {
-    await window.run("enableYolo");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "YOLO");
     await window.dialog.root.waitFor();
     await picture(window, "yolo-question");
     await window.dialog.dismiss();
     await expect(window.status(/yolo/i)).toHaveCount(0);
 
-    await window.run("enableYolo");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "YOLO");
     await window.dialog.press("Approve Everything");
     const status = window.status(/yolo/i);
     await expect(status).toBeVisible();
@@ -37,7 +39,8 @@ test("yolo is asked about in a modal, and cannot be overlooked while it is on", 
     await expect.poll(() => state(store).approval.yolo).toBe(true);
     await picture(window, "yolo");
 
-    await window.run("disableYolo");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "Ask again for everything");
     await expect(window.status(/yolo/i)).toHaveCount(0);
     await expect.poll(() => state(store).approval.yolo).toBe(false);
 });

@@ -32,7 +32,8 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await picture(window, "restricted", { hovering: true });
     await window.checkpoints.closeMenu();
     expect(store.log("guarded")).toBe(before);
-    await window.run("enableYolo");
+    await window.run("manageApprovals");
+    await window.quick.choose("Approvals of", "YOLO");
     const refused = await window.notifications.look(/In Restricted Mode sessions can be looked at/);
     await expect(refused.getByRole("button", { name: "Manage Workspace Trust" })).toBeVisible();
     await expect(window.dialog.root).toHaveCount(0);

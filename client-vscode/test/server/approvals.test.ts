@@ -53,7 +53,7 @@ test("what an agent asks for is a question, a row, a badge and in the status bar
   expect(shown).toMatchObject({ label: "Approval needed: run command", item: { contextValue: "approval" } });
   expect(shown!.item.accessibilityInformation!.label).toContain("Waits for your decision: run command, rm -rf build");
   expect(user.trees.get("timeleap.checkpoints")).toMatchObject({ badge: { value: 1 } });
-  expect(item()).toMatchObject({ text: "$(question) Waiting for your decision: 1", command: "timeleap.decideApproval", visible: true });
+  expect(item()).toMatchObject({ text: "$(question) Waiting for your decision: 1", command: { command: "timeleap.manageApprovals", arguments: ["waiting"] }, visible: true });
   expect(user.context.get("timeleap.approvals")).toBe(true);
   choose("Approve");
   expect(await answered).toMatchObject({ decision: "approve", automatic: false, decidedBy: { client: "timeleap-vscode" } });
@@ -151,7 +151,7 @@ test("hostile words are text: no links, no icons, nothing that hides or turns ar
     offered.push(...(items as typeof offered));
     return undefined;
   };
-  await commands.executeCommand("timeleap.decideApproval");
+  await commands.executeCommand("timeleap.manageApprovals", "waiting");
   expect(offered).toHaveLength(2);
   expect(offered.filter(({ label, description, detail }) => /(?<!\\)\$\(/.test(`${label}${description}${detail}`))).toEqual([]);
   user.input = () => "";
@@ -186,7 +186,8 @@ test("in Restricted Mode nothing is approved", async () => {
 
 test("away: what is asked for is rejected at once, it is shown, and can be taken back", async () => {
   await both();
-  await commands.executeCommand("timeleap.goAway");
+  user.pick = (items) => items.find((one) => (one as { label: string }).label.includes("I am away"));
+  await commands.executeCommand("timeleap.manageApprovals");
   await vi.waitFor(() => expect(item().text).toBe("$(sign-out) Away: requests are rejected"), { timeout: 20_000 });
   expect(user.context.get("timeleap.afk")).toBe(true);
   expect(await ask()).toMatchObject({ decision: "reject", reason: "afk", automatic: true });

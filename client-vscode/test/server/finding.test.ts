@@ -47,8 +47,10 @@ test("only checkpoints after which the words stand are shown, until all are agai
   seed(running.home, "chat", turns(250));
   await open("chat");
   await running.rows("checkpoints");
-  user.input = () => "answer 13";
-  await commands.executeCommand("timeleap.filterCheckpoints");
+  await commands.executeCommand("timeleap.goToCheckpoint");
+  const box = user.picks.at(-1)!;
+  box.type("answer 13");
+  box.press("Show only the checkpoints after which these words stand");
   const found = ["question 139", "question 138", "question 137", "question 136", "question 135", "question 134", "question 133", "question 132", "question 131", "question 130", "question 13"];
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(found), WAIT);
   expect(user.trees.get("timeleap.checkpoints")!.message).toContain("Only checkpoints with “answer 13”: 11 messages found.");

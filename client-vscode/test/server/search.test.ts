@@ -42,8 +42,9 @@ test("words are found in the present and in what was set aside, and shown where 
   expect(await page.next("go")).toMatchObject({ index: 11, query: "ANSWER" });
   expect(page.facts.timeline).toBeDefined();
 
-  await commands.executeCommand("timeleap.searchAll");
+  await commands.executeCommand("timeleap.search");
   const all = user.picks[1]!;
+  all.press("Search all sessions");
   all.type("rare t");
   await vi.waitFor(() => expect(found(all)).toEqual(["other", "One line. A rare thought. run {\"x\": \"rare\"}"]), { timeout: 20_000 });
   page.forget();
@@ -57,7 +58,7 @@ test("words are found in the present and in what was set aside, and shown where 
 test("pins are shown, survive a compaction, and the report says what was kept", async () => {
   const folder = seed(running.home, "chat", turns(12));
   await open("chat");
-  await commands.executeCommand("timeleap.pinText", { session: "chat", text: "question 0" });
+  await commands.executeCommand("timeleap.managePins", { session: "chat", text: "question 0" });
   await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["question 0"]), { timeout: 10_000 });
   expect(JSON.stringify(user.statusBar.map(({ tooltip }) => tooltip))).toContain("Pinned texts");
 

@@ -71,7 +71,8 @@ test("a folder of another program is opened to look at, and nothing in it is cha
   onTestFinished(() => rmSync(elsewhere, { recursive: true }));
   const folder = seed(elsewhere, "theirs", turns(2));
   user.path = folder;
-  await commands.executeCommand("timeleap.openFolder");
+  user.pick = (items) => items.find((item) => /context\.jsonl|Look only/.test((item as { label: string }).label));
+  await commands.executeCommand("timeleap.openSession");
   expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
   expect(user.context.get("timeleap.writable")).toBe(false);
   expect(user.trees.get("timeleap.checkpoints")!.message).toContain("only be looked at");
@@ -114,17 +115,18 @@ const state = (id: string): { approval: { yolo: boolean; auto_approve_actions: s
 test("yolo asks first, is on disk, and shows", async () => {
   seed(running.home, "chat", turns(1));
   await open("chat");
-  await commands.executeCommand("timeleap.enableYolo");
+  user.pick = (items) => items.find((item) => /YOLO|Ask again/.test((item as { label: string }).label));
+  await commands.executeCommand("timeleap.manageApprovals");
   expect(user.said).toMatchObject([{ modal: true }]);
   expect(user.context.get("timeleap.yolo")).toBe(false);
   press("Approve Everything");
-  await commands.executeCommand("timeleap.enableYolo");
+  await commands.executeCommand("timeleap.manageApprovals");
   expect(state("chat").approval.yolo).toBe(true);
   expect(user.context.get("timeleap.yolo")).toBe(true);
   const item = user.statusBar.find(({ id }) => id === "timeleap.approvals")!;
   expect(item.text).toContain("YOLO");
   expect(item.backgroundColor!.id).toBe("statusBarItem.errorBackground");
-  await commands.executeCommand("timeleap.disableYolo");
+  await commands.executeCommand("timeleap.manageApprovals");
   expect(state("chat").approval.yolo).toBe(false);
   expect(item.visible).toBe(false);
 });
@@ -150,8 +152,9 @@ test("in Restricted Mode sessions are looked at only, until the workspace is tru
   await open("chat");
   expect(running.api.shownSession!.state.access).toBe("readOnly");
   press("Approve Everything", "Install", "Clear");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label.includes("YOLO"));
   const [row] = await running.rows("checkpoints");
-  for (const [name, node] of [["enableYolo"], ["createCheckpoint"], ["clear"], ["compact"], ["restore", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
+  for (const [name, node] of [["manageApprovals"], ["createCheckpoint"], ["clear"], ["compact"], ["restore", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
     user.said = [];
     await commands.executeCommand(`timeleap.${name}`, node);
     expect(user.said, name).toMatchObject([{ kind: "warning", modal: false, message: expect.stringContaining("Restricted Mode") as string }]);

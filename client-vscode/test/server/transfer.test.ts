@@ -26,7 +26,8 @@ test("a session is written as Markdown, as a page and as an archive, of which th
   await open("chat");
   user.path = join(folder, "chat.md");
   writeFileSync(user.path, "an earlier export"); // the dialog has asked whether to replace it
-  await commands.executeCommand("timeleap.exportMarkdown");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === "Markdown");
+  await commands.executeCommand("timeleap.exportSession");
   const text = readFileSync(user.path, "utf8");
   expect(text.startsWith("# chat\n")).toBe(true);
   expect(text).toContain("Be brief.");

@@ -34,7 +34,9 @@ beforeEach(() => user.reset());
 
 test("every declared command is registered, and every registered one is declared", async () => {
   const running = start();
-  expect((await commands.getCommands()).sort()).toEqual([...declared].sort());
+  // What only rows of ours run is in no list of commands.
+  const internal = ["timeleap.showMore"];
+  expect((await commands.getCommands()).sort()).toEqual([...declared, ...internal].sort());
   await running.stop();
 });
 
@@ -69,7 +71,7 @@ test("a key that restores is about the row under the keyboard, not about one sel
 test("every command can be reached: from the palette, or where it is hidden there, from a menu or a row", () => {
   const hidden = contributes.menus["commandPalette"]!.filter(({ when }) => when === "false").map(({ command }) => command);
   const elsewhere = new Set(Object.entries(contributes.menus).flatMap(([menu, items]) => (menu === "commandPalette" ? [] : items.map(({ command }) => command))));
-  expect(hidden.filter((command) => !elsewhere.has(command))).toEqual(["timeleap.showMore"]);
+  expect(hidden.filter((command) => !elsewhere.has(command))).toEqual([]);
 });
 
 test("when clauses use keys that are set", async () => {

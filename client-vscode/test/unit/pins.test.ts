@@ -25,36 +25,36 @@ function bench(...pins: string[]) {
 
 test("what is given, as by the page, is pinned in the session it is of", async () => {
   const { server, opened, commands } = bench("before");
-  await commands["pinText"]!({ session: "elsewhere", text: "  keep this\n" });
+  await commands["managePins"]!({ session: "elsewhere", text: "  keep this\n" });
   expect(server.pins).toEqual(["before", "keep this"]);
   expect(opened).toEqual(["elsewhere"]);
-  expect(user.said).toMatchObject([{ kind: "information", buttons: ["Manage Pins…"] }]);
+  expect(user.said).toMatchObject([{ kind: "information", buttons: ["Pins…"] }]);
 });
 
-test("else the text is typed in, for the shown session; Escape pins nothing", async () => {
+test("a text is typed in for the shown session, from the list; Escape pins nothing", async () => {
   const { server, commands } = bench();
-  await commands["pinText"]!();
+  await commands["managePins"]!();
   user.input = () => "   ";
-  await commands["pinText"]!();
+  await commands["managePins"]!();
   expect(server.pins).toEqual([]);
   user.input = () => "no new dependency";
-  await commands["pinText"]!();
+  await commands["managePins"]!();
   expect(server.pins).toEqual(["no new dependency"]);
 });
 
 test("what cannot be pinned is refused in words, and nothing is changed", async () => {
   const full = Array.from({ length: 100 }, (_, index) => `pin ${index}`);
   const { server, commands } = bench(...full);
-  await expect(commands["pinText"]!({ session: "chat", text: "pin 7" })).rejects.toThrow("pinned already");
-  await expect(commands["pinText"]!({ session: "chat", text: "one more" })).rejects.toThrow("at most 100");
-  await expect(commands["pinText"]!({ session: "chat", text: "x".repeat(2_001) })).rejects.toThrow("at most 2,000 characters");
+  await expect(commands["managePins"]!({ session: "chat", text: "pin 7" })).rejects.toThrow("pinned already");
+  await expect(commands["managePins"]!({ session: "chat", text: "one more" })).rejects.toThrow("at most 100");
+  await expect(commands["managePins"]!({ session: "chat", text: "x".repeat(2_001) })).rejects.toThrow("at most 2,000 characters");
   expect(server.pins).toEqual(full);
 });
 
 test("in Restricted Mode nothing is pinned", async () => {
   const { server, commands } = bench();
   workspace.isTrusted = false;
-  await expect(commands["pinText"]!({ session: "chat", text: "keep" })).rejects.toThrow("Restricted Mode");
+  await expect(commands["managePins"]!({ session: "chat", text: "keep" })).rejects.toThrow("Restricted Mode");
   expect(server.pins).toEqual([]);
 });
 

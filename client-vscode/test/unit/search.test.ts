@@ -38,10 +38,10 @@ async function box(all = false) {
   const shown = { id: "chat", name: "The chat", timelines };
   const bench = {
     sidecar: { request },
-    sessions: { shown, list: () => Promise.resolve({ sessions: [{ sessionId: "other", title: "Another one" }] }) },
+    sessions: { shown: all ? undefined : shown, list: () => Promise.resolve({ sessions: [{ sessionId: "other", title: "Another one" }] }) },
     log: log(),
   } as never;
-  await searchCommands(bench)[all ? "searchAll" : "search"]!();
+  await searchCommands(bench)["search"]!();
   await soon();
   return { pick: user.picks[0]!, asked, pages };
 }
@@ -88,8 +88,14 @@ test("an answer that comes too late is not shown", async () => {
   expect(labels(pick)).toEqual(["Present", "say word 2"]);
 });
 
-test("all sessions are searched by name", async () => {
-  const { pick, asked, pages } = await box(true);
+test("all sessions are searched by name, where none is shown and where that is asked for", async () => {
+  const nothingShown = await box(true);
+  nothingShown.pick.type("word");
+  await soon();
+  expect(nothingShown.asked[0]).toMatchObject({ method: "session/search" });
+  const { asked, pages } = await box();
+  const pick = user.picks.at(-1)!;
+  pick.press("Search all sessions");
   pages.push({ matches: [match(1, { sessionId: "other" }), match(2, { sessionId: "third" })] });
   pick.type("word");
   await soon();

@@ -21,7 +21,8 @@ test("the server is asked to write the file, and what was lost can be read", asy
   user.path = "/somewhere/chat.md";
   user.answer = ({ buttons }) => buttons.find((button) => button === "What Was Left Out");
   const { asked, commands } = bench([{ kind: "media", message: "one picture" }]);
-  await commands["exportMarkdown"]!();
+  user.pick = (items) => items.find((item) => (item as { format: string }).format === "markdown");
+  await commands["exportSession"]!();
   expect(asked).toEqual([["session/export", { format: "markdown", path: "/somewhere/chat.md", overwrite: true }]]);
   await vi.waitFor(() => expect(user.said).toContainEqual(expect.objectContaining({ message: "What Was Left Out", modal: true, detail: "one picture" })), { timeout: 20_000 });
   expect(user.said[0]!.message).toContain("Not all of it could be carried over (1)");
@@ -31,7 +32,6 @@ test("nothing is written when no form or no file is chosen", async () => {
   const { asked, commands } = bench();
   user.pick = () => undefined;
   await commands["exportSession"]!();
-  await commands["exportMarkdown"]!();
   await commands["importSession"]!();
   expect(asked).toEqual([]);
   expect(user.said).toEqual([]);

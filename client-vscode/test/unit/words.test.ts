@@ -56,7 +56,7 @@ test("the button of an error is the next step", async () => {
   await report(new ServerFailure("oldPython", "3.9"), { log: log(), views: {}, sessions: {} } as never);
   await report(new ServerFailure("crashed", "again"), { log: log(), views: {}, sessions: {} } as never);
   await report(TimeleapError.make("externallyModified", "x"), { log: log(), views: {}, sessions: {} } as never);
-  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.installServer", "timeleap.openSettings", "timeleap.restartServer", "timeleap.reloadSession"]);
+  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.installServer", "workbench.action.openSettings", "timeleap.restartServer", "timeleap.reloadSession"]);
 });
 
 test("what is not there any more has been set aside, or is shown as it is now", async () => {

@@ -45,10 +45,10 @@ export async function pickTrashed(wire: Pick<Wire, "request">, title: string): P
   return (await vscode.window.showQuickPick(items, { title }))?.info;
 }
 
-/** One of the sessions changed last, this workspace's first. */
-export async function pickSession(sessions: Sessions, title: string): Promise<SessionInfo | undefined> {
+/** One of the sessions changed last, this workspace's first, or something else that is offered behind them. */
+export async function pickSession<T extends vscode.QuickPickItem = never>(sessions: Sessions, title: string, ...others: readonly T[]): Promise<SessionInfo | T | undefined> {
   const { sessions: list } = await sessions.list({ limit: 100 });
-  if (list.length === 0) {
+  if (list.length + others.length === 0) {
     throw new Refusal(vscode.l10n.t("There are no sessions yet."));
   }
   const folders = workspaces();
@@ -63,7 +63,9 @@ export async function pickSession(sessions: Sessions, title: string): Promise<Se
       info,
     };
   });
-  return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true, matchOnDetail: true }))?.info;
+  const offered: ((typeof items)[number] | T)[] = [...items, ...others];
+  const chosen = await vscode.window.showQuickPick(offered, { title, matchOnDescription: true, matchOnDetail: true });
+  return chosen && "info" in chosen ? chosen.info : chosen;
 }
 
 export type Format = "markdown" | "html" | "native";

@@ -149,7 +149,7 @@ function install(): Step {
 }
 
 function chooseInterpreter(): Step {
-  return { title: vscode.l10n.t("Choose an Interpreter"), command: "timeleap.openSettings" };
+  return { title: vscode.l10n.t("Choose an Interpreter"), command: "workbench.action.openSettings", arguments: ["@ext:timeleap.timeleap"] };
 }
 
 function filesMode(): Step {
@@ -162,7 +162,7 @@ function show(view: "checkpoints" | "timelines"): Step {
 }
 
 export function fork(): Step {
-  return { title: vscode.l10n.t("Fork…"), command: "timeleap.title.fork" };
+  return { title: vscode.l10n.t("Fork…"), command: "timeleap.fork" };
 }
 
 export function reload(): Step {

@@ -1,6 +1,5 @@
 /** The server, and the views as such. */
 
-import * as vscode from "vscode";
 import { MoreNode } from "../tree/node.js";
 import type { Handlers, Workbench } from "./register.js";
 
@@ -17,7 +16,6 @@ export function serverCommands(bench: Workbench): Handlers {
       return Promise.resolve();
     },
     restartServer: () => bench.sidecar.restart(),
-    openSettings: () => Promise.resolve(vscode.commands.executeCommand("workbench.action.openSettings", "@ext:timeleap.timeleap")),
   };
 }
 

@@ -16,17 +16,10 @@ import { confirm } from "../../core/restore/timeTravel.js";
 
 export function approvalCommands(bench: Asking): Handlers {
   return {
-    manageApprovals: () => manage(bench),
-    enableYolo: () => enableYolo(bench),
-    // Always allowed: it takes something away.
-    disableYolo: () => shownSession(bench.sessions).request("session/setYolo", { yolo: false }),
-    decideApproval: (node) => decide(bench, pendingOf(bench, node)),
+    // On a row, and from the status bar while something waits, it is about that.
+    manageApprovals: (node) => (node === undefined ? manage(bench) : decide(bench, pendingOf(bench, node))),
     approve: (node) => respond(bench, required(bench, node), "approve"),
-    approveForSession: (node) => respond(bench, required(bench, node), "approveForSession"),
     reject: (node) => reject(bench, required(bench, node)),
-    showApproval: (node) => showDetail(required(bench, node)),
-    goAway: () => setAfk(bench, true),
-    comeBack: () => setAfk(bench, false),
   };
 }
 

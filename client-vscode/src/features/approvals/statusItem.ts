@@ -38,7 +38,8 @@ export class ApprovalItem extends Disposables {
       return;
     }
     this.item.text = text;
-    this.item.command = waiting > 0 ? "timeleap.decideApproval" : "timeleap.manageApprovals";
+    const about = waiting > 0 ? { arguments: ["waiting"] } : {};
+    this.item.command = { command: "timeleap.manageApprovals", title: vscode.l10n.t("Approvals"), ...about };
     this.item.backgroundColor = alarm === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${alarm}Background`);
     this.item.tooltip = tooltip;
     this.item.accessibilityInformation = { label: spoken };

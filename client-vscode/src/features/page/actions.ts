@@ -61,7 +61,7 @@ export async function restoreShown(bench: Workbench, session: Session, timeline:
 }
 
 async function pin(session: Session, text: string): Promise<void> {
-  await vscode.commands.executeCommand("timeleap.pinText", { session: writable(session).id, text });
+  await vscode.commands.executeCommand("timeleap.managePins", { session: writable(session).id, text });
 }
 
 /** Undo and redo are of the shown session: what is done in a page is done to its session. */

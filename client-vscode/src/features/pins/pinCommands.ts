@@ -14,18 +14,17 @@ const MOST_CHARACTERS = 2000;
 
 export function pinCommands(bench: Workbench): Handlers {
   return {
-    pinText: (given) => pinText(bench, given),
-    managePins: () => managePins(bench),
+    managePins: (given) => (isPiece(given) ? pinGiven(bench, given) : managePins(bench)),
   };
 }
 
-/** A given text, else what is typed in, for the shown session. */
-async function pinText(bench: Workbench, given?: unknown): Promise<void> {
+async function pinGiven(bench: Workbench, { session: id, text }: Piece): Promise<void> {
   requireTrust();
-  if (isPiece(given)) {
-    await bench.sessions.withOpen(given.session, (session) => pin(bench, session, given.text));
-    return;
-  }
+  await bench.sessions.withOpen(id, (session) => pin(bench, session, text));
+}
+
+async function pinTyped(bench: Workbench): Promise<void> {
+  requireTrust();
   const session = writableSession(bench.sessions);
   const text = await vscode.window.showInputBox({
     title: vscode.l10n.t("Pin Text"),
@@ -62,7 +61,7 @@ async function pin(bench: Workbench, session: Session, given: string): Promise<v
     }
     return [...before, text];
   });
-  say(bench, vscode.l10n.t("Pinned. No compaction of “{0}” loses it; pins now: {1}.", session.name, exact(pins.length)), vscode.l10n.t("Manage Pins…"), async () => {
+  say(bench, vscode.l10n.t("Pinned. No compaction of “{0}” loses it; pins now: {1}.", session.name, exact(pins.length)), vscode.l10n.t("Pins…"), async () => {
     await vscode.commands.executeCommand("timeleap.managePins");
   });
 }
@@ -83,7 +82,7 @@ async function managePins(bench: Workbench): Promise<void> {
   }
   const writable = writableSession(bench.sessions);
   if (chosen.pin === undefined) {
-    await pinText(bench);
+    await pinTyped(bench);
     return;
   }
   await remove(bench, writable, chosen.pin);

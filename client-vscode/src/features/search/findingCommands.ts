@@ -23,7 +23,6 @@ export function findingCommands(bench: Workbench): Handlers {
   return {
     // What refuses has to refuse by the promise.
     goToCheckpoint: () => Promise.resolve().then(() => new GoTo(bench, shownSession(bench.sessions)).show()),
-    filterCheckpoints: () => filter(bench),
     clearFilter: () => {
       bench.views.filter(undefined);
       return Promise.resolve();
@@ -31,16 +30,8 @@ export function findingCommands(bench: Workbench): Handlers {
   };
 }
 
-async function filter(bench: Workbench): Promise<void> {
-  const session = shownSession(bench.sessions);
-  const query = await vscode.window.showInputBox({
-    title: vscode.l10n.t("Filter Checkpoints"),
-    prompt: vscode.l10n.t("Only checkpoints after which these words stand are shown; nothing shows all again"),
-    value: bench.views.filtered?.query ?? "",
-  });
-  if (query === undefined) {
-    return;
-  }
+/** Shows only the checkpoints after which the words stand; without words all again. */
+async function filter(bench: Workbench, session: Session, query: string): Promise<void> {
   if (query.trim() === "") {
     bench.views.filter(undefined);
     return;
@@ -78,6 +69,15 @@ class GoTo extends Disposables {
     this.box.title = vscode.l10n.t("Go to Checkpoint");
     this.box.placeholder = vscode.l10n.t("Words that stand in it or after it");
     this.box.matchOnDescription = true;
+    this.box.value = bench.views.filtered?.query ?? "";
+    this.box.buttons = [{ iconPath: new vscode.ThemeIcon("filter"), tooltip: vscode.l10n.t("Show only the checkpoints after which these words stand") }];
+    this.register(
+      this.box.onDidTriggerButton(() => {
+        const { value } = this.box;
+        this.box.hide();
+        filter(bench, session, value).catch((error: unknown) => report(error, bench));
+      }),
+    );
     this.register(this.box.onDidChangeValue(() => this.later()));
     this.register(this.box.onDidHide(() => this.dispose()));
     this.register(

@@ -9,7 +9,6 @@ import { exact } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";
 import { timelineName } from "../../core/tree/timelinesTree.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { shownSession } from "../../core/commands/targets.js";
 
 /** Milliseconds without a keystroke after which is searched. */
 const PAUSE = 200;
@@ -18,9 +17,8 @@ const WANTED = 30;
 
 export function searchCommands(bench: Workbench): Handlers {
   return {
-    // What refuses has to refuse by the promise.
-    search: () => Promise.resolve().then(() => show(bench, shownSession(bench.sessions))),
-    searchAll: () => Promise.resolve().then(() => show(bench, undefined)),
+    // Where no session is shown, all of them.
+    search: () => Promise.resolve().then(() => show(bench, bench.sessions.shown)),
   };
 }
 

@@ -17,7 +17,6 @@ export function sessionCommands(bench: Workbench): Handlers {
   return {
     newSession: () => newSession(bench),
     openSession: (node) => openSession(bench, node),
-    openFolder: () => openFolder(bench),
     closeSession: (node) => bench.sessions.close(sessionId(bench, node)),
     fork: (node) => forkRow(bench, node),
     setTitle: (node) => setTitle(bench, node),
@@ -52,11 +51,16 @@ async function newSession({ sessions }: Workbench): Promise<void> {
   vscode.window.setStatusBarMessage(withoutIcons(vscode.l10n.t("Opened the session {0}", session.name)), 5_000);
 }
 
-async function openSession({ sessions }: Workbench, node: unknown): Promise<void> {
+async function openSession(bench: Workbench, node: unknown): Promise<void> {
   const given = node instanceof SessionNode ? node.info : undefined;
-  const info = given ?? (await pickSession(sessions, vscode.l10n.t("Open which session?")));
-  if (info) {
-    await sessions.open({ sessionId: info.sessionId, create: false });
+  const folder = { label: `$(root-folder-opened) ${vscode.l10n.t("A folder with a context.jsonl")}`, alwaysShow: true };
+  const info = given ?? (await pickSession(bench.sessions, vscode.l10n.t("Open which session?"), folder));
+  if (info === folder) {
+    await openFolder(bench);
+    return;
+  }
+  if (info && "sessionId" in info) {
+    await bench.sessions.open({ sessionId: info.sessionId, create: false });
     await vscode.commands.executeCommand(given ? "timeleap.openConversation" : "timeleap.checkpoints.focus");
   }
 }

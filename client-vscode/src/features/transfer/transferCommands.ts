@@ -16,15 +16,14 @@ import { requireTrust, shownSession } from "../../core/commands/targets.js";
 
 export function transferCommands(bench: Workbench): Handlers {
   return {
-    exportMarkdown: (node) => exportSession(bench, node, "markdown"),
-    exportSession: (node) => exportSession(bench, node, undefined),
+    exportSession: (node) => exportSession(bench, node),
     importSession: () => importSession(bench),
   };
 }
 
-async function exportSession(bench: Workbench, node: unknown, asked: Format | undefined): Promise<void> {
+async function exportSession(bench: Workbench, node: unknown): Promise<void> {
   const id = node instanceof SessionNode ? node.info.sessionId : shownSession(bench.sessions).id;
-  const format = asked ?? (await chooseFormat(vscode.l10n.t("Export as what?")));
+  const format = await chooseFormat(vscode.l10n.t("Export as what?"));
   if (!format) {
     return;
   }
