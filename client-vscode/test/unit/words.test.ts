@@ -167,8 +167,9 @@ const context = (tokenCountWithPending: number, shouldCompact = false): never =>
 const budget = (maxContextSize: number | null): never => ({ maxContextSize }) as never;
 
 test("tokens warn when compaction is due, and alarm when the window is nearly full", () => {
-  expect(tokensShown({ context: context(500), budget: budget(null) })).toMatchObject({ text: "$(dashboard) 500", level: "" });
-  expect(tokensShown({ context: context(50_000), budget: budget(200_000) })).toMatchObject({ text: "$(dashboard) 50K / 200K (25%)", level: "" });
+  expect(tokensShown({ context: context(500), budget: budget(null) })).toMatchObject({ text: "$(dashboard) 500", level: "", quiet: true });
+  expect(tokensShown({ context: context(50_000), budget: budget(200_000) })).toMatchObject({ text: "$(dashboard) 50K / 200K (25%)", level: "", quiet: true });
+  expect(tokensShown({ context: context(100_000), budget: budget(200_000) })).toMatchObject({ level: "", quiet: false });
   expect(tokensShown({ context: context(175_000, true), budget: budget(200_000) }).level).toBe("warning");
   expect(tokensShown({ context: context(195_000, true), budget: budget(200_000) }).level).toBe("error");
 });

@@ -10,6 +10,8 @@ import { exact, exactTokens, short, tokensUsed } from "../../shared/text/format.
 
 /** Of the window, from where on it is shown as full. */
 const NEARLY_FULL = 0.95;
+/** From where on it is shown at all. */
+const WORTH_SAYING = 0.5;
 
 export class TokenItem extends Disposables {
   private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.tokens", vscode.StatusBarAlignment.Right, 90));
@@ -35,13 +37,17 @@ export class TokenItem extends Disposables {
   }
 
   private show(session: Session): void {
-    const { text, level, spoken } = tokensShown(session.state);
+    const { text, level, quiet, spoken } = tokensShown(session.state);
     this.item.text = text;
     this.item.backgroundColor = level === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${level}Background`);
     const stale = this.staleness.present ? [staleInWords()] : [];
     this.item.tooltip = tokensTooltip(session.state, stale);
     this.item.accessibilityInformation = { label: [spoken, ...stale].join(". ") };
-    this.item.show();
+    if (quiet && stale.length === 0) {
+      this.item.hide();
+    } else {
+      this.item.show();
+    }
   }
 }
 
@@ -49,17 +55,21 @@ export class TokenItem extends Disposables {
 export function tokensShown({ context, budget }: Pick<SessionState, "context" | "budget">): {
   readonly text: string;
   readonly level: "" | "warning" | "error";
+  /** There is nothing to say yet. */
+  readonly quiet: boolean;
   readonly spoken: string;
 } {
   const used = tokensUsed(context);
   const size = budget.maxContextSize;
   if (size === null) {
-    return { text: `$(dashboard) ${short(used)}`, level: "", spoken: vscode.l10n.t("{0} used", exactTokens(used)) };
+    return { text: `$(dashboard) ${short(used)}`, level: "", quiet: true, spoken: vscode.l10n.t("{0} used", exactTokens(used)) };
   }
   const share = Math.round((used / size) * 100);
+  const level = used >= size * NEARLY_FULL ? "error" : context.shouldCompact ? "warning" : "";
   return {
     text: `$(dashboard) ${short(used)} / ${short(size)} (${share}%)`,
-    level: used >= size * NEARLY_FULL ? "error" : context.shouldCompact ? "warning" : "",
+    level,
+    quiet: level === "" && used < size * WORTH_SAYING,
     spoken: vscode.l10n.t("{0} of {1} used, {2} percent", exact(used), exactTokens(size), share),
   };
 }
