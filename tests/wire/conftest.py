@@ -240,7 +240,7 @@ QUICK_IN_BOTH_FRAMINGS: Final = frozenset(
     )
 )
 """The modules whose cases `make test` runs in both framings: those of frames and order.
-What a method does is the same in both, and with `ndjson` the cases of the other modules are `long`."""
+What a method does is the same in both. With `ndjson` the cases of the other modules run in a database, or are `long`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -252,8 +252,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With the database one framing is enough, and the cases of a directory are left out; so is what needs a method
-    that it does not do."""
+    """Leave out the cases of a directory with the database, what needs a method that it does not do, and framings that
+    another engine's run of the case has."""
     for item in items:
         if isinstance(item, pytest.Function) and _is_long(item):
             item.add_marker(pytest.mark.long)
@@ -267,23 +267,27 @@ def _is_long(item: pytest.Function) -> bool:
     chosen = item.callspec.params if hasattr(item, "callspec") else {}
     return (
         chosen.get("framing") == "ndjson"
+        and chosen.get("engine") != "postgresql"  # which of these are long is said where they are made
         and item.path.parent.name == "wire"
         and _module(item.module) not in QUICK_IN_BOTH_FRAMINGS
     )
 
 
 def _is_left_out(item: pytest.Item) -> bool:
+    """A case that runs with both engines runs with a framing of its own in each: the two do not know of each other."""
     chosen = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    if not isinstance(item, pytest.Function) or chosen.get("engine") != "postgresql":
+    if not isinstance(item, pytest.Function) or "engine" not in chosen:
         return False
     left_out = EVERY_ENGINE.get(_module(item.module))
     if left_out is None:
         return False  # of another folder, all of which pass here, too
     golden = chosen.get("golden")
     undone = isinstance(golden, dict) and bool(REQUESTS[golden["method"]].needs_directory)
-    return (
-        undone or chosen.get("framing") == "ndjson" or not left_out.isdisjoint((item.originalname, chosen.get("name")))
-    )
+    of_a_directory = undone or not left_out.isdisjoint((item.originalname, chosen.get("name")))
+    if chosen["engine"] == "postgresql":
+        return of_a_directory or chosen.get("framing") == "lsp"
+    in_both = of_a_directory or _module(item.module) in QUICK_IN_BOTH_FRAMINGS
+    return not in_both and chosen.get("framing") == "ndjson"
 
 
 def _module(module: object) -> str:

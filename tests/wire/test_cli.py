@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli, Typed
+from tests.support.server import PATIENCE
 
 NEWS = [
     {"role": "user", "content": "one"},
@@ -109,11 +110,11 @@ def test_appending_from_a_pipe_does_not_wait_for_its_end(cli):
     assert process.stdin is not None
     process.stdin.write(lines(NEWS[:1]))
     process.stdin.flush()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while contents(cli) != ["one"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    out, _ = process.communicate(lines(NEWS[1:]), 20)
+    out, _ = process.communicate(lines(NEWS[1:]), PATIENCE)
     assert out == "appended 3 messages to s\n"
 
 
@@ -172,7 +173,7 @@ def test_revert_on_a_terminal_does_what_it_is_told(cli, session):
         except OSError:  # how a pseudo terminal says that nobody is left on the other side
             break
     os.close(main)
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     assert b"undo with: timeleap undo s" in said
     assert contents(cli) == ["one"]
 
@@ -406,7 +407,7 @@ def test_a_locked_session_names_its_owner_and_can_still_be_read(cli, session):
     process.stdin.write(lines(NEWS[:1]))
     process.stdin.flush()
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while len(contents(cli)) != 4:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -417,7 +418,7 @@ def test_a_locked_session_names_its_owner_and_can_still_be_read(cli, session):
         assert "It belongs to process " in refused.err
         assert "Reading still works: timeleap log" in refused.err
     finally:
-        process.communicate("", 20)
+        process.communicate("", PATIENCE)
 
 
 def test_following_gives_json_lines_and_ends_with_ctrl_c(cli, session):
@@ -429,7 +430,7 @@ def test_following_gives_json_lines_and_ends_with_ctrl_c(cli, session):
     assert heard["method"] == "context/didChange"
     assert heard["params"]["sessionId"] == session
     follower.send_signal(signal.SIGINT)
-    _, err = follower.communicate(timeout=20)
+    _, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 130
     assert "Traceback" not in err
 
@@ -443,8 +444,8 @@ def test_the_server_does_not_outlive_a_command_that_is_killed(cli, session):
 
     (child,) = psutil.Process(follower.pid).children()
     follower.kill()
-    follower.communicate(timeout=20)
-    psutil.wait_procs([child], timeout=20)
+    follower.communicate(timeout=PATIENCE)
+    psutil.wait_procs([child], timeout=PATIENCE)
     assert not child.is_running()
 
 
@@ -457,7 +458,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(cli, session, options):
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_options_stand_before_or_after_the_command(cli, tmp_path):

@@ -57,7 +57,7 @@ def test_any_other_first_byte_gets_one_line_and_exit_3(start_at: StartServer, ho
 def test_another_first_byte_ends_the_server_without_end_of_input(start_at: StartServer, home: Path) -> None:
     server = start_at(home, "ndjson")
     server.send_bytes(b"nonsense\n")
-    assert server.wait(timeout=15) == 3
+    assert server.wait() == 3
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_bad_header_is_answered_once_and_ends_the_stream_with_3(start: StartSe
     heard = len(server.received)
     with contextlib.suppress(BrokenPipeError):
         server.send_bytes(header + b"x" * 10)
-    assert server.wait(timeout=15) == 3
+    assert server.wait() == 3
     answers = server.received[heard:]
     assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(None, -32700)]
 
@@ -118,7 +118,7 @@ def test_what_was_accepted_before_a_bad_header_is_answered(start: StartServer) -
     session = Session.open(server, "s")
     appended = session.start("context/appendMessage", message={"role": "user", "content": "kept"})
     server.send_bytes(b"garbage\r\n\r\n")
-    assert server.wait(timeout=15) == 3
+    assert server.wait() == 3
     assert appended.result()["messageCount"] == 1
 
 
@@ -126,7 +126,7 @@ def test_a_length_too_small_is_seen_at_the_next_header(start: StartServer) -> No
     server = start("lsp")
     heard = len(server.received)
     server.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(LIST) - 3, LIST) + frame(LIST, "lsp"))
-    assert server.wait(timeout=15) == 3
+    assert server.wait() == 3
     assert [answer["error"]["code"] for answer in server.received[heard:]] == [-32700, -32700]
 
 
@@ -144,7 +144,7 @@ def test_a_gigantic_length_is_drained_and_answered(start: StartServer, length: i
     heard = len(server.received)
     server.send_bytes(b"Content-Length: %d\r\n\r\n" % length + b"x" * 1_000_000)
     server.close_stdin()
-    assert server.wait(timeout=15) == 3
+    assert server.wait() == 3
     assert (None, 4011) in [(answer["id"], answer["error"]["code"]) for answer in server.received[heard:]]
 
 
@@ -152,7 +152,7 @@ def test_a_length_of_5000_digits_costs_nothing(start: StartServer) -> None:
     server = start("lsp")
     server.send_bytes(b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n{}")
     server.close_stdin()
-    assert server.wait(timeout=15) == 3
+    assert server.wait() == 3
     assert server.received[-1]["error"]["code"] in (4011, -32700)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import Engine, StartServer
 from tests.support.mostly_long import mostly_long
-from tests.support.server import Message, Server
+from tests.support.server import PATIENCE, Message, Server
 from tests.support.session import Session, assistant, user
 
 LOG = b'{"role":"user","content":"hello"}\n'
@@ -442,7 +442,7 @@ def test_a_machine_that_stops_in_the_middle_leaves_no_half_session(
     path = archive(tmp_path / "all.zip", GOOD)
     server = start(failpoints="store.before_move=kill")
     pending = server.start("session/import", path=str(path), sessionId="half", requestId="r1")
-    server.process.wait(30)
+    server.process.wait(PATIENCE)
     again = start()
     if engine == "jsonl":  # the rows are committed by then
         assert again.refuse("session/getState", sessionId="half")["code"] == 4001

@@ -127,7 +127,7 @@ def test_exit_leaves_with_stdin_still_open(start: StartServer) -> None:
     server = start(fresh=True)
     server.call("shutdown")
     server.notify("exit")
-    assert server.wait(timeout=10) == 0
+    assert server.wait() == 0
     assert server.process.stdin is not None and not server.process.stdin.closed
 
 
@@ -304,7 +304,7 @@ def test_the_death_of_the_given_process_ends_the_server_drained(start_at: StartS
     assert parent.stdin is not None
     parent.stdin.close()
     parent.wait()
-    assert server.wait(timeout=20) == 0
+    assert server.wait() == 0
     assert Session.open(server.again(), "s").texts() == ["kept"]
 
 

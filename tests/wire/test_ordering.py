@@ -285,6 +285,6 @@ def test_a_client_that_stops_reading_and_leaves_loses_nothing_acknowledged(
     with suppress(BrokenPipeError):  # all others may be answered by now
         server.start("context/appendMessage", sessionId="s", message=user("200"))
     server.close_stdin()
-    assert server.process.wait(20) == 3
+    assert server.process.wait(PATIENCE) == 3
     texts = Session.open(start(), "s").texts()
     assert texts == [str(number) for number in range(len(texts))] and texts

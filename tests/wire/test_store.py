@@ -62,7 +62,7 @@ def test_what_is_no_plain_file_is_never_followed_nor_waited_for(
         place.mkdir()
     else:
         place.symlink_to("/dev/zero")
-    reply = store.start("session/open", sessionId="s").reply(10)
+    reply = store.start("session/open", sessionId="s").reply()
     if "result" in reply:
         opened = Session(store, reply["result"])
         assert opened.texts() == []
@@ -72,7 +72,7 @@ def test_what_is_no_plain_file_is_never_followed_nor_waited_for(
             ("session/setYolo", {"yolo": True}),
             ("context/clear", {}),
         ):
-            opened.start(method, **params).reply(10)
+            opened.start(method, **params).reply()
     else:
         assert reply["error"]["code"] in (4001, 4005, 4014, 4016), reply
     assert target.read_bytes() == content and not (tmp_path / "nowhere").exists()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import HEAD, at_least
-from tests.support.server import Message
+from tests.support.server import PATIENCE, Message
 from tests.support.session import Session, assistant, user
 
 from timeleap.storage.index import index_path
@@ -370,7 +370,7 @@ def test_a_reader_sees_what_can_be_undone(start: StartServer) -> None:
         owner.call("context/undo")
         owner.call("context/redo")
         owner.call("context/undo")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while (reader.head, can(reader)) != (owner.head, can(owner)) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert (reader.head, can(reader)) == (owner.head, can(owner))

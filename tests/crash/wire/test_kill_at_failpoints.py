@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.server import Launch, Pending, Server
+from tests.support.server import PATIENCE, Launch, Pending, Server
 from tests.support.session import Session, assistant, user
 from tests.support.trace import Tracer
 from tests.wire.operations import OPERATIONS, Operation, prepare
@@ -160,7 +160,7 @@ def test_killed_at_any_failpoint_it_happened_once_or_not_at_all(
         session = prepared(keeper, operation)
         server, pending, _ = run(keeper, operation, session, {"TIMELEAP_FAILPOINTS": failpoint})
         try:
-            assert server.process.wait(20) == -signal.SIGKILL, failpoint
+            assert server.process.wait(PATIENCE) == -signal.SIGKILL, failpoint
         finally:
             server.dispose()
         assert not any(m.get("id") == pending.id for m in server.received), failpoint
@@ -193,7 +193,7 @@ def test_killed_while_creating_a_session(keeper: Server, tmp_path: Path) -> None
         victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{name}@{counts[name]}=kill"}))
         victim.initialize()
         victim.start("session/open", **creation, requestId=request_id)
-        assert victim.process.wait(20) == -signal.SIGKILL, name
+        assert victim.process.wait(PATIENCE) == -signal.SIGKILL, name
         victim.dispose()
         listed = len(keeper.call("session/list", limit=1000)["sessions"])
         state = keeper.call("session/open", **creation, requestId=request_id)
@@ -220,7 +220,7 @@ def test_killed_while_forking(keeper: Server, tmp_path: Path) -> None:
         victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{name}@{counts[name]}=kill"}))
         victim.initialize()
         victim.start("session/fork", sessionId=source.id, requestId=request_id)
-        assert victim.process.wait(20) == -signal.SIGKILL, name
+        assert victim.process.wait(PATIENCE) == -signal.SIGKILL, name
         victim.dispose()
         before = {info["sessionId"] for info in keeper.call("session/list", limit=1000)["sessions"]}
         fork = Session(keeper, keeper.call("session/fork", sessionId=source.id, requestId=request_id))
@@ -243,7 +243,7 @@ def test_killed_while_recovering_from_a_crash(keeper: Server, failpoint: str) ->
     victim.initialize()
     pending = victim.start("session/open", sessionId=session.id)
     if failpoint != "recovery.unlink":
-        assert victim.process.wait(20) == -signal.SIGKILL
+        assert victim.process.wait(PATIENCE) == -signal.SIGKILL
     else:
         pending.result()
     victim.dispose()
@@ -264,7 +264,7 @@ def test_killed_while_pruning_the_rest_goes_at_the_next_opening(keeper: Server, 
     victim.initialize()
     victim.call("session/open", sessionId=session.id)
     victim.start("session/prune", sessionId=session.id, maxTimelines=1, requestId="op")
-    assert victim.process.wait(20) == -signal.SIGKILL
+    assert victim.process.wait(PATIENCE) == -signal.SIGKILL
     victim.dispose()
     again = session.reopen(keeper)
     assert [one["timelineId"] for one in again.timelines()] == ["context_3"]
@@ -321,7 +321,7 @@ def test_killed_on_the_way_to_the_trash_and_back(keeper: Server, tmp_path: Path,
         victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{name}@{counts[name]}=kill"}))
         victim.initialize()
         victim.start(method, sessionId=session_id, requestId=f"op-{session_id}")
-        assert victim.process.wait(20) == -signal.SIGKILL, name
+        assert victim.process.wait(PATIENCE) == -signal.SIGKILL, name
         victim.dispose()
         listed = session_id in [info["sessionId"] for info in keeper.call("session/list", limit=1000)["sessions"]]
         trash = keeper.call("session/listTrash", limit=1000)["sessions"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support.claude_file import ClaudeFile
-from tests.support.server import Launch, Message, Server
+from tests.support.server import PATIENCE, Launch, Message, Server
 from tests.support.session import Session
 from tests.support.trace import Tracer
 
@@ -134,7 +134,7 @@ def test_killed_at_any_step_it_says_what_the_file_says_afterwards(
         victim = scene.start(TIMELEAP_FAILPOINTS=failpoint)
         victim.start("bridge/catchUp", **scene.wanted())
         try:
-            assert victim.process.wait(20) == -signal.SIGKILL, failpoint
+            assert victim.process.wait(PATIENCE) == -signal.SIGKILL, failpoint
         finally:
             victim.dispose()
         assert scene.facts() == undisturbed, failpoint

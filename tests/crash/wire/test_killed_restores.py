@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.server import Launch, Pending, Server
+from tests.support.server import PATIENCE, Launch, Pending, Server
 from tests.support.session import Session
 from tests.support.trace import Tracer
 from tests.support.workspace import Tree, Workspace, work
@@ -105,7 +105,7 @@ def test_killed_at_any_failpoint_log_and_files_go_together(keeper: Server, tmp_p
         session, workspace = prepared(keeper, tmp_path / str(number), operation)
         server, _ = begin(keeper, session, operation, {"TIMELEAP_FAILPOINTS": failpoint})
         try:
-            assert server.process.wait(30) == -signal.SIGKILL, failpoint
+            assert server.process.wait(PATIENCE) == -signal.SIGKILL, failpoint
         finally:
             server.dispose()
         again = session.reopen(keeper)
@@ -121,7 +121,7 @@ def test_killed_at_any_failpoint_log_and_files_go_together(keeper: Server, tmp_p
 def test_an_edit_between_the_crash_and_the_opening_is_left_alone_and_said(keeper: Server, tmp_path: Path) -> None:
     session, workspace = prepared(keeper, tmp_path / "edited", "revert")
     server, _ = begin(keeper, session, "revert", {"TIMELEAP_FAILPOINTS": "files.before_log@1=kill"})
-    assert server.process.wait(30) == -signal.SIGKILL
+    assert server.process.wait(PATIENCE) == -signal.SIGKILL
     server.dispose()
     workspace.write("login.py", "mine")
     again = session.reopen(keeper)
@@ -156,7 +156,7 @@ def test_killed_between_two_roots_both_follow_the_log(keeper: Server, tmp_path: 
     ):
         session, two = roots(str(number))
         server, _ = begin(keeper, session, "revert", {"TIMELEAP_FAILPOINTS": f"{failpoint}=kill"})
-        assert server.process.wait(30) == -signal.SIGKILL, failpoint
+        assert server.process.wait(PATIENCE) == -signal.SIGKILL, failpoint
         server.dispose()
         again = session.reopen(keeper)
         expected = trees if again.texts() else gone_back
