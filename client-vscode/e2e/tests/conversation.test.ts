@@ -29,7 +29,8 @@ test.afterAll(async () => {
 });
 
 test("a click on a session shows its conversation, at the newest message", async ({ window }) => {
-    await window.sessions.row("Shares that add up").first().click();
+    await window.openSession("Shares that add up");
+    await window.run("openConversation");
     await page.shows("Shares that add up");
     await expect(page.row(31)).toContainText("Done. split_bill works in whole cents");
     await picture(window, "page");

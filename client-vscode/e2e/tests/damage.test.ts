@@ -19,13 +19,15 @@ test("a session that is damaged beyond opening is said to be, and opens once it 
     renameSync(log, `${log}.aside`);
     mkdirSync(log); // nothing that could be read
     await window.run("refresh");
-    await expect(window.sessions.row("Broken")).toContainText("cannot be read");
+    await expect(await window.listed("Broken")).toContainText("cannot be read");
+    await window.quick.close();
     await window.openSessionInVain("Broken");
     const welcome = window.welcome(/damaged in a way that cannot be worked around/);
     await expect(welcome).toBeVisible();
     await expect(welcome.getByRole("button", { name: "Open Session…" })).toBeVisible();
     await expect(window.spinning).toHaveCount(0);
-    await expect(window.sessions.row("Whole")).not.toContainText("shown"); // it is still open
+    await expect(await window.listed("Whole")).not.toContainText("shown"); // it is still open
+    await window.quick.close();
     await picture(window, "damaged");
 
     rmdirSync(log);
@@ -59,7 +61,8 @@ test("an owner that hangs is followed, read-only, and joined on a click when it 
     const owner = store.owner("hanging") ?? 0;
     await patiently(async () => {
         await window.run("refresh");
-        await expect(window.sessions.row("Hanging")).toContainText(`in use by process ${String(owner)}`, { timeout: MOMENT });
+        await expect(await window.listed("Hanging")).toContainText(`in use by process ${String(owner)}`, { timeout: MOMENT });
+        await window.quick.close();
     });
     process.kill(owner, "SIGSTOP");
     try {

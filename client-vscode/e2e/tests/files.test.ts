@@ -56,10 +56,10 @@ const AFTER = { "split.py": FIXED, "cents.py": "def cents(total: str) -> int: ..
 test("what changed stands under the checkpoint, and opens in the diff editor", async ({ window }) => {
     await window.checkpoints.expand(window.checkpoints.row(FIX, 1));
     await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
-    await expect.poll(() => window.checkpoints.texts(3)).toEqual(["cents.py", "notes.txt", "split.py"]);
-    await expect(window.checkpoints.row("notes.txt", 3)).toHaveAccessibleName("File notes.txt, deleted");
-    await expect(window.checkpoints.row("cents.py", 3).locator(".codicon-diff-added")).toBeVisible();
-    await window.checkpoints.row("split.py", 3).click();
+    await expect.poll(() => window.checkpoints.texts(2)).toEqual(expect.arrayContaining(["cents.py", "notes.txt", "split.py"]));
+    await expect(window.checkpoints.row("notes.txt", 2)).toHaveAccessibleName("File notes.txt, deleted");
+    await expect(window.checkpoints.row("cents.py", 2).locator(".codicon-diff-added")).toBeVisible();
+    await window.checkpoints.row("split.py", 2).click();
     await expect(window.diff.before).toContainText("list[str]: ...");
     await expect(window.diff.after).toContainText("shares(cents(total), people)");
     await picture(window, "files");
@@ -82,13 +82,13 @@ test("the files alone go back, and an editor that shows one follows", async ({ w
     const before = store.log(session);
     await window.checkpoints.expand(window.checkpoints.row(FIX, 1));
     await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
-    await window.checkpoints.row("split.py", 3).click();
+    await window.checkpoints.row("split.py", 2).click();
     await expect(window.diff.after).toContainText("shares(cents(total), people)");
     await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("restoreWithOptions"), window.dialog.root);
     await window.dialog.press("Files Only");
     await expect.poll(() => found(workbench)).toEqual(BEFORE);
     await expect(window.diff.after).not.toContainText("shares(");
-    await expect(window.checkpoints.row("No file differs", 3)).toBeVisible();
+    await expect(window.checkpoints.row("No file differs", 2)).toBeVisible();
     expect(store.log(session)).toBe(before);
     await window.closeEditors();
 });

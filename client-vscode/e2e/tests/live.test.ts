@@ -30,7 +30,8 @@ test("checkpoints appear while another process appends", async ({ window, store 
     await window.checkpoints.expand(window.checkpoints.row("step by step", 1));
     await expect(window.checkpoints.row("One more thing", 2)).toBeVisible();
     await agent.call("context/updateTokenCount", { sessionId: "live", tokenCount: 123_456 });
-    await expect(window.sessions.row("An agent at work")).toContainText("123.5K");
+    await expect(await window.listed("An agent at work")).toContainText("123.5K");
+    await window.quick.close();
     expect(store.owner("live")).not.toBe(undefined);
     await picture(window, "live");
 });

@@ -12,7 +12,8 @@ test.beforeAll(async ({ workbench, store, window }) => {
     await workbench.open();
     await window.show();
     page = new ConversationPage(window.page);
-    await window.sessions.row("Shares that add up").first().click();
+    await window.openSession("Shares that add up");
+    await window.run("openConversation");
     await page.shows("Shares that add up");
 });
 
@@ -43,7 +44,8 @@ test("a fork from a message ends with it; the session that it came from stays as
     await page.choose(31, "Fork from Here…");
     await window.quick.answer("Title of the new session", "Another way");
     await window.notifications.look(/You are in the fork “Another way” now/);
-    await window.sessions.row("Another way").first().click();
+    await window.openSession("Another way");
+    await window.run("openConversation");
     await page.shows("Another way");
     await expect(page.row(31)).toContainText("Done. split_bill works in whole cents");
     const fork = store.sessions().find((id) => !sessions.includes(id)) ?? "";

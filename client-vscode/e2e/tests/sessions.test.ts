@@ -16,48 +16,47 @@ test.beforeAll(async ({ workbench, store, window }) => {
     await window.openSession("In this folder");
 });
 
-test("sessions of this workspace come first, with title, age and tokens", async ({ window }) => {
-    await expect(window.sessions.row("In this folder")).toContainText("7K tokens");
-    await expect(window.sessions.row("In another folder")).toBeVisible();
-    const tops = await window.sessions.rows.evaluateAll((rows) =>
-        rows.map((row) => [row.getBoundingClientRect().top, row.textContent] as const).sort(([one], [other]) => one - other),
-    );
-    const order = tops.map(([, text]) => text).filter((text) => text.includes("folder"));
-    expect(order[0]).toContain("In this folder");
-    await expect(window.sessions.row("In this folder")).toContainText("shown");
+test("sessions of this workspace come first, with title, age and tokens", async ({ window, workbench }) => {
+    const here = await window.listed("In this folder");
+    await expect(here).toContainText("7K tokens");
+    await expect(here).toContainText("shown");
+    const listed = (await window.quick.options.allInnerTexts()).filter((text) => text.includes("folder"));
+    expect(listed[0]).toContain("In this folder");
+    await expect(window.quick.options.filter({ hasText: "In another folder" })).toContainText("else"); // the folder it is of
+    await expect(window.quick.options.first()).toContainText(basename(workbench.folder));
     await picture(window, "sessions");
+    await window.quick.close();
 });
 
 test("a new session is made, written to disk and shown", async ({ window, store }) => {
     const before = store.sessions();
     await window.ask("newSession", "What is the session about", "Fix the build");
-    await expect(window.page.locator(".part.sidebar .pane-header").first()).toContainText("Fix the build");
+    await expect(window.header).toContainText("Fix the build", { ignoreCase: true });
     const made = store.sessions().filter((id) => !before.includes(id));
     expect(made).toHaveLength(1);
     expect(existing(store.file(made[0] ?? "", "state.json"))).toContain("Fix the build");
-    await expect(window.sessions.row("Fix the build")).toContainText("shown");
+    await expect(await window.listed("Fix the build")).toContainText("shown");
+    await window.quick.close();
 });
 
-test("a session is renamed, archived, deleted and taken out of the trash", async ({ window, store }) => {
-    await window.sessions.command(window.sessions.row("In another folder"), window.texts.command("setTitle"), window.quick.saying("Title of the session"));
+test("a session that is not shown is renamed, archived, deleted and taken out of the trash", async ({ window, store }) => {
+    await window.manage("In another folder", "Set Title…");
     await window.quick.answer("Title of the session", "Somewhere else");
-    await expect(window.sessions.row("Somewhere else")).toBeVisible();
-    expect(existing(store.file("elsewhere", "state.json"))).toContain("Somewhere else");
-
-    const archived = window.sessions.row(/Somewhere else.*archived/);
-    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("archive"), archived);
-    const unarchived = window.sessions.row(/Somewhere else/).filter({ hasNotText: "archived" });
-    await window.sessions.command(archived, window.texts.command("unarchive"), unarchived);
+    await expect.poll(() => existing(store.file("elsewhere", "state.json"))).toContain("Somewhere else");
+    await window.manage("Somewhere else", "Archive");
+    await expect(await window.listed("Somewhere else")).toContainText("archived");
+    await window.manage("Somewhere else", "Unarchive");
+    await expect(await window.listed("Somewhere else")).not.toContainText("archived");
+    await window.quick.close();
 
     const log = store.log("elsewhere");
-    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("delete"), window.dialog.root);
+    await window.manage("Somewhere else", "Delete…");
     await window.dialog.press(/Delete|Trash/);
     await expect.poll(() => store.sessions()).not.toContain("elsewhere");
     expect(readdirSync(join(store.home, "trash"))).toHaveLength(1);
-    await window.sessions.expand(window.sessions.row("Trash", 1));
-    const back = window.sessions.row(/Somewhere else/, 2).filter({ hasNotText: "deleted" });
-    await window.sessions.command(window.sessions.row(/Somewhere else.*deleted/, 2), window.texts.command("undelete"), back);
-    expect(store.sessions()).toContain("elsewhere");
+    await window.run("undelete");
+    await window.quick.choose("Take which session out of the trash?", "Somewhere else");
+    await expect.poll(() => store.sessions()).toContain("elsewhere");
     expect(store.log("elsewhere")).toBe(log);
 });
 
@@ -96,7 +95,6 @@ test("without a session the view says what one is, and how to come to one", asyn
     await expect(welcome).toBeVisible();
     await expect(window.checkpoints.rows).toHaveCount(0);
     await expect(welcome.getByRole("button", { name: "Try It with a Sample Conversation" })).toBeVisible();
-    await expect(window.sessions.row("In this folder")).not.toContainText("shown");
     await picture(window, "no-session");
     await welcome.getByRole("button", { name: "Open a Session…" }).click();
     await window.quick.choose("Open which session?", "In this folder");

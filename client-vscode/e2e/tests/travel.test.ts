@@ -55,19 +55,20 @@ test("with options it says first what would go; put away, nothing has changed", 
 test("a timeline is looked into and restored", async ({ window, store }) => {
     const before = store.log(session);
     await window.restore(window.checkpoints.row(SECOND_BUG, 1));
-    const timeline = window.timelines.row("Before going back", 1);
+    const timeline = window.checkpoints.row("Before going back", 1);
     await expect(timeline).toContainText("14 messages: "); // what went, and not the past that is still there
-    await window.timelines.expand(timeline);
-    await expect(window.timelines.row(last, 2)).toBeVisible();
-    await expect(window.timelines.row("Guests complain", 2)).toHaveCount(0);
+    await window.checkpoints.expand(timeline);
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await expect(window.checkpoints.row("Guests complain", 1)).toHaveCount(1);
     const page = new ConversationPage(window.page);
-    await window.timelines.command(timeline, window.texts.command("compare"), page.over);
+    await window.checkpoints.command(timeline, window.texts.command("compare"), page.over);
     await expect(page.side("removed")).toContainText("14.28");
     await window.closeEditors();
     await picture(window, "timelines");
-    await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.checkpoints.row(last, 1));
+    await window.clearNotifications();
+    await window.checkpoints.command(timeline, window.texts.command("restoreTimeline"), window.notifications.saying("Restored: "));
+    await expect(timeline).toHaveCount(0); // the present has all of it
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
-    await expect(window.timelines.row("Before a restore", 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
 });
 
@@ -96,7 +97,7 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     expect(store.messages(session)[0]?.content).toMatchObject([{ text: expect.stringContaining("compacted") }, {}]);
     expect(store.messages(session).length).toBeLessThan(32);
-    await expect(window.timelines.row("Before a compaction", 1)).toContainText("32 messages");
+    await expect(window.checkpoints.row("Before a compaction", 1)).toContainText("32 messages");
     await window.notifications.press(/Compacted: /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
@@ -109,7 +110,7 @@ test("clearing keeps the system prompt, and what was there; undo brings it back,
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
     expect(store.log(session, "context_1.jsonl")).toBe(before);
-    await expect(window.timelines.row("Before clearing", 1)).toBeVisible();
+    await expect(window.checkpoints.row("Before clearing", 1)).toBeVisible();
     await window.run("undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);

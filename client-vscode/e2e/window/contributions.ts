@@ -13,15 +13,10 @@ export class Contributions {
 
     constructor(private readonly page: Page) {}
 
-    /** A view of the side bar, by its name. */
-    private pane(view: string): Locator {
-        return this.page.locator(".part.sidebar .pane").filter({ has: this.page.locator(".pane-header .title").getByText(view, { exact: true }) });
-    }
-
-    /** Press a button of a view's title, or of the menu behind its dots. False: it is not there now. */
-    async title(view: string, title: string): Promise<boolean> {
+    /** Press a button of the view's title, or of the menu behind its dots. False: it is not there now. */
+    async title(title: string): Promise<boolean> {
         await this.putAway();
-        const header = this.pane(view).locator(".pane-header");
+        const header = this.page.locator(".part.sidebar .composite.title").first();
         await header.hover({ timeout: WHILE });
         const button = header.getByRole("button", { name: title, exact: true }).or(header.locator(`.action-label[aria-label="${title}"]`)).first();
         if (await button.isVisible()) {
@@ -40,7 +35,7 @@ export class Contributions {
             });
             if (!pressed) return false;
         }
-        return this.done(`${view}: ${title}`);
+        return this.done(`title: ${title}`);
     }
 
     /** The entries of a row's menu that can be pressed. */

@@ -3,21 +3,23 @@ import { type Locator, type Page, expect } from "@playwright/test";
 import { entry, menu, press } from "./menu";
 import { MOMENT, WHILE, patiently } from "./patience";
 
+const CHECKPOINT = ':is([aria-label^="Checkpoint "], [aria-label^="检查点 "])';
+const LEVELS = { 1: `[role=treeitem]:is([aria-level="1"], ${CHECKPOINT})`, 2: `[role=treeitem]:not([aria-level="1"], ${CHECKPOINT})` } as const;
+
 export class Tree {
     readonly root: Locator;
     readonly rows: Locator;
 
     constructor(
         private readonly page: Page,
-        readonly name: string,
     ) {
-        this.root = page.locator(".part.sidebar").getByRole("tree", { name, exact: true });
+        this.root = page.locator(".part.sidebar .customview-tree").getByRole("tree");
         this.rows = this.root.getByRole("treeitem");
     }
 
-    /** Rows whose text holds `text`; those of a level of the tree, if one is given (1 is the outermost). */
-    row(text: string | RegExp, level?: number): Locator {
-        const rows = level === undefined ? this.rows : this.root.locator(`[role=treeitem][aria-level="${String(level)}"]`);
+    /** Rows whose text holds `text`. Level 1: of the log, so checkpoints wherever they stand, and what is at the top; level 2: what is in those. */
+    row(text: string | RegExp, level?: 1 | 2): Locator {
+        const rows = level === undefined ? this.rows : this.root.locator(LEVELS[level]);
         return rows.filter({ hasText: text });
     }
 
@@ -27,8 +29,8 @@ export class Tree {
     }
 
     /** The rows of one level that are painted now, as text, from the top. */
-    async texts(level = 1): Promise<string[]> {
-        const rows = this.root.locator(`[role=treeitem][aria-level="${String(level)}"]`);
+    async texts(level: 1 | 2 = 1): Promise<string[]> {
+        const rows = this.root.locator(LEVELS[level]);
         const found = await rows.evaluateAll((all) =>
             all.map((row) => ({
                 top: row.getBoundingClientRect().top,

@@ -12,8 +12,6 @@ export class Window {
     readonly notifications: Notifications;
     readonly quick: Quick;
     readonly checkpoints: Tree;
-    readonly timelines: Tree;
-    readonly sessions: Tree;
 
     constructor(
         readonly page: Page,
@@ -22,9 +20,7 @@ export class Window {
         this.dialog = new Dialog(page);
         this.notifications = new Notifications(page);
         this.quick = new Quick(page);
-        this.checkpoints = new Tree(page, texts.of("view.checkpoints"));
-        this.timelines = new Tree(page, texts.of("view.timelines"));
-        this.sessions = new Tree(page, texts.of("view.sessions"));
+        this.checkpoints = new Tree(page);
     }
 
     /** The icon in the activity bar. */
@@ -46,9 +42,9 @@ export class Window {
         await this.widen(720);
     }
 
-    /** The header of the first view; behind its name stands which session is shown. */
+    /** The title of the view: the session that is shown. */
     get header(): Locator {
-        return this.page.locator(".part.sidebar .pane-header").first();
+        return this.page.locator(".part.sidebar .composite.title").first();
     }
 
     /** Drag the edge of the side bar to a place, in pixels from the left. */
@@ -87,6 +83,21 @@ export class Window {
             await this.quick.choose("Open which session?", name);
             await expect(this.header).toContainText(name, { timeout: WHILE });
         });
+    }
+
+    /** The entry of a session in the list to choose from, which is open then. */
+    async listed(name: string | RegExp): Promise<Locator> {
+        await this.quick.close();
+        await this.run("openSession");
+        await this.quick.saying("Open which session?").waitFor();
+        return this.quick.options.filter({ hasText: name }).first();
+    }
+
+    /** Do something with a session that need not be shown. */
+    async manage(name: string, action: string): Promise<void> {
+        await this.run("manageSessions");
+        await this.quick.choose("Manage which session?", name);
+        await this.quick.choose(name, action);
     }
 
     /** Choose a session that cannot be opened. */

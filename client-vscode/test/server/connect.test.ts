@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SAMPLE } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, Uri, user, workspace } from "../support/vscode.js";
-import { press } from "./support.js";
+import { press, sessionList } from "./support.js";
 
 const SETTINGS = '{ "model": "opus" }\n';
 
@@ -94,10 +94,7 @@ test("settings that cannot be changed keep hooks out, not conversations; the nex
 
   await commands.executeCommand("timeleap.restartServer");
   conversation("3f2a8a52-5b1f-4c6e-9a30-5d6cf0a7b003", "Later", folder);
-  const names = async (): Promise<string[]> => {
-    const [here] = await running.rows("sessions");
-    return (await running.rows("sessions", here!.node)).map(({ label }) => label);
-  };
+  const names = async (): Promise<string[]> => (await sessionList()).map(({ label }) => label);
   await vi.waitFor(async () => expect(await names()).toContain("Later"), { timeout: 30_000, interval: 200 });
 });
 
@@ -119,7 +116,7 @@ test("the sample is one click, and the same one the second time", async () => {
   }
   await commands.executeCommand("timeleap.openSample");
   expect(running.api.shownSession!.state.title).toBe("Sample Conversation");
-  expect((await running.rows("checkpoints")).length).toBeGreaterThan(3);
+  expect((await running.rows("checkpoints")).length).toBeGreaterThan(1);
   await running.api.shownSession!.close();
   await commands.executeCommand("timeleap.openSample");
   expect(running.api.shownSession!.id).toBe("timeleap-sample");

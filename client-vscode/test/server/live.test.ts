@@ -73,7 +73,7 @@ test("the state follows: tokens, approvals", async () => {
   await open("Shared");
   await other.request("context/updateTokenCount", { sessionId: "shared", tokenCount: 1_234 });
   await other.request("session/setAutoApprove", { sessionId: "shared", action: "run tests", enabled: true });
-  const [tokens, approvals] = user.statusBar;
+  const [tokens, approvals] = ["tokens", "approvals"].map((name) => user.statusBar.find(({ id }) => id === `timeleap.${name}`));
   await vi.waitFor(() => expect(tokens!.text).toContain("1.2K"), WAIT);
   await vi.waitFor(() => expect(approvals!.text).toContain("1 action runs without asking"), WAIT);
 });

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { seed, turns } from "../support/data.js";
-import { start, type Row, type Running } from "../support/extension.js";
+import { start, type Running } from "../support/extension.js";
 import { commands, lm, user, workspace } from "../support/vscode.js";
-import { agent, labels, open, press } from "./support.js";
+import { agent, chosen, labels, open, press, sessionList } from "./support.js";
 
 let running: Running;
 
@@ -16,27 +16,38 @@ beforeEach(() => {
 
 afterEach(() => running.stop());
 
-/** The row of a session, in whichever group it is. */
-async function row(name: string): Promise<Row | undefined> {
-  const groups = await running.rows("sessions");
-  const rows = await Promise.all(groups.map(({ node }) => running.rows("sessions", node)));
-  return rows.flat().find(({ label }) => label === name);
-}
+const described = async (name: string): Promise<string | undefined> => (await sessionList()).find(({ label }) => label === name)?.description;
 
 test("a session is archived, deleted to the trash, and taken out again", async () => {
   const folder = seed(running.home, "chat", turns(1));
-  await commands.executeCommand("timeleap.archive", (await row("chat"))!.node);
-  expect((await row("chat"))!.description).toContain("archived");
-  await commands.executeCommand("timeleap.unarchive", (await row("chat"))!.node);
-  expect((await row("chat"))!.description).not.toContain("archived");
+  await commands.executeCommand("timeleap.archive", await chosen("chat"));
+  expect(await described("chat")).toContain("archived");
+  await commands.executeCommand("timeleap.unarchive", await chosen("chat"));
+  expect(await described("chat")).not.toContain("archived");
   press("Delete");
-  await commands.executeCommand("timeleap.delete", (await row("chat"))!.node);
+  await commands.executeCommand("timeleap.delete", await chosen("chat"));
   expect(existsSync(folder)).toBe(false);
-  const trashed = (await row("chat"))!;
-  expect(trashed.item.contextValue).toBe("session.trashed");
-  await commands.executeCommand("timeleap.undelete", trashed.node);
+  expect(await described("chat")).toBeUndefined();
+  user.pick = (items) => items[0];
+  await commands.executeCommand("timeleap.undelete");
   expect(existsSync(folder)).toBe(true);
   expect(user.said.filter(({ kind }) => kind === "error")).toEqual([]);
+});
+
+test("what can be done with a session that is not shown is chosen after it", async () => {
+  seed(running.home, "chat", turns(1));
+  seed(running.home, "other", turns(1));
+  await open("other");
+  const offered: string[] = [];
+  user.pick = (items) => {
+    const names = (items as { label: string }[]).map(({ label }) => label);
+    offered.push(...names);
+    return items[names.includes("chat") ? names.indexOf("chat") : names.indexOf("Copy ID")];
+  };
+  await commands.executeCommand("timeleap.manageSessions");
+  expect(offered.slice(-10)).toEqual(["Show", "Open Conversation", "Set Title…", "Fork…", "Archive", "Delete…", "Export Session…", "Select for Compare", "Compare with Selected", "Copy ID"]);
+  expect(user.clipboard).toBe("chat");
+  expect(running.api.shownSession!.id).toBe("other");
 });
 
 test("from the palette the shown session is deleted, and chosen from the trash again", async () => {
@@ -53,7 +64,7 @@ test("deleting the shown session leaves none shown", async () => {
   seed(running.home, "chat", turns(1));
   await open("chat");
   press("Delete");
-  await commands.executeCommand("timeleap.delete", (await row("chat"))!.node);
+  await commands.executeCommand("timeleap.delete", await chosen("chat"));
   expect(running.api.shownSession).toBeUndefined();
   expect(await running.rows("checkpoints")).toEqual([]);
   expect(user.context.get("timeleap.session")).toBe(false);
@@ -62,8 +73,8 @@ test("deleting the shown session leaves none shown", async () => {
 test("a title is set on a session that is not open, and it is not open afterwards", async () => {
   seed(running.home, "chat", turns(1));
   user.input = () => "Named";
-  await commands.executeCommand("timeleap.setTitle", (await row("chat"))!.node);
-  expect((await row("Named"))!.item.contextValue).toBe("session.closed");
+  await commands.executeCommand("timeleap.setTitle", await chosen("chat"));
+  expect(await described("Named")).not.toMatch(/open|shown/);
 });
 
 test("a folder of another program is opened to look at, and nothing in it is changed", async () => {
@@ -103,9 +114,9 @@ test("a session whose files are damaged is named as that, and says what to do", 
 
 test("a session that is gone is named as that", async () => {
   seed(running.home, "chat", turns(1));
-  const stale = (await row("chat"))!;
+  const stale = await chosen("chat");
   rmSync(join(running.home, "sessions", "chat"), { recursive: true });
-  await commands.executeCommand("timeleap.openSession", stale.node);
+  await commands.executeCommand("timeleap.openSession", stale);
   expect(user.context.get("timeleap.sessionProblem")).toBe("gone");
 });
 

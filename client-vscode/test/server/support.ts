@@ -1,7 +1,8 @@
 /** What the tests on a real server share. */
 
-import { TimeleapClient } from "timeleap-client";
+import { TimeleapClient, type SessionInfo } from "timeleap-client";
 import { vi } from "vitest";
+import { ChosenSession } from "../../src/core/sessions/chosen.js";
 import { COMMAND, type Row, type Running } from "../support/extension.js";
 import { commands, user } from "../support/vscode.js";
 
@@ -22,6 +23,38 @@ export function pressOnce(...buttons: string[]): void {
 export async function open(name: string): Promise<void> {
   user.pick = (items) => items.find((item) => (item as { label: string }).label === name);
   await commands.executeCommand("timeleap.openSession");
+}
+
+export interface Listed {
+  readonly label: string;
+  readonly description: string;
+  readonly info: SessionInfo;
+}
+
+/** What there is to choose from where a session is to be shown, headings included. */
+export async function sessionList(): Promise<Listed[]> {
+  let offered: unknown[] = [];
+  user.pick = (items) => void (offered = [...items]);
+  await commands.executeCommand("timeleap.openSession");
+  return offered as Listed[];
+}
+
+/** A session that was chosen there. */
+export async function chosen(name: string): Promise<ChosenSession> {
+  return new ChosenSession((await sessionList()).find(({ label }) => label === name)!.info);
+}
+
+/** What was set aside, as it is folded into the tree; waits until that many are there. */
+export async function branches(running: Running, count = 1): Promise<Row[]> {
+  return vi.waitFor(async () => {
+    const top = await running.rows("checkpoints");
+    const inside = await Promise.all(top.filter(({ item }) => item.contextValue === "checkpoint").map(({ node }) => running.rows("checkpoints", node)));
+    const found = [...top, ...inside.flat()].filter(({ item }) => item.contextValue === "timeline");
+    if (found.length !== count) {
+      throw new Error(`${String(found.length)} branches`);
+    }
+    return found;
+  }, { timeout: 10_000 });
 }
 
 /** Another process on the same store: an agent in a terminal. */

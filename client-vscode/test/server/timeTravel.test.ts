@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { SAMPLE, seed, turns } from "../support/data.js";
 import { start, type Row, type Running } from "../support/extension.js";
 import { commands, user, window } from "../support/vscode.js";
-import { agent, labels, open, press } from "./support.js";
+import { agent, branches, labels, open, press } from "./support.js";
 import { overPage } from "./fakePage.js";
 
 let running: Running;
@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => running.stop());
 
 const log = (): string => readFileSync(join(folder, "context.jsonl"), "utf8");
-const newest = async (): Promise<Row> => (await running.rows("checkpoints"))[0]!;
+const newest = async (): Promise<Row> => (await running.rows("checkpoints")).find(({ item }) => item.contextValue === "checkpoint")!;
 
 test("checkpoints come newest first, with what the messages in them came to", async () => {
   const rows = await running.rows("checkpoints");
@@ -41,12 +41,12 @@ test("Restore is done at once, says what went, and what was set aside is brought
   const message = "Restored to before “question 2”: 6 messages, 3 checkpoints, 300 tokens set aside.";
   expect(user.said).toMatchObject([{ kind: "information", modal: false, message, buttons: ["Undo"] }]);
   expect(log()).not.toContain("question 2");
-  expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
+  expect(labels(await running.rows("checkpoints")).slice(-2)).toEqual(["question 1", "question 0"]);
 
-  const [timeline] = await running.rows("timelines");
+  const [timeline] = await branches(running);
   // Named by what went, which is all that it shows: the shared past is in the present.
   expect(timeline).toMatchObject({ label: "6 messages: question 2 … answer 4", description: "now · Before going back" });
-  expect(labels(await running.rows("timelines", timeline!.node))).toEqual(["question 4", "question 3", "question 2"]);
+  expect(labels(await running.rows("checkpoints", timeline!.node))).toEqual(["question 4", "question 3", "question 2"]);
 
   await commands.executeCommand("timeleap.restoreTimeline", timeline!.node);
   expect(user.said.filter(({ modal }) => modal)).toEqual([]);
@@ -124,15 +124,19 @@ test("a row whose checkpoint is gone is refused in words, and the tree is fresh 
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
 });
 
-test("what the present has wholly is not shown again under a timeline", async () => {
+test("what the present has wholly, or Redo brings back, is no row", async () => {
   const rows = await running.rows("checkpoints");
   await commands.executeCommand("timeleap.restore", rows[2]!.node); // 4 messages are left
   await running.api.shownSession!.append({ role: "user", content: "another way" });
   await running.api.shownSession!.checkpoint();
   await commands.executeCommand("timeleap.restore", (await newest()).node); // only a checkpoint goes
-  const timelines = await running.rows("timelines");
-  expect(labels(timelines)).toEqual(["Before going back", "6 messages: question 2 … answer 4"]);
-  expect(timelines[0]).toMatchObject({ description: "now · nothing that the present has not", item: { collapsibleState: 0 } });
+  expect(labels(await branches(running))).toEqual(["6 messages: question 2 … answer 4"]);
+  await commands.executeCommand("timeleap.undo");
+  await commands.executeCommand("timeleap.undo");
+  expect(running.api.shownSession!.state.context).toMatchObject({ messageCount: 10, canRedo: 2 });
+  await branches(running, 0);
+  await running.api.shownSession!.append({ role: "user", content: "a third way" }); // nothing can be done again now
+  expect(labels(await branches(running))).toEqual(["another way"].map((text) => expect.stringContaining(text) as string));
 });
 
 test("timelines with the same messages and checkpoints are one row", async () => {
@@ -141,7 +145,32 @@ test("timelines with the same messages and checkpoints are one row", async () =>
   await running.api.shownSession!.setTokenCount(7_000); // so that the log is another one
   await commands.executeCommand("timeleap.restore", (await newest()).node);
   expect(readdirSync(folder).filter((name) => /^context_\d+\.jsonl$/.test(name))).toHaveLength(3);
-  expect(labels(await running.rows("timelines"))).toEqual(["2 messages: question 4 … answer 4", "Before a restore"]);
+  expect(labels(await branches(running))).toEqual(["2 messages: question 4 … answer 4"]);
+});
+
+test("a branch stands where it left, at the top or inside the turn, and opens to what it alone has", async () => {
+  const session = running.api.shownSession!;
+  const call = (id: string) => ({ role: "assistant", content: "", tool_calls: [{ type: "function" as const, id, function: { name: "run", arguments: JSON.stringify({ command: `pytest ${id}` }) } }] });
+  const step = async (id: string) => {
+    await session.checkpoint();
+    await session.append(call(id), { role: "tool", tool_call_id: id, content: "done" });
+  };
+  for (const id of ["a", "b", "c"]) {
+    await step(id);
+  }
+  const turn = async (): Promise<Row> => (await running.rows("checkpoints")).find(({ item }) => item.contextValue === "checkpoint")!;
+  const inside = async (): Promise<string[]> => labels(await running.rows("checkpoints", (await turn()).node));
+  await vi.waitFor(async () => expect(await inside()).toEqual(["pytest c", "pytest b", "pytest a", "question 4", "answer 4"]), { timeout: 10_000 });
+  expect(await turn()).toMatchObject({ label: "question 4", item: { collapsibleState: 2, accessibilityInformation: { label: expect.stringContaining("+8 messages") as string } } });
+  expect(labels(await running.rows("checkpoints"))).toEqual(["question 4", "question 3", "question 2", "question 1", "question 0"]);
+
+  const [, b] = await running.rows("checkpoints", (await turn()).node);
+  await commands.executeCommand("timeleap.restore", b!.node);
+  const [branch] = await branches(running);
+  expect(labels(await running.rows("checkpoints"))).toEqual([branch!.label, "question 4", "question 3", "question 2", "question 1", "question 0"]);
+  expect(labels(await running.rows("checkpoints", branch!.node))).toEqual(["pytest c", "pytest b"]);
+  await step("d");
+  await vi.waitFor(async () => expect(await inside()).toEqual(["pytest d", branch!.label, "pytest a", "question 4", "answer 4"]), { timeout: 10_000 });
 });
 
 test("Undo and Redo are done at once, also where something was written since; each toast takes the place of the one before", async () => {
@@ -202,7 +231,7 @@ test("undo and redo go back and forth step by step; what is written since ends t
 
   await commands.executeCommand("timeleap.redo");
   expect(log()).toBe(logs[1]);
-  expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
+  expect(labels(await running.rows("checkpoints"))).toContain("question 3");
   expect(user.context.get("timeleap.canRedo")).toBe(true);
   await running.api.shownSession!.append({ role: "user", content: "another way" });
   await vi.waitFor(() => expect(user.context.get("timeleap.canRedo")).toBe(false), { timeout: 10_000 });
@@ -225,7 +254,7 @@ test("undo of another window shows here, and can be redone here", async () => {
   expect(log()).toBe(after);
   await other.request("context/undo", { sessionId: "chat" });
   await other.request("context/redo", { sessionId: "chat" });
-  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3"), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual([expect.stringContaining("2 messages: "), "question 3", "question 2", "question 1", "question 0"]), { timeout: 10_000 });
   await other.shutdown();
 });
 
@@ -238,9 +267,9 @@ test("the log goes back to before a message; one of a timeline is refused", asyn
   expect(user.said[0]!.message).toMatch(/^Restored to before “answer 3”: 3 messages, 1 checkpoint/);
   expect(log()).toContain("question 3");
   expect(log()).not.toContain("answer 3");
-  const [timeline] = await running.rows("timelines");
-  const [old] = await running.rows("timelines", timeline!.node);
-  const [earlier] = await running.rows("timelines", old!.node);
+  const [timeline] = await branches(running);
+  const [old] = await running.rows("checkpoints", timeline!.node);
+  const [earlier] = await running.rows("checkpoints", old!.node);
   expect(earlier!.item.contextValue).toBe("timelineMessage");
   await commands.executeCommand("timeleap.restore", earlier!.node);
   expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("not in the present log") as string });
@@ -314,7 +343,9 @@ test("a fork has the history up to and including the checkpoint and is shown", a
   const rows = await running.rows("checkpoints");
   user.input = () => "a branch";
   await commands.executeCommand("timeleap.fork", rows[2]!.node);
-  expect(labels(await running.rows("checkpoints")).slice(0, 2)).toEqual(["Checkpoint #2", "question 1"]);
+  expect(labels(await running.rows("checkpoints")).slice(0, 2)).toEqual(["question 1", "question 0"]);
+  const [turn] = await running.rows("checkpoints");
+  expect(labels(await running.rows("checkpoints", turn!.node))).toContain("Checkpoint #2");
   expect(running.api.shownSession!.state.title).toBe("a branch");
   expect(log()).toContain("question 4");
 });
@@ -322,7 +353,9 @@ test("a fork has the history up to and including the checkpoint and is shown", a
 test("a real session: calls and results are pairs", async () => {
   seed(running.home, "real", SAMPLE);
   await open("real");
-  const rows = await running.rows("checkpoints");
+  const turns = await running.rows("checkpoints");
+  const inside = await Promise.all(turns.map(({ node }) => running.rows("checkpoints", node)));
+  const rows = [...turns, ...inside.flat()].filter(({ item }) => item.contextValue === "checkpoint");
   expect(rows.length).toBeGreaterThan(3);
   const messages = (await Promise.all(rows.map(({ node }) => running.rows("checkpoints", node)))).flat();
   expect(messages.length).toBeGreaterThan(rows.length);

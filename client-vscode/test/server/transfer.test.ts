@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, user } from "../support/vscode.js";
-import { agent, labels, open, press } from "./support.js";
+import { agent, branches, labels, open, press } from "./support.js";
 
 let running: Running;
 let folder: string;
@@ -88,7 +88,7 @@ test("a D-Mail that waits is a row; delivered it is told apart, and Undo brings 
   expect(before!.label).toBe("question 1");
   const [note] = await running.rows("checkpoints", arrived!.node);
   expect(note).toMatchObject({ label: "Do not touch <b>.", description: "D-Mail", item: { iconPath: { id: "mail-read" } } });
-  expect((await running.rows("timelines"))[0]).toMatchObject({ label: "4 messages: question 2 … answer 3", description: "now · Before a D-Mail" });
+  expect((await branches(running))[0]).toMatchObject({ label: "4 messages: question 2 … answer 3", description: "now · Before a D-Mail" });
   expect(user.said.at(-1)).toMatchObject({ buttons: ["Undo"] });
   await commands.executeCommand("timeleap.deliverDMail");
   expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: "No D-Mail waits in this session." });

@@ -18,7 +18,6 @@ afterEach(async () => {
 
 test("without a session the trees are empty, and the context keys say that there is a server", async () => {
   expect(await running.rows("checkpoints")).toEqual([]);
-  expect(await running.rows("sessions")).toEqual([]);
   expect(user.context.get("timeleap.ready")).toBe(true);
   expect(user.context.get("timeleap.session")).toBe(false);
 });
@@ -36,8 +35,7 @@ test("a new session is shown, and its checkpoints appear as they are written", a
 test("while a standby answers, the views and the status bar say that changes may be missing; then all is read again", async () => {
   seed(running.home, "chat", turns(2));
   await open("chat");
-  await running.rows("sessions");
-  const heads = ["checkpoints", "sessions"].map((id) => user.trees.get(`timeleap.${id}`)!);
+  const heads = [user.trees.get("timeleap.checkpoints")!];
   const tokens = user.statusBar.find(({ id }) => id === "timeleap.tokens")!;
   const said = (): string[] => [...heads.map(({ message }) => message), (tokens.tooltip as { value: string }).value, tokens.accessibilityInformation?.label].map(String);
   const marked = /no primary of the database answered/;

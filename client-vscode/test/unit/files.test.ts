@@ -66,8 +66,8 @@ test("under a checkpoint stand the files that changed until the next one, and ar
   const { asked, session } = sessionOf({ ...LISTED, "files/diff": () => ({ changes: CHANGES }) });
   const { rows } = treeOf(session);
   const top = await rows();
-  expect(badgeOf(top[1]!.item.resourceUri!)).toMatchObject({ badge: "4", tooltip: "4 files changed" });
-  expect(top[0]!.item.resourceUri).toBeUndefined(); // nothing is known of the newest until somebody looks
+  expect(badgeOf(top[1]!.item.resourceUri!)).toMatchObject({ badge: "4", tooltip: "4 files changed, files saved" });
+  expect(badgeOf(top[0]!.item.resourceUri!)).toMatchObject({ badge: "◦", tooltip: "files saved" }); // nothing more is known of the newest until somebody looks
   const [changed] = await rows(top[1]!.node);
   expect(changed!.item).toMatchObject({ label: "Changed Files", description: "4", contextValue: "changedFiles" });
   expect(asked.some(({ method }) => method === "files/diff")).toBe(false);

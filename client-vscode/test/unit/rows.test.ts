@@ -16,7 +16,7 @@ function treeOf(count: number) {
   });
   const more = { end: count * 2 };
   const log = new Log({ read: () => Promise.resolve({ checkpoints, messages: [] } as never), total: () => more.end });
-  const session = { id: "s", log, state: { pendingDMail: null as unknown, context: { tokenCount: count * 100 } } };
+  const session = { id: "s", log, setAside: () => Promise.resolve([]), timelines: { hasMore: false }, state: { pendingDMail: null as unknown, context: { tokenCount: count * 100 } } };
   return { session, log, more, tree: new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), [dmailRows]) };
 }
 

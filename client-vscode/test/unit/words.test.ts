@@ -65,7 +65,7 @@ test("what is not there any more has been set aside, or is shown as it is now", 
   for (const kind of ["contentModified", "checkpointNotFound", "timelineNotFound"] as const) {
     await report(TimeleapError.make(kind, "x"), bench);
   }
-  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.checkpoints.focus", "timeleap.timelines.focus", "timeleap.timelines.focus"]);
+  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.checkpoints.focus", "timeleap.checkpoints.focus", "timeleap.checkpoints.focus"]);
 });
 
 test("a refusal is a warning, with a button where something can be done about it", async () => {

@@ -99,12 +99,12 @@ function stepsAfter(kind: ServerFailure["kind"]): Step[] {
 function wordsForKind(kind: string, message: string): Words {
   switch (kind) {
     case "contentModified":
-      return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [show("checkpoints")] };
+      return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [show()] };
     case "checkpointNotFound":
       // The user who took it back has set it aside.
-      return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };
+      return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [show()] };
     case "timelineNotFound":
-      return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };
+      return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [show()] };
     case "readOnly":
       return { message: withDetail(vscode.l10n.t("This session can only be looked at here."), message), steps: [reload()] };
     case "sessionLocked":
@@ -156,9 +156,8 @@ function filesMode(): Step {
   return { title: vscode.l10n.t("When Files Are Saved…"), command: "timeleap.setFilesMode" };
 }
 
-function show(view: "checkpoints" | "timelines"): Step {
-  const title = view === "checkpoints" ? vscode.l10n.t("Show Checkpoints") : vscode.l10n.t("Show Timelines");
-  return { title, command: `timeleap.${view}.focus` };
+function show(): Step {
+  return { title: vscode.l10n.t("Show Checkpoints"), command: "timeleap.checkpoints.focus" };
 }
 
 export function fork(): Step {

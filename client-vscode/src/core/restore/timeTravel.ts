@@ -13,7 +13,7 @@ import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../tree/messageNodes.js";
-import { timelineName, TimelineNode } from "../tree/timelinesTree.js";
+import { timelineName, TimelineNode } from "../tree/branches.js";
 import { continueElsewhere, type RevertPlace } from "./continuing.js";
 import { pickCheckpoint, pickTimeline } from "../commands/pick.js";
 import type { Handlers, Workbench } from "../commands/register.js";
@@ -55,6 +55,10 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
     const { index, message } = given instanceof MessageNode ? given.entry : given.from;
     const name = oneLine(given instanceof MessageNode ? gistOf(message) : given.call.function.name, 50) || roleName(message.role);
     await revertToIndex(bench, session, index, name, asks);
+    return;
+  }
+  if (given instanceof TimelineNode) {
+    await restoreTimeline(bench, given);
     return;
   }
   const row = given instanceof CheckpointNode ? given : undefined;

@@ -13,7 +13,7 @@ import { OwnChanges } from "./ownChanges.js";
 import { Rewriting } from "./rewriting.js";
 import { spanIn } from "../../shared/spanSummary.js";
 import { programName } from "./sources.js";
-import { Timelines } from "./timelines.js";
+import { Timelines, type Aside } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */
 type SessionMethod = { [M in keyof Methods]: Methods[M]["params"] extends { sessionId: string } ? M : never }[keyof Methods];
@@ -123,6 +123,16 @@ export class Session extends Disposables {
     const marked = this.own.mark(method, params);
     const send = (): Promise<Methods[M]["result"]> => this.wire.request(method, { ...marked, sessionId: this.id }, options);
     return this.rewriting.announce(method, params)?.then(send) ?? send();
+  }
+
+  /** What was set aside and is a branch for good: what Redo reaches is the way back. */
+  async setAside(): Promise<Aside[]> {
+    const { timelines, canRedo = 0 } = this.present.context;
+    if (timelines === 0) {
+      return [];
+    }
+    const steps = canRedo === 0 ? [] : (await this.request("context/redo", { steps: canRedo, dryRun: true })).steps;
+    return this.timelines.setAside(steps.flatMap(({ timelineId }) => timelineId ?? []));
   }
 
   /** Takes over what a notification says. */

@@ -13,6 +13,12 @@ export interface Branch {
   readonly last?: Message;
 }
 
+/** A timeline, and what it has that the present has not; undefined: not known. */
+export interface Aside {
+  readonly timeline: Timeline;
+  readonly branch: Branch | undefined;
+}
+
 function sameCounts(one: Timeline, other: Timeline): boolean {
   return one.messageCount === other.messageCount && one.checkpointCount === other.checkpointCount;
 }
@@ -42,10 +48,10 @@ export class Timelines extends Pages<Timeline> {
   }
 
   /** Those that are loaded and differ in their messages, the newest of each; with what each has that the present has not. */
-  async distinct(): Promise<{ readonly timeline: Timeline; readonly branch: Branch | undefined }[]> {
+  async distinct(): Promise<Aside[]> {
     const all = await this.list();
     const branches = await Promise.all(all.map((timeline) => this.branch(timeline)));
-    const kept: { readonly timeline: Timeline; readonly branch: Branch | undefined }[] = [];
+    const kept: Aside[] = [];
     for (const [index, timeline] of all.entries()) {
       const branch = branches[index];
       const rivals = kept.filter((one) => branch !== undefined && one.branch?.common === branch.common && sameCounts(one.timeline, timeline));
@@ -55,6 +61,12 @@ export class Timelines extends Pages<Timeline> {
       }
     }
     return kept;
+  }
+
+  /** Those of `distinct` that have something which the present has not, and that Redo does not bring back. */
+  async setAside(redoable: readonly string[]): Promise<Aside[]> {
+    const all = await this.distinct();
+    return all.filter(({ timeline, branch }) => branch?.lost !== 0 && !redoable.includes(timeline.timelineId));
   }
 
   /** What is known of it already. */

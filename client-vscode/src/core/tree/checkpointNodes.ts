@@ -3,13 +3,16 @@
 import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
+import type { Aside } from "../sessions/timelines.js";
+import { readSettings } from "../../shared/settings.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { checkpoints, exact, files, fullTime, listed, messages, oneLine, relativeTime, tokensReported } from "../../shared/text/format.js";
 import { callInWords, checkpointName, failures, grownInWords, happenedIcon, wholeName, type Growth } from "../../shared/text/happened.js";
 import { gistOf } from "../../shared/text/message.js";
 import { labelsOf } from "../../shared/text/telling.js";
-import { badgeUri } from "./badges.js";
+import { badgeUri, type Badge } from "./badges.js";
+import { TimelineNode } from "./branches.js";
 import { ChangedFilesNode } from "./fileNodes.js";
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
@@ -33,28 +36,41 @@ export function newSetting(refresh: () => void): Setting {
   return { shown: new Map(), known: new WeakMap(), refresh };
 }
 
-/**
- * The loaded checkpoints of a log, newest first, then what was before the first one. `from`: the messages before it stand elsewhere,
- * and are left out.
- */
-export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting, from = 0): Promise<TreeNode[]> {
+/** What is drawn of a log: spans, what left it there, and numbers of spans that are left out between them. */
+type Item = Span | Aside | number;
+type Make = (parent: TreeNode | undefined, item: Item) => TreeNode;
+
+interface Extent {
+  /** The messages before it stand elsewhere, and are left out. */
+  readonly from?: number;
+  /** What was set aside, to stand where it left. Absent: the log is shown as it is, without turns. */
+  readonly asides?: readonly Aside[];
+}
+
+/** The loaded checkpoints of a log, newest first, the steps of a turn inside it; then what was before the first one. */
+export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting, { from = 0, asides }: Extent = {}): Promise<TreeNode[]> {
   const place = { session, log };
   const prefix = parent?.id ?? session.id;
   const loaded = await log.spans();
   const beginning = log.beginning(loaded);
   const spans = from === 0 ? loaded : loaded.filter(({ end }) => end > from).map((span) => (span.start < from ? { ...span, start: from } : span));
   const shown = drawn(spans, setting);
-  const labels = labelsOf(shown.flatMap((span) => (typeof span === "number" ? [] : [{ name: wholeName(span.checkpoint), id: span.checkpoint.id }])));
-  const nodes: TreeNode[] = shown.map((span) => {
-    if (typeof span === "number") {
-      return gap(parent, span, setting);
+  const named = shown.filter((item) => typeof item !== "number");
+  const labels = labelsOf(named.map((span) => ({ name: wholeName(span.checkpoint), id: span.checkpoint.id })));
+  const labelled = new Map(named.map(({ checkpoint: { uid } }, at) => [uid, labels[at] ?? ""]));
+  const make: Make = (under, item) => {
+    if (typeof item === "number") {
+      return gap(under, item, setting);
     }
-    const fresh = new CheckpointNode(parent, prefix, place, span, setting, labels.shift() ?? "");
-    const before = setting.known.get(span.checkpoint);
-    const node = before?.isAs(fresh) ? before : fresh;
-    setting.known.set(span.checkpoint, node);
-    return node;
-  });
+    if ("timeline" in item) {
+      return new TimelineNode(session, item.timeline, item.branch, setting, under);
+    }
+    const turn = turns.get(item);
+    return known(new CheckpointNode(under, prefix, place, item, setting, labelled.get(item.checkpoint.uid) ?? "", turn && { ...turn, make }), setting);
+  };
+  const whole = !log.hasMore;
+  const { top, turns } = asides && !setting.only ? turnsOf(withAsides(shown, asides, whole), setting) : { top: shown, turns: new Map<Span, Inside>() };
+  const nodes = top.map((item) => make(parent, item));
   if (setting.only && log.timelineId === undefined) {
     return nodes; // all of the log has been looked through
   }
@@ -69,6 +85,65 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
     nodes.push(new BeginningNode(parent, prefix, place, { start: from, end: beginning.end }, setting));
   }
   return nodes;
+}
+
+/** The node that was made before for the same checkpoint, where the row is as it was. */
+function known(fresh: CheckpointNode, setting: Setting): CheckpointNode {
+  const { checkpoint } = fresh.span;
+  const before = setting.known.get(checkpoint);
+  if (before?.isAs(fresh)) {
+    before.follow(fresh);
+    return before;
+  }
+  setting.known.set(checkpoint, fresh);
+  return fresh;
+}
+
+/** What was set aside stands above the newest message that it shares with the present. `whole`: whether all of the log is there. */
+function withAsides(spans: readonly (Span | number)[], asides: readonly Aside[], whole: boolean): Item[] {
+  const left = [...asides].sort((one, other) => (other.branch?.common ?? 0) - (one.branch?.common ?? 0));
+  const items: Item[] = [];
+  for (const span of spans) {
+    while (typeof span !== "number" && left[0] && (left[0].branch?.common ?? 0) > span.start) {
+      items.push(...left.splice(0, 1));
+    }
+    items.push(span);
+  }
+  return whole ? [...items, ...left] : items;
+}
+
+/** What is inside a turn beside the messages of its prompt, newest first. */
+interface Inside {
+  readonly items: readonly Item[];
+  /** Whether it is unfolded at first. */
+  readonly unfolded: boolean;
+}
+
+/** Kinds of spans that are no steps of what came before. */
+const BEGINNINGS: readonly (string | undefined)[] = ["prompt", "compacted", "dmail"];
+
+function begins({ checkpoint }: Span): boolean {
+  return checkpoint.label !== undefined || BEGINNINGS.includes(summaryOf(checkpoint)?.kind);
+}
+
+/** A turn begins with a prompt, or a place that somebody named, and has the steps after it. What was set aside after its last step stands beside it. */
+function turnsOf(items: readonly Item[], { near }: Setting): { readonly top: Item[]; readonly turns: ReadonlyMap<Span, Inside> } {
+  const top: Item[] = [];
+  const turns = new Map<Span, Inside>();
+  let after: Item[] = [];
+  for (const item of items) {
+    after.push(item);
+    if (typeof item !== "number" && "checkpoint" in item && begins(item)) {
+      const steps = after.slice(0, -1);
+      const first = steps.findIndex((step) => typeof step !== "number" && "checkpoint" in step);
+      const inside = first === -1 ? [] : steps.slice(first);
+      const sought = inside.some((step) => typeof step !== "number" && "checkpoint" in step && step.checkpoint.uid === near?.uid);
+      top.push(...steps.slice(0, first === -1 ? undefined : first), item);
+      turns.set(item, { items: inside, unfolded: turns.size === 0 || sought });
+      after = [];
+    }
+  }
+  return { top: [...top, ...after], turns };
 }
 
 /** Rows that are drawn where there are many: a tree of thousands takes long to draw each time something is written. */
@@ -115,13 +190,34 @@ export class CheckpointNode extends TreeNode {
     private readonly setting: Setting,
     /** What tells it from the rows around it. */
     private readonly label: string,
+    /** Where it begins a turn: the steps of that. */
+    private inside?: Inside & { readonly make: Make },
   ) {
     super(parent);
     const { checkpoint } = span;
     this.id = `${prefix}/${checkpoint.uid}`;
-    this.errors = summaryOf(checkpoint)?.errors ?? 0;
+    this.errors = this.spans().reduce((sum, one) => sum + (summaryOf(one.checkpoint)?.errors ?? 0), 0);
     this.facts = [this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
-    this.looks = JSON.stringify([label, this.facts, this.growth(), this.changedCount()]);
+    this.looks = JSON.stringify([label, this.facts, this.growth(), this.changedCount(), this.errors, this.badge(), this.inside?.items.length === 0, this.inside?.unfolded]);
+  }
+
+  /** Becomes what another node of the same row is made of. */
+  follow({ parent, inside }: CheckpointNode): void {
+    this.parent = parent;
+    if (inside) {
+      this.inside = inside;
+    }
+  }
+
+  /** Its own span and those of the steps in it. */
+  private spans(): Span[] {
+    return [...(this.inside?.items ?? []).filter((item) => typeof item !== "number" && "checkpoint" in item), this.span];
+  }
+
+  /** The rows of the steps in it, newest first. */
+  steps(): TreeNode[] {
+    const { inside } = this;
+    return (inside?.items ?? []).map((item) => inside?.make(this, item)).filter((row) => row !== undefined);
   }
 
   /** Whether it can stand for another one. */
@@ -129,7 +225,7 @@ export class CheckpointNode extends TreeNode {
     const { session, log } = this.place;
     const { checkpoint, start, end } = this.span;
     const sameSpan = span.checkpoint === checkpoint && span.start === start && span.end === end && sameFiles(span, this.span);
-    return this.id === id && this.parent === parent && session === place.session && log === place.log && sameSpan && this.looks === looks;
+    return this.id === id && this.parent?.id === parent?.id && session === place.session && log === place.log && sameSpan && this.looks === looks;
   }
 
   /** What a person calls it. */
@@ -140,7 +236,7 @@ export class CheckpointNode extends TreeNode {
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
     const facts = [listed([grownInWords(this.growth()), failures(this.errors)]), this.changedFiles(), this.waiting(), this.unsaved()].filter(Boolean);
-    const badge = badgeUri(this.id, { failed: this.errors, changed: this.changedCount() ?? 0 });
+    const badge = badgeUri(this.id, this.badge());
     return treeItem(this.id, {
       label: this.label,
       ...(this.facts === "" ? {} : { description: this.facts }),
@@ -150,14 +246,27 @@ export class CheckpointNode extends TreeNode {
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, facts.join(" · ")),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       command: openHere(this),
-      ...(this.span.end > this.span.start || this.changed() ? { expands: "collapsed" as const } : {}),
+      ...(this.opens() ? { expands: this.inside?.unfolded && this.inside.items.length > 0 ? "expanded" : "collapsed" } : {}),
     });
   }
 
+  private opens(): boolean {
+    return this.span.end > this.span.start || this.changed() !== undefined || (this.inside?.items.length ?? 0) > 0;
+  }
+
+  /** What changed, and, in the order of the tree, the steps of a turn and the messages of its prompt. */
   override async children(): Promise<TreeNode[]> {
     const rows = await messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
     const changed = this.changed();
-    return changed ? [changed, ...rows] : rows;
+    const steps = this.steps();
+    const all = readSettings().order === "oldestFirst" ? [...rows, ...steps.reverse()] : [...steps, ...rows];
+    return changed ? [changed, ...all] : all;
+  }
+
+  private badge(): Badge {
+    const changing = this.spans().map((span) => this.changedIn(span) ?? 0).filter((count) => count > 0);
+    const [first = 0, ...more] = changing;
+    return { failed: this.errors, changed: more.length === 0 ? first : "some", saved: this.span.checkpoint.files?.snapshot !== undefined };
   }
 
   /** The row of the files that changed in it; undefined: nothing is known of them, or none did. */
@@ -176,15 +285,25 @@ export class CheckpointNode extends TreeNode {
 
   /** Of the messages that it opens to. */
   private growth(): Growth {
-    const { checkpoint, next, start, end } = this.span;
-    const { session, log } = this.place;
-    const after = next?.tokenCount ?? (log.timelineId === undefined ? session.state.context.tokenCount : undefined);
-    return { messages: end - start, tokens: summaryOf(checkpoint)?.tokens ?? (after === undefined ? undefined : after - checkpoint.tokenCount) };
+    const spans = this.spans();
+    const tokens = spans.map((span) => this.tokensIn(span));
+    const known = tokens.filter((count) => count !== undefined);
+    const messages = spans.reduce((sum, { start, end }) => sum + end - start, 0);
+    return { messages, tokens: known.length < tokens.length ? undefined : known.reduce((sum, count) => sum + count, 0) };
   }
 
-  /** Files that changed in it; undefined: not known. */
+  private tokensIn({ checkpoint, next }: Span): number | undefined {
+    const { session, log } = this.place;
+    const after = next?.tokenCount ?? (log.timelineId === undefined ? session.state.context.tokenCount : undefined);
+    return summaryOf(checkpoint)?.tokens ?? (after === undefined ? undefined : after - checkpoint.tokenCount);
+  }
+
+  /** Files that changed in its own span; undefined: not known. */
   private changedCount(): number | undefined {
-    const { next } = this.span;
+    return this.changedIn(this.span);
+  }
+
+  private changedIn({ next }: Span): number | undefined {
     // With snapshots at the ends of turns the next checkpoint's count is what came after the last of them.
     return this.place.session.state.files?.mode === "turn" ? undefined : next?.files?.changed;
   }

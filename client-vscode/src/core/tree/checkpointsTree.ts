@@ -1,11 +1,12 @@
 /** The view of the shown session's live log. */
 
-import type * as vscode from "vscode";
+import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
+import type { Aside } from "../sessions/timelines.js";
 import { readSettings } from "../../shared/settings.js";
 import { CheckpointNode, checkpointRows, newSetting } from "./checkpointNodes.js";
-import type { TreeNode } from "./node.js";
+import { MoreNode, type TreeNode } from "./node.js";
 import { NodeTree } from "./tree.js";
 
 /** Rows that a feature puts above the checkpoints: what waits for a person. */
@@ -19,7 +20,14 @@ export interface RowSource {
 /** Rows on either side of one that was gone to. */
 const REACH = 50;
 
+/** All that can be seen of branches. */
+function placesOf(asides: readonly Aside[]): string {
+  return JSON.stringify(asides.map(({ timeline: { timelineId }, branch }) => [timelineId, branch?.common, branch?.lost]));
+}
+
 export class CheckpointsTree extends NodeTree {
+  /** What was set aside in the shown session, as far as it is known. */
+  private asides: readonly Aside[] = [];
   private readonly setting = newSetting(() => this.refresh());
 
   constructor(
@@ -35,7 +43,8 @@ export class CheckpointsTree extends NodeTree {
   async near(uid: string): Promise<CheckpointNode | undefined> {
     this.setting.near = { uid, reach: REACH };
     await this.renew();
-    return (await this.getChildren()).find((row) => row instanceof CheckpointNode && row.span.checkpoint.uid === uid) as CheckpointNode | undefined;
+    const turns = (await this.getChildren()).filter((row) => row instanceof CheckpointNode);
+    return turns.flatMap((row) => [row, ...row.steps()]).find((row) => row instanceof CheckpointNode && row.span.checkpoint.uid === uid) as CheckpointNode | undefined;
   }
 
   /** Draws only the checkpoints after which one of these messages stands. */
@@ -51,6 +60,7 @@ export class CheckpointsTree extends NodeTree {
   override restart(): void {
     delete this.setting.near;
     delete this.setting.only;
+    this.asides = [];
     super.restart();
   }
 
@@ -59,11 +69,32 @@ export class CheckpointsTree extends NodeTree {
     if (!session) {
       return [];
     }
-    const rows = await checkpointRows(undefined, session, session.log, this.setting);
+    const rows = await checkpointRows(undefined, session, session.log, this.setting, { asides: this.asides });
+    void this.look(session);
+    if (session.timelines.hasMore && this.asides.length > 0) {
+      rows.push(this.olderBranches(session));
+    }
     if (readSettings().order === "oldestFirst") {
       rows.reverse();
     }
     const waiting = await Promise.all(this.sources.map((source) => source.rows(session)));
     return [...waiting.flat(), ...rows];
+  }
+
+  /** Asks what was set aside, after the rows: each is compared with the present. What is found is drawn. */
+  private async look(session: Session): Promise<void> {
+    const found = await session.setAside().catch(() => this.asides); // what is wrong shows itself at the next thing somebody asks for
+    if (session === this.sessions.shown && placesOf(found) !== placesOf(this.asides)) {
+      this.asides = found;
+      this.refresh();
+    }
+  }
+
+  private olderBranches(session: Session): MoreNode {
+    const show = async (): Promise<void> => {
+      await session.timelines.more();
+      this.refresh();
+    };
+    return new MoreNode(undefined, vscode.l10n.t("Show older branches"), show, "branches");
   }
 }

@@ -9,7 +9,8 @@ export abstract class TreeNode {
   /** Unique in its tree. */
   abstract readonly id: string;
 
-  constructor(readonly parent: TreeNode | undefined) {}
+  /** @param parent May become another node of the same id, where this one is as it was. */
+  constructor(public parent: TreeNode | undefined) {}
 
   abstract item(): vscode.TreeItem;
 

@@ -1,4 +1,4 @@
-/** The three views of the activity bar, kept in step with the server and the shown session. */
+/** The view of the activity bar, kept in step with the server and the shown session. */
 
 import * as vscode from "vscode";
 import { Disposables } from "../../shared/lifecycle.js";
@@ -11,20 +11,16 @@ import { withoutLinks } from "../../shared/text/say.js";
 import { CheckpointsTree, type RowSource } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
 import type { TreeNode } from "./node.js";
-import { SessionsTree } from "./sessionsTree.js";
-import { TimelinesTree } from "./timelinesTree.js";
 import type { NodeTree } from "./tree.js";
-import { serverMessage, viewMessage } from "./viewMessage.js";
+import { viewMessage } from "./viewMessage.js";
 
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
 const REDRAW = 60_000;
 
-/** Milliseconds that the list of sessions waits for the shown one: its owner may hang. */
-const YIELD = 300;
-
 /** What stands above the rows. VS Code's types do not say that it may be taken away by `undefined`. */
 interface Headed {
   message?: string | undefined;
+  title?: string;
   description?: string | undefined;
   badge?: vscode.ViewBadge | undefined;
 }
@@ -47,14 +43,10 @@ export interface Filter {
 
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
-  readonly timelines: vscode.TreeView<TreeNode>;
-  readonly sessionList: vscode.TreeView<TreeNode>;
-  private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
+  private readonly tree: CheckpointsTree;
   private readonly sources: RowSource[] = [];
   private filtering: Filter | undefined;
   private comparing = false;
-  /** Of the session that is shown first, with its first page of checkpoints. */
-  private opening: Promise<unknown> = Promise.resolve();
   private readonly keys = new ContextKeys();
   private followed: Session | undefined;
   /** When the server was last started again; that is news for a while. */
@@ -66,14 +58,8 @@ export class Views extends Disposables {
   ) {
     super();
     const session = (): Promise<boolean> => this.firstSession();
-    this.trees = {
-      checkpoints: this.register(new CheckpointsTree(sessions, session, this.sources)),
-      timelines: this.register(new TimelinesTree(sessions, session)),
-      sessions: this.register(new SessionsTree(sessions, sidecar, () => this.serverAtLeisure())),
-    };
-    this.checkpoints = this.view("timeleap.checkpoints", this.trees.checkpoints);
-    this.timelines = this.view("timeleap.timelines", this.trees.timelines);
-    this.sessionList = this.view("timeleap.sessions", this.trees.sessions);
+    this.tree = this.register(new CheckpointsTree(sessions, session, this.sources));
+    this.checkpoints = this.view("timeleap.checkpoints", this.tree);
     this.listen();
     const redraw = setInterval(() => {
       if (this.recovered && Date.now() - this.recovered.getTime() >= REDRAW) {
@@ -97,7 +83,6 @@ export class Views extends Disposables {
 
   /** Asks for everything again. */
   async refresh(): Promise<void> {
-    this.trees.sessions.reload();
     await this.sessions.shown?.refresh();
     this.redraw();
   }
@@ -117,14 +102,14 @@ export class Views extends Disposables {
   filter(by: Filter | undefined): void {
     this.filtering = by;
     if (!by) {
-      this.trees.checkpoints.only(undefined);
+      this.tree.only(undefined);
       this.describe();
       return;
     }
     const oldest = by.indexes.reduce((least, index) => Math.min(least, index), Infinity);
     void by.session.log.find(({ start }) => start <= oldest).then(() => {
       if (this.filtered === by) {
-        this.trees.checkpoints.only(by.indexes);
+        this.tree.only(by.indexes);
         this.describe();
       }
     });
@@ -136,7 +121,7 @@ export class Views extends Disposables {
     const { log } = session;
     const span = await log.find((one) => ("uid" in where ? one.checkpoint.uid === where.uid : "index" in where && one.start <= where.index));
     const target = span ?? ("uid" in where ? undefined : (await log.spans()).at(-1));
-    const row = target && session === this.sessions.shown ? await this.trees.checkpoints.near(target.checkpoint.uid) : undefined;
+    const row = target && session === this.sessions.shown ? await this.tree.near(target.checkpoint.uid) : undefined;
     if (!row) {
       throw new Error(vscode.l10n.t("That checkpoint is not in the present conversation."));
     }
@@ -144,7 +129,7 @@ export class Views extends Disposables {
   }
 
   private view(id: string, tree: NodeTree): vscode.TreeView<TreeNode> {
-    const view = this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, showCollapseAll: true, canSelectMany: id === "timeleap.checkpoints" }));
+    const view = this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, canSelectMany: true }));
     tree.follow(view);
     return view;
   }
@@ -160,21 +145,11 @@ export class Views extends Disposables {
     );
   }
 
-  private firstSession(): Promise<boolean> {
-    const opening = this.hasServer().then(async (server) => {
-      if (server) {
-        await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
-      }
-      return server;
-    });
-    this.opening = opening.then(() => this.sessions.shown?.log.spans()).catch(() => undefined);
-    return opening;
-  }
-
-  /** As `hasServer`, once what is shown is there: what could be shown would take the server's time from it. */
-  private async serverAtLeisure(): Promise<boolean> {
+  private async firstSession(): Promise<boolean> {
     const server = await this.hasServer();
-    await Promise.race([this.opening, new Promise((resolve) => setTimeout(resolve, YIELD))]);
+    if (server) {
+      await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
+    }
     return server;
   }
 
@@ -184,7 +159,6 @@ export class Views extends Disposables {
       this.sidecar.onDidChangeState((state) => {
         this.recovered = state.kind === "ready" && before === "restarting" ? new Date() : undefined;
         before = state.kind;
-        this.trees.sessions.reload();
         this.redraw();
       }),
     );
@@ -193,41 +167,27 @@ export class Views extends Disposables {
     this.register(this.sessions.followShown((session) => this.follow(session)));
     this.register(
       this.sessions.onDidChangeList(() => {
-        this.trees.sessions.reload();
         if (!this.sessions.shown) {
-          this.trees.checkpoints.refresh(); // there may be one to show now
-        }
-      }),
-    );
-    this.register(
-      this.sessionList.onDidChangeVisibility(({ visible }) => {
-        if (visible) {
-          this.lookAgain();
+          this.tree.refresh(); // there may be one to show now
         }
       }),
     );
     this.register(
       vscode.window.onDidChangeWindowState(({ focused }) => {
-        if (focused && this.sessionList.visible) {
-          this.lookAgain();
+        // Sessions that are not open are not notified of: there may be one to show now.
+        if (focused && !this.sessions.shown && this.sidecar.state.kind === "ready") {
+          this.sessions.listMayHaveChanged();
         }
       }),
     );
     this.register(
       vscode.workspace.onDidChangeConfiguration((change) => {
         if (change.affectsConfiguration("timeleap.order")) {
-          this.trees.checkpoints.refresh();
+          this.tree.refresh();
         }
       }),
     );
     this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => this.describe()));
-  }
-
-  /** Sessions that are not open are not notified of; who comes back to the list is shown the present one. */
-  private lookAgain(): void {
-    if (this.sidecar.state.kind === "ready") {
-      this.sessions.listMayHaveChanged();
-    }
   }
 
   private follow(session: Session | undefined): vscode.Disposable | undefined {
@@ -235,18 +195,14 @@ export class Views extends Disposables {
       this.redraw();
     } else {
       this.followed = session;
-      this.trees.checkpoints.restart();
-      this.trees.timelines.restart();
+      this.tree.restart();
       this.describe();
     }
-    this.trees.sessions.refresh();
     return session?.onDidChange(() => this.redraw());
   }
 
   private redraw(): void {
-    this.trees.checkpoints.refresh();
-    this.trees.timelines.refresh();
-    this.trees.sessions.refresh(); // which has the shown session's numbers
+    this.tree.refresh();
     this.describe();
   }
 
@@ -264,9 +220,9 @@ export class Views extends Disposables {
     const waiting = this.sources.reduce((sum, source) => sum + (source.waiting?.() ?? 0), 0);
     head(this.checkpoints, {
       message: welcomed ? undefined : said,
-      description: welcomed ? said : shown?.name,
+      title: shown?.name ?? vscode.l10n.t("Checkpoints"),
+      description: welcomed ? said : undefined,
       badge: waiting === 0 ? undefined : { value: waiting, tooltip: vscode.l10n.t("Waiting for your decision: {0}", exact(waiting)) },
     });
-    head(this.sessionList, { message: failed ? undefined : serverMessage(situation) });
   }
 }

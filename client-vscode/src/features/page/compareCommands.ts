@@ -6,8 +6,8 @@ import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { shownSession } from "../../core/commands/targets.js";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import { SessionNode } from "../../core/tree/sessionsTree.js";
-import { TimelineNode } from "../../core/tree/timelinesTree.js";
+import { ChosenSession } from "../../core/sessions/chosen.js";
+import { TimelineNode } from "../../core/tree/branches.js";
 import { oneLine } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import type { Point } from "./wire.js";
@@ -55,7 +55,7 @@ function stateOf(node: unknown): State {
     const { place: { session, log: { timelineId } }, span: { checkpoint: { messageCount: end, tokenCount: tokens } }, name } = node;
     return { session: session.id, end, name, ...(tokens > 0 ? { tokens } : {}), ...(timelineId === undefined ? {} : { timelineId }) };
   }
-  if (node instanceof SessionNode) {
+  if (node instanceof ChosenSession) {
     return { session: node.info.sessionId };
   }
   throw new Refusal(vscode.l10n.t("Select a checkpoint or a timeline first."));

@@ -14,7 +14,7 @@ import { withDetail } from "../../shared/text/detail.js";
 import { exact, oneLine, tokensUsed } from "../../shared/text/format.js";
 import { whyReadOnly } from "../../core/tree/viewMessage.js";
 import { checkpointName } from "../../shared/text/happened.js";
-import { timelineName } from "../../core/tree/timelinesTree.js";
+import { timelineName } from "../../core/tree/branches.js";
 import { act, actAtCheckpoint, messageAt, restoreShown, step, type Shown } from "./actions.js";
 import type { Sheet } from "../../shared/sheet.js";
 import type { MakeHtml } from "./html.js";

@@ -13,8 +13,8 @@ import { withDetail } from "../../shared/text/detail.js";
 import type { Session } from "../../core/sessions/session.js";
 import { BeginningNode, CheckpointNode } from "../../core/tree/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../../core/tree/messageNodes.js";
-import { SessionNode } from "../../core/tree/sessionsTree.js";
-import { TimelineNode } from "../../core/tree/timelinesTree.js";
+import { ChosenSession } from "../../core/sessions/chosen.js";
+import { TimelineNode } from "../../core/tree/branches.js";
 import { Conversation, type Place } from "./conversation.js";
 import { noticeHtml, pageHtml, type Resources } from "./html.js";
 import type { Kept } from "./wire.js";
@@ -105,7 +105,7 @@ export class ConversationPages extends Disposables implements vscode.WebviewPane
   }
 
   private async placeOf(node: unknown): Promise<{ readonly session: Session; readonly place: Place }> {
-    if (node instanceof SessionNode) {
+    if (node instanceof ChosenSession) {
       return { session: await this.bench.sessions.attach({ sessionId: node.info.sessionId, create: false }), place: {} };
     }
     if (node instanceof TimelineNode) {

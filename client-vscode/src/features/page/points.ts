@@ -7,7 +7,7 @@ import type { Session } from "../../core/sessions/session.js";
 import { messages } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { withoutIcons } from "../../shared/text/say.js";
-import { timelineName } from "../../core/tree/timelinesTree.js";
+import { timelineName } from "../../core/tree/branches.js";
 import type { Point } from "./wire.js";
 
 /** A state to compare with: a checkpoint or the end of a timeline of this session, or another session. Undefined: none was chosen. */

@@ -7,7 +7,7 @@ import { previewOf, Search, type Hit } from "../../core/sessions/search.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";
-import { timelineName } from "../../core/tree/timelinesTree.js";
+import { timelineName } from "../../core/tree/branches.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 
 /** Milliseconds without a keystroke after which is searched. */

@@ -2,16 +2,17 @@
 
 import * as vscode from "vscode";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import { SessionNode, TrashedNode } from "../../core/tree/sessionsTree.js";
-import { TimelineNode } from "../../core/tree/timelinesTree.js";
+import { ChosenSession } from "../../core/sessions/chosen.js";
+import { TimelineNode } from "../../core/tree/branches.js";
 import { chooseWorkspace } from "../../core/sessions/workspaces.js";
 import { readSettings } from "../../shared/settings.js";
 import { withoutIcons } from "../../shared/text/say.js";
 import { fork } from "../../core/commands/forking.js";
-import { pickSession, pickTrashed } from "../../core/commands/pick.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { requireTrust, shownSession, target } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/timeTravel.js";
+import { pickSession } from "../../core/commands/pick.js";
+import { chooseTrashed, manageSession, otherWays } from "./choosing.js";
 
 export function sessionCommands(bench: Workbench): Handlers {
   return {
@@ -23,7 +24,8 @@ export function sessionCommands(bench: Workbench): Handlers {
     archive: (node) => archive(bench, node, "session/archive"),
     unarchive: (node) => archive(bench, node, "session/unarchive"),
     delete: (node) => deleteSession(bench, node),
-    undelete: (node) => undelete(bench, node),
+    undelete: () => undelete(bench),
+    manageSessions: () => manageSession(bench.sessions),
     copyId: (node) => copyId(node),
     reloadSession: () => reload(bench),
   };
@@ -52,15 +54,11 @@ async function newSession({ sessions }: Workbench): Promise<void> {
 }
 
 async function openSession(bench: Workbench, node: unknown): Promise<void> {
-  const given = node instanceof SessionNode ? node.info : undefined;
-  const folder = { label: `$(root-folder-opened) ${vscode.l10n.t("A folder with a context.jsonl")}`, alwaysShow: true };
-  const info = given ?? (await pickSession(bench.sessions, vscode.l10n.t("Open which session?"), folder));
-  if (info === folder) {
-    await openFolder(bench);
-    return;
-  }
-  if (info && "sessionId" in info) {
-    await bench.sessions.open({ sessionId: info.sessionId, create: false });
+  const { sessions } = bench;
+  const given = node instanceof ChosenSession ? node.info : undefined;
+  const info = given ?? (await pickSession(sessions, vscode.l10n.t("Open which session?"), otherWays(() => openFolder(bench))));
+  if (info) {
+    await sessions.open({ sessionId: info.sessionId, create: false });
     await vscode.commands.executeCommand(given ? "timeleap.openConversation" : "timeleap.checkpoints.focus");
   }
 }
@@ -93,7 +91,7 @@ async function openFolder({ sessions }: Workbench): Promise<void> {
 async function forkRow(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const whole = vscode.l10n.t("Fork the session");
-  if (node instanceof SessionNode) {
+  if (node instanceof ChosenSession) {
     await fork(bench, { id: node.info.sessionId, name: node.name }, whole, {});
     return;
   }
@@ -108,7 +106,7 @@ async function forkRow(bench: Workbench, node: unknown): Promise<void> {
 async function setTitle(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const id = sessionId(bench, node);
-  const name = node instanceof SessionNode ? node.info.title : (bench.sessions.get(id)?.state.title ?? "");
+  const name = node instanceof ChosenSession ? node.info.title : (bench.sessions.get(id)?.state.title ?? "");
   const title = await vscode.window.showInputBox({ title: vscode.l10n.t("Title of the session"), value: name ?? "" });
   if (title !== undefined) {
     await bench.sessions.withOpen(id, (session) => session.request("session/setTitle", { title }));
@@ -125,7 +123,7 @@ async function archive(bench: Workbench, node: unknown, method: "session/archive
 async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const id = sessionId(bench, node);
-  const name = node instanceof SessionNode ? node.name : id;
+  const name = node instanceof ChosenSession ? node.name : id;
   const button = vscode.l10n.t("Delete");
   if (await confirm(vscode.l10n.t("Delete “{0}”?", name), vscode.l10n.t("It goes to Timeleap's trash and can be taken out again."), button)) {
     await bench.sidecar.request("session/delete", { sessionId: id });
@@ -133,10 +131,9 @@ async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
   }
 }
 
-async function undelete(bench: Workbench, node: unknown): Promise<void> {
+async function undelete(bench: Workbench): Promise<void> {
   requireTrust();
-  const given = node instanceof TrashedNode ? node.info : undefined;
-  const info = given ?? (await pickTrashed(bench.sidecar, vscode.l10n.t("Take which session out of the trash?")));
+  const info = await chooseTrashed(bench.sidecar, vscode.l10n.t("Take which session out of the trash?"));
   if (info) {
     await bench.sidecar.request("session/undelete", { sessionId: info.sessionId });
     bench.sessions.listMayHaveChanged();
@@ -149,7 +146,7 @@ async function copyId(node: unknown): Promise<void> {
       ? node.span.checkpoint.uid
       : node instanceof TimelineNode
         ? node.timeline.timelineId
-        : node instanceof SessionNode || node instanceof TrashedNode
+        : node instanceof ChosenSession
           ? node.info.sessionId
           : undefined;
   if (id !== undefined) {
@@ -173,5 +170,5 @@ async function reload(bench: Workbench): Promise<void> {
 }
 
 function sessionId({ sessions }: Workbench, node: unknown): string {
-  return node instanceof SessionNode ? node.info.sessionId : shownSession(sessions).id;
+  return node instanceof ChosenSession ? node.info.sessionId : shownSession(sessions).id;
 }

@@ -8,7 +8,7 @@ import { chooseFormat, FORMATS, type Format } from "../../core/commands/pick.js"
 import { folderOf } from "../../core/sessions/workspaces.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
-import { SessionNode } from "../../core/tree/sessionsTree.js";
+import { ChosenSession } from "../../core/sessions/chosen.js";
 import { withProgress } from "../../core/commands/progress.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
@@ -22,7 +22,7 @@ export function transferCommands(bench: Workbench): Handlers {
 }
 
 async function exportSession(bench: Workbench, node: unknown): Promise<void> {
-  const id = node instanceof SessionNode ? node.info.sessionId : shownSession(bench.sessions).id;
+  const id = node instanceof ChosenSession ? node.info.sessionId : shownSession(bench.sessions).id;
   const format = await chooseFormat(vscode.l10n.t("Export as what?"));
   if (!format) {
     return;

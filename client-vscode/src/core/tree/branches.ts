@@ -1,47 +1,17 @@
-/** The view of what was set aside in the shown session. */
+/** Rows of what was set aside: a branch stands where it left the present, folded up. */
 
 import * as vscode from "vscode";
 import type { Timeline } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
-import type { Sessions } from "../sessions/sessions.js";
 import type { Branch } from "../sessions/timelines.js";
 import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../../shared/text/format.js";
 import { lostInWords } from "../../shared/text/happened.js";
-import { checkpointRows, newSetting, type Setting } from "./checkpointNodes.js";
-import { MoreNode, TreeNode, treeItem } from "./node.js";
-import { NodeTree } from "./tree.js";
+import { checkpointRows, type Setting } from "./checkpointNodes.js";
+import { TreeNode, treeItem } from "./node.js";
 
-/** Characters of the first and of the last message in a row, and where there is more room. */
-const ROW = 14;
+/** Characters of the first and of the last message in a row, which the editor cuts, and in a list. */
+const ROW = 120;
 const NAMED = 30;
-
-export class TimelinesTree extends NodeTree {
-  private readonly setting = newSetting(() => this.refresh());
-
-  constructor(
-    private readonly sessions: Sessions,
-    private readonly ready: () => Promise<boolean>,
-  ) {
-    super();
-  }
-
-  protected async roots(): Promise<TreeNode[]> {
-    const session = (await this.ready()) ? this.sessions.shown : undefined;
-    if (!session) {
-      return [];
-    }
-    const nodes: TreeNode[] = (await session.timelines.distinct()).map(({ timeline, branch }) => new TimelineNode(session, timeline, branch, this.setting));
-    if (session.timelines.hasMore) {
-      nodes.push(
-        new MoreNode(undefined, vscode.l10n.t("Show older timelines"), async () => {
-          await session.timelines.more();
-          this.refresh();
-        }),
-      );
-    }
-    return nodes;
-  }
-}
 
 const ICONS: Readonly<Record<Timeline["reason"], string>> = {
   revert: "discard",
@@ -63,8 +33,9 @@ export class TimelineNode extends TreeNode {
     /** What it has that the present has not; undefined: not known, and it is shown whole. */
     private readonly branch: Branch | undefined,
     private readonly setting: Setting,
+    parent?: TreeNode,
   ) {
-    super(undefined);
+    super(parent);
     this.id = `${session.id}/${timeline.timelineId}`;
   }
 
@@ -75,9 +46,9 @@ export class TimelineNode extends TreeNode {
   item(): vscode.TreeItem {
     const { createdAt, messageCount, checkpointCount, file, bytes, reason } = this.timeline;
     const { branch } = this;
-    const facts = branch ? [branch.lost === 0 ? vscode.l10n.t("nothing that the present has not") : ""] : [messages(messageCount), checkpoints(checkpointCount)];
-    const label = branch && branch.lost > 0 ? lostInWords(branch, ROW) : reasonName(reason);
-    const description = [createdAt === undefined ? "" : age(createdAt), branch && branch.lost > 0 ? reasonName(reason) : "", ...facts].filter(Boolean).join(" · ");
+    const facts = branch ? [reasonName(reason)] : [messages(messageCount), checkpoints(checkpointCount)];
+    const label = branch ? lostInWords(branch, ROW) : reasonName(reason);
+    const description = [createdAt === undefined ? "" : age(createdAt), ...facts].filter(Boolean).join(" · ");
     const whole = [messages(messageCount), checkpoints(checkpointCount), sizeInBytes(bytes)].join(" · ");
     return treeItem(this.id, {
       label,
@@ -86,12 +57,12 @@ export class TimelineNode extends TreeNode {
       tooltip: [this.name, reasonName(reason), ...(createdAt === undefined ? [] : [fullTime(createdAt)]), whole, file].join("\n"),
       spoken: `${this.name}, ${description}`,
       context: "timeline",
-      ...((branch ? branch.lost > 0 : messageCount + checkpointCount > 0) ? { expands: "collapsed" as const } : {}),
+      expands: "collapsed",
     });
   }
 
   override children(): Promise<TreeNode[]> {
-    return checkpointRows(this, this.session, this.session.timelines.log(this.timeline), this.setting, this.branch?.common);
+    return checkpointRows(this, this.session, this.session.timelines.log(this.timeline), this.setting, { from: this.branch?.common ?? 0 });
   }
 }
 

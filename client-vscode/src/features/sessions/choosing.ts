@@ -1,0 +1,69 @@
+/** What can be done with a session that is not shown, or is in the trash. */
+
+import * as vscode from "vscode";
+import type { SessionInfo, TrashedSession } from "timeleap-client";
+import { pickSession, type SessionItem } from "../../core/commands/pick.js";
+import { Refusal } from "../../core/commands/report.js";
+import type { Wire } from "../../core/server/sidecar.js";
+import { ChosenSession } from "../../core/sessions/chosen.js";
+import type { Sessions } from "../../core/sessions/sessions.js";
+import { fullTime, messages, relativeTime } from "../../shared/text/format.js";
+import { withoutIcons } from "../../shared/text/say.js";
+
+/** Sessions in the trash that can be chosen from. */
+const MOST = 100;
+
+/** What else begins with a list of sessions. */
+export function otherWays(openFolder: () => Promise<void>): SessionItem[] {
+  const command = (icon: string, label: string, id: string): SessionItem => ({ label: `$(${icon}) ${label}`, run: () => vscode.commands.executeCommand(`timeleap.${id}`) });
+  return [
+    { label: "", kind: vscode.QuickPickItemKind.Separator },
+    command("add", vscode.l10n.t("New Session…"), "newSession"),
+    { label: `$(root-folder-opened) ${vscode.l10n.t("A folder with a context.jsonl")}`, alwaysShow: true, run: openFolder },
+    command("cloud-download", vscode.l10n.t("Import Session…"), "importSession"),
+    command("settings", vscode.l10n.t("Manage Sessions…"), "manageSessions"),
+    command("trash", vscode.l10n.t("Take Out of the Trash"), "undelete"),
+  ];
+}
+
+/** Asks for a session and for what is done with it. */
+export async function manageSession(sessions: Sessions): Promise<void> {
+  const info = await pickSession(sessions, vscode.l10n.t("Manage which session?"));
+  if (!info) {
+    return;
+  }
+  const session = new ChosenSession(info);
+  const command = (label: string, id: string): SessionItem => ({ label, run: () => vscode.commands.executeCommand(`timeleap.${id}`, session) });
+  const items = [
+    command(vscode.l10n.t("Show"), "openSession"),
+    command(vscode.l10n.t("Open Conversation"), "openConversation"),
+    command(vscode.l10n.t("Set Title…"), "setTitle"),
+    command(vscode.l10n.t("Fork…"), "fork"),
+    info.archived ? command(vscode.l10n.t("Unarchive"), "unarchive") : command(vscode.l10n.t("Archive"), "archive"),
+    command(vscode.l10n.t("Delete…"), "delete"),
+    command(vscode.l10n.t("Export Session…"), "exportSession"),
+    command(vscode.l10n.t("Select for Compare"), "selectForCompare"),
+    command(vscode.l10n.t("Compare with Selected"), "compareWithSelected"),
+    command(vscode.l10n.t("Copy ID"), "copyId"),
+    ...(sessions.isOpen(info.sessionId) ? [command(vscode.l10n.t("Close Session"), "closeSession")] : []),
+  ];
+  await (await vscode.window.showQuickPick(items, { title: session.name, placeHolder: factsOf(info) }))?.run?.();
+}
+
+function factsOf({ messageCount, createdAt, updatedAt, parent, path }: SessionInfo): string {
+  const facts = [messages(messageCount), vscode.l10n.t("Created {0}", fullTime(createdAt)), vscode.l10n.t("Changed {0}", fullTime(updatedAt))];
+  return [...facts, ...(parent ? [vscode.l10n.t("Forked from {0}", parent.sessionId)] : []), path].join(" · ");
+}
+
+/** One of the sessions that were deleted last; only the newest of an id can be taken out again. */
+export async function chooseTrashed(wire: Pick<Wire, "request">, title: string): Promise<TrashedSession | undefined> {
+  const { sessions } = await wire.request("session/listTrash", { limit: MOST });
+  if (sessions.length === 0) {
+    throw new Refusal(vscode.l10n.t("The trash is empty."));
+  }
+  const newest = new Map([...sessions].reverse().map((info) => [info.sessionId, info]));
+  const items = [...newest.values()].reverse().map((info) => {
+    return { label: withoutIcons(info.title ?? info.sessionId), description: vscode.l10n.t("deleted {0}", relativeTime(info.deletedAt)), info };
+  });
+  return (await vscode.window.showQuickPick(items, { title }))?.info;
+}
