@@ -88,6 +88,12 @@ _WORDS: Final[tuple[tuple[str, Refusal], ...]] = (
     ("Name or service not known", Refusal("unreachable")),
     ("nodename nor servname", Refusal("unreachable")),
     ("No address associated", Refusal("unreachable")),
+    ("service file", Refusal("unreachable")),  # what follows is wrong in the URL, in a service file, or in a variable
+    ("definition of service", Refusal("unreachable")),
+    ("invalid port number", Refusal("unreachable")),
+    ("invalid integer value", Refusal("unreachable")),
+    ('value: ""', Refusal("unreachable")),
+    ("could not match", Refusal("unreachable")),  # numbers of hosts and ports
 )
 """Words of a server, libpq or psycopg about a connection that was not made; such errors carry no SQLSTATE. The first
 counts."""
