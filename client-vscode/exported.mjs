@@ -1,36 +1,60 @@
 /**
- * The parts that the page of an exported session (server/timeleap/features/transfer/assets) has from here: tool calls as cards, with
- * their style, and the libraries' licences. `node exported.mjs` writes them; with `--check` it fails where they are others.
+ * The script and the style of the page that a session is exported to (server/timeleap/features/transfer/assets): those of the page in the
+ * editor, with its words in every language, and the libraries' licences. `node exported.mjs` writes them; with `--check` it fails where
+ * they are others.
  */
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const ASSETS = new URL("../server/timeleap/features/transfer/assets/", import.meta.url);
+const LIBRARIES = ["diff", "markdown-it"];
+
+const read = (file) => readFileSync(file, "utf8");
+const { version: diff } = JSON.parse(read("node_modules/diff/package.json"));
+const { version: markdown } = JSON.parse(read("node_modules/markdown-it/package.json"));
 
 async function built(entry, options = {}) {
   const { outputFiles } = await build({ entryPoints: [entry], bundle: true, minify: true, write: false, logLevel: "warning", ...options });
   return outputFiles[0].text;
 }
 
-const { version } = JSON.parse(readFileSync("node_modules/diff/package.json", "utf8"));
+/** The words of the page as its sources have them, which is in English. */
+async function words() {
+  const vscode = { name: "vscode", setup: ({ onResolve, onLoad }) => {
+    onResolve({ filter: /^vscode$/ }, () => ({ path: "vscode", namespace: "vscode" }));
+    onLoad({ filter: /.*/, namespace: "vscode" }, () => ({ contents: "export const l10n = { t: (text) => text };" }));
+  } };
+  const text = await built("src/features/page/words.ts", { format: "esm", plugins: [vscode] });
+  const made = await import(`data:text/javascript,${encodeURIComponent(text)}`);
+  return { page: made.words(), file: made.wordsOfFile() };
+}
+
+function translated(value, bundle) {
+  return typeof value === "string" ? (bundle[value] ?? value) : Object.fromEntries(Object.entries(value).map(([name, one]) => [name, translated(one, bundle)]));
+}
+
+const english = await words();
+const chinese = translated(english, JSON.parse(read("l10n/bundle.l10n.zh-cn.json")));
 const parts = {
-  "card.min.js": await built("webview/src/card.ts", {
+  "page.min.js": await built("webview/src/exported.ts", {
     format: "iife",
-    globalName: "EDITOR_CARDS",
     target: "es2022",
     tsconfig: "webview/tsconfig.json",
-    banner: { js: `/*! Made of client-vscode/webview/src/card.ts, with diff ${version} (BSD-3-Clause, diff.LICENSE) */` },
+    alias: { "linkify-it": "./webview/src/noLinks.ts", "timeleap-client": "../protocol/typescript/src/index.ts" },
+    define: { WORDS: JSON.stringify({ en: english, "zh-cn": chinese }) },
+    legalComments: "none",
+    banner: { js: `/*! Made of client-vscode/webview, with markdown-it ${markdown} (MIT, markdown-it.LICENSE) and diff ${diff} (BSD-3-Clause, diff.LICENSE) */` },
   }),
-  "card.min.css": await built("webview/card.css"),
-  "diff.LICENSE": readFileSync("node_modules/diff/LICENSE", "utf8"),
+  "page.min.css": await built("webview/exported.css"),
+  ...Object.fromEntries(LIBRARIES.map((name) => [`${name}.LICENSE`, read(`node_modules/${name}/LICENSE`)])),
 };
 
 for (const [name, text] of Object.entries(parts)) {
   const file = new URL(name, ASSETS);
   if (!process.argv.includes("--check")) {
     writeFileSync(file, text);
-  } else if (readFileSync(file, "utf8") !== text) {
+  } else if (read(file) !== text) {
     console.error(`${name} is not what its sources make: run npm run exported`);
     process.exitCode = 1;
   }

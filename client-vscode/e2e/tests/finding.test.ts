@@ -87,7 +87,7 @@ test("any two checkpoints are compared: the one that was selected with another",
     await patiently(async () => press(await window.checkpoints.openMenu(row, window.texts.command("selectForCompare"))));
     await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("compareWithSelected"), page.over);
     await expect(page.side("added")).toContainText("That is not fair");
-    await expect(page.side("removed")).not.toContainText("That is not fair");
+    await expect(page.side("removed").locator("article")).toHaveCount(0);
     await picture(window, "compare-any");
     await window.closeEditors();
 });

@@ -64,7 +64,7 @@ test("connecting says first what it changes, then shows the newest conversation 
 
   press("Show the Change");
   await commands.executeCommand("timeleap.connect", "claude-code");
-  expect(user.opened.length).toBe(1);
+  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Change of Claude Code", buttons: ["Connect"], detail: expect.stringContaining("hook claude-code") as string });
   expect(settings()).toBe(SETTINGS);
 
   press("Connect");
@@ -110,10 +110,6 @@ test("the sample is one click, and the same one the second time", async () => {
   running = start();
   mkdirSync(join(running.home, "extension", "dist", "sample"), { recursive: true });
   cpSync(SAMPLE, join(running.home, "extension", "dist", "sample", "context.jsonl"));
-  mkdirSync(join(running.home, "extension", "dist", "webview"));
-  for (const name of ["page.js", "page.css"]) {
-    writeFileSync(join(running.home, "extension", "dist", "webview", name), "");
-  }
   await commands.executeCommand("timeleap.openSample");
   expect(running.api.shownSession!.state.title).toBe("Sample Conversation");
   expect((await running.rows("checkpoints")).length).toBeGreaterThan(1);

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { start, type Row, type Running } from "../support/extension.js";
 import { commands, Uri, user, workspace } from "../support/vscode.js";
 import { agent, labels, press, pressOnce } from "./support.js";
+import { FakePage, WAIT } from "./fakePage.js";
 
 let running: Running;
 let folder: string;
@@ -71,6 +72,36 @@ test("what changed since a checkpoint is listed and opens as a difference of con
     sides.push([Buffer.from(await workspace.fs.readFile(left!)).toString("latin1"), Buffer.from(await workspace.fs.readFile(right!)).toString("latin1")]);
   }
   expect(sides).toEqual([["print('first')\n", "print('second')\n"], ["soon\n", ""], ["", "\0\u00ff\u0001"]]);
+});
+
+test("the page names the files that a turn changed, shows their lines, and opens the editor's own view of them", async () => {
+  await twoTurns();
+  await commands.executeCommand("timeleap.openConversation");
+  await vi.waitFor(() => expect(user.panels).toHaveLength(1), WAIT);
+  const page = new FakePage();
+  page.say({ kind: "ready" });
+  const { checkpoints: [first, second] } = await page.next("checkpoints");
+  expect([first, second]).toMatchObject([{ saved: true, turn: true }, { saved: true, turn: true }]);
+  const turn = { from: second!.uid };
+  page.say({ kind: "files", span: turn });
+  const named = [{ kind: "modified", path: "app.py" }, { kind: "deleted", path: "gone.py" }, { kind: "added", path: "new.bin", binary: true }];
+  expect(await page.next("files")).toEqual({ kind: "files", span: turn, files: named, more: 0 });
+  const lines = async (file: number): Promise<object> => {
+    page.forget();
+    page.say({ kind: "fileDiff", span: turn, file });
+    return page.next("fileDiff");
+  };
+  expect(await lines(0)).toMatchObject({ before: "print('first')\n", after: "print('second')\n" });
+  expect(await lines(1)).toMatchObject({ before: "soon\n", after: "" });
+  expect(await lines(2)).toMatchObject({ problem: "This is no text, so its lines are not shown." });
+  expect(await lines(9)).toMatchObject({ problem: "This is no longer there." });
+  page.forget();
+  page.say({ kind: "files", span: { from: first!.uid, to: second!.uid } });
+  expect((await page.next("files")).files).toEqual([]);
+  page.say({ kind: "openDiff", span: turn, file: 0 });
+  await vi.waitFor(() => expect(user.executed.some(({ command }) => command === "vscode.diff")).toBe(true), WAIT);
+  const [left, right] = user.executed.findLast(({ command }) => command === "vscode.diff")!.args as Uri[];
+  expect([left, right].map((uri) => uri!.scheme)).toEqual(["timeleap-files", "file"]);
 });
 
 test("the conversation and the files go back together, and Undo brings every byte of both", async () => {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { HistoryMessage, Message } from "timeleap-client";
 import { messageAsJson, messageAsMarkdown } from "../../src/features/page/copies.js";
+import { roleName } from "../../src/shared/text/roles.js";
 import { argumentsOf, callsOf, gistOf, rowsOf, textOf, type Row } from "../../src/shared/text/message.js";
 
 const entries = (...messages: unknown[]): HistoryMessage[] => messages.map((message, index) => ({ index, message: message as Message }));
@@ -66,7 +67,7 @@ test("arguments are read as pairs where they are a JSON object, else as they are
 });
 
 test("as Markdown a tool's output is fenced, by a fence that it cannot close", () => {
-  const text = messageAsMarkdown(7, { role: "tool", content: "see\n````\n# no heading\n````" });
+  const text = messageAsMarkdown(7, { role: "tool", content: "see\n````\n# no heading\n````" }, roleName);
   expect(text).toBe("## 7 · Tool\n\n`````\nsee\n````\n# no heading\n````\n`````\n");
 });
 
@@ -75,7 +76,7 @@ test("as Markdown thoughts are quoted, calls shown with their arguments, media n
     role: "assistant",
     content: [{ type: "think", think: "one\n\ntwo" }, { type: "text", text: "Answer" }, { type: "image_url", image_url: { url: "data:xxxx" } }],
     tool_calls: [call("a", "read", '{"a":1}')],
-  } as Message);
+  } as Message, roleName);
   expect(text).toBe('## 0 · Assistant\n\n> one\n> \n> two\n\nAnswer\n\n[image_url]\n\n**read**\n\n```json\n{"a":1}\n```\n');
 });
 

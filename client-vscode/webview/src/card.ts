@@ -4,8 +4,6 @@ import { button, make } from "./dom.js";
 import { editsOf, gistOf, membersIn, type Edit } from "./edits.js";
 import { plain, runsOf } from "./terminal.js";
 
-export { failedAnswer } from "../../src/shared/text/failure.js";
-
 /** Lines, and characters, beyond which a text is folded; and of what is shown then. */
 export const FOLDED = 40;
 const FOLDED_CHARACTERS = 64 * 1024;

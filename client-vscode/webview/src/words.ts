@@ -1,13 +1,15 @@
-/** What the page says: the extension host puts it into the page, in the editor's language. */
+/** What the page says: it stands in the page, in the editor's language or in the reader's. */
 
 import type { Counted, Said, Words } from "../../src/features/page/words.js";
 
-const language = document.documentElement.lang || "en";
-const number = new Intl.NumberFormat(language);
-const compact = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
-const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
-
 let known: Words | undefined;
+let formats: { readonly number: Intl.NumberFormat; readonly compact: Intl.NumberFormat; readonly time: Intl.DateTimeFormat } | undefined;
+
+/** For a page whose words stand nowhere else; said before anything is. */
+export function speak(words: Words, language: string): void {
+  known = words;
+  document.documentElement.lang = language;
+}
 
 export function words(): Words {
   known ??= JSON.parse(document.getElementById("words")?.textContent ?? "{}") as Words;
@@ -31,15 +33,26 @@ function filled(text: string, given: readonly (string | number)[]): string {
   });
 }
 
+/** Of the page's language, which is known when the first number is written. */
+function formatted() {
+  const language = document.documentElement.lang || "en";
+  formats ??= {
+    number: new Intl.NumberFormat(language),
+    compact: new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }),
+    time: new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }),
+  };
+  return formats;
+}
+
 export function exact(value: number): string {
-  return number.format(value);
+  return formatted().number.format(value);
 }
 
 export function short(value: number): string {
-  return compact.format(value);
+  return formatted().compact.format(value);
 }
 
 export function timeOf(iso: string | undefined): string {
   const date = new Date(iso ?? "");
-  return Number.isNaN(date.getTime()) ? "" : time.format(date);
+  return Number.isNaN(date.getTime()) ? "" : formatted().time.format(date);
 }

@@ -122,7 +122,7 @@ async function copy({ session, timeline }: Shown, index: number, as: "markdown" 
   if (entry?.index !== index) {
     throw gone();
   }
-  await vscode.env.clipboard.writeText(as === "json" ? messageAsJson(reply) : messageAsMarkdown(index, entry.message));
+  await vscode.env.clipboard.writeText(as === "json" ? messageAsJson(reply) : messageAsMarkdown(index, entry.message, roleName));
   vscode.window.setStatusBarMessage(vscode.l10n.t("Copied: message {0}", exact(index)), 3_000);
 }
 

@@ -3,9 +3,9 @@
 import type { Message } from "timeleap-client";
 import { elementsOf, indented, memberOf } from "../../shared/text/json.js";
 import { argumentsOf, callsOf, partsOf } from "../../shared/text/message.js";
-import { roleName } from "../../shared/text/roles.js";
 
-export function messageAsMarkdown(index: number, message: Message): string {
+/** @param roleName what a role is called */
+export function messageAsMarkdown(index: number, message: Message, roleName: (role: string) => string): string {
   const parts = partsOf(message).map((part) => (part.kind === "media" ? `[${part.type}]` : message.role === "tool" ? fenced(part.text) : part.kind === "think" ? quoted(part.text) : part.text.trimEnd()));
   const calls = callsOf(message).map((call) => {
     const given: unknown = call.function.arguments;

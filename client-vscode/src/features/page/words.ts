@@ -99,3 +99,21 @@ export type Words = ReturnType<typeof words>;
 /** What is counted: a text for one, another for more. */
 export type Counted = { [Name in keyof Words]: Words[Name] extends string ? never : Name }[keyof Words];
 export type Said = Exclude<keyof Words, Counted>;
+
+/** What a page that is a file of its own says beside that: what set each timeline aside, and that something is missing. */
+export function wordsOfFile() {
+  return {
+    revert: vscode.l10n.t("Before going back"),
+    clear: vscode.l10n.t("Before clearing"),
+    compact: vscode.l10n.t("Before a compaction"),
+    restore: vscode.l10n.t("Before a restore"),
+    dmail: vscode.l10n.t("Before a D-Mail"),
+    external: vscode.l10n.t("Before its program went back"),
+    import: vscode.l10n.t("Imported"),
+    unknown: vscode.l10n.t("Earlier log"),
+    broken: vscode.l10n.t("The data of this page is damaged; it may have been cut short on its way here."),
+    copied: vscode.l10n.t("Copied: message {0}"),
+  };
+}
+
+export type WordsOfFile = ReturnType<typeof wordsOfFile>;

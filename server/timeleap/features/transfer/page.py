@@ -1,8 +1,7 @@
 """A session as one HTML page for people: a slider through its checkpoints, its timelines as branches, what differs.
 
-The page is whole in itself. Its skeleton, style and script are the files of the folder `assets` beside this module,
-written by hand, but for markdown-it as it is published and tool calls as cards, which are those of the page in the editor
-(client-vscode, `npm run exported`); the scripts are joined into one module, those two first. The session is data in
+The page is whole in itself, and the page of the VS Code extension: script and style in the folder `assets` beside this
+module are made of client-vscode/webview (`npm run exported`), with the words of every language. The session is data in
 `<script type="application/json">` elements, which no browser runs, and the script turns texts into text nodes and
 Markdown into elements, and parses nothing as HTML. The policy in the page's head allows exactly this script and this
 style (by their hashes), images that are in the page itself, and nothing else: whatever a message holds, nothing of it
@@ -42,20 +41,6 @@ MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages
 MANY_CHARACTERS: Final = 100 << 20
 MOST_CHARACTERS: Final = 512 << 20
-LIBRARIES: Final = ("markdown-it.min", "card.min")
-SCRIPTS: Final = (
-    "words",
-    "elements",
-    "markdown",
-    "session",
-    "overview",
-    "message",
-    "conversation",
-    "comparison",
-    "search",
-    "page",
-)
-
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 _CLOSING: Final = "</script>\n"
@@ -82,7 +67,7 @@ def write_page(exhibit: Exhibit) -> Iterator[str]:
 
 
 def _pieces(exhibit: Exhibit) -> Iterator[str]:
-    style, script = f"{asset('card.min.css')}{asset('page.css')}", program()
+    style, script = asset("page.min.css"), asset("page.min.js")
     title = html.escape(exhibit.title or exhibit.session_id)
     yield filled(asset("page.html"), {"policy": _policy(style, script), "title": title, "style": style})
     pool = _Pool(single=not exhibit.timelines)
@@ -102,11 +87,6 @@ def asset(name: str) -> str:
     found = pkgutil.get_data("timeleap.features.transfer", f"assets/{name}")
     assert found is not None
     return found.decode()
-
-
-@cache
-def program() -> str:
-    return "\n".join(asset(f"{name}.js") for name in (*LIBRARIES, *SCRIPTS))
 
 
 def _policy(style: str, script: str) -> str:

@@ -259,56 +259,22 @@ async def test_a_damaged_message_keeps_its_place_and_its_loss_is_told(world: Wor
     assert len(parts.facts["losses"]) == 1
 
 
-def test_nothing_in_the_pages_own_files_is_fetched_from_anywhere() -> None:
-    files = [page.asset(name) for name in ("page.html", "page.css", *(f"{name}.js" for name in page.SCRIPTS))]
-    namespace = "http://www.w3.org/2000/svg"
-    for text in files:
-        fetching = r"//[a-z0-9-]+\.|url\(|@import|@font-face|\b(?:href|srcset)\b|\bimport\(|fetch\(|XMLHttp|sendBeacon"
-        links = text.count("href") if text == page.asset("markdown.js") else 0  # which somebody may follow
-        assert len(re.findall(fetching, text.replace(namespace, ""))) == links
-        assert "innerHTML" not in text
-        assert "document.write" not in text
-    assert namespace in "".join(files)
-
-
-def test_the_cards_of_the_editor_parse_no_html_fetch_nothing_and_do_not_end_their_script() -> None:
-    cards = page.asset("card.min.js")
+def test_the_pages_script_parses_no_html_fetches_nothing_and_does_not_end_itself() -> None:
+    script = page.asset("page.min.js")
     forbidden = (
-        r"innerHTML|outerHTML|insertAdjacent|document\.write|\b(?:fetch|XMLHttpRequest|eval|importScripts|WebSocket)\b"
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\b(?:fetch|XMLHttpRequest|eval|importScripts|WebSocket)\("
+        r"|sendBeacon|new Function|\bimport\(|</?script|sourceMappingURL"
     )
-    assert not re.search(
-        rf"{forbidden}|\bimport\(|new Function|</?script|sourceMappingURL|https?:|\.style\b|[^\x00-\x7f]", cards
-    )
-    assert set(re.findall(r"document\.(\w+)", cards)) == {"createElement"}
-    assert "url(" not in page.asset("card.min.css")
-    assert cards.startswith("/*! ") and "BSD-3-Clause" in cards[:200]
+    assert re.search(forbidden, script) is None
+    assert set(re.findall(r"https?://[\w.-]+", script)) <= {"http://www.w3.org"}
+    assert re.search(r"url\(|@import|@font-face", page.asset("page.min.css")) is None
+    assert "markdown-it.LICENSE" in script[:300]
+    assert "BSD-3-Clause" in script[:300]
 
 
-def test_the_library_neither_fetches_nor_touches_the_document_nor_ends_its_script() -> None:
-    library = page.asset("markdown-it.min.js")
-    assert not re.search(
-        r"\b(?:document|fetch|XMLHttpRequest|eval|importScripts)\b|</?script|sourceMappingURL", library
-    )
-    assert library.startswith("/*! markdown-it ")
-    assert "MIT" in library[:120]
-
-
-def test_the_page_says_everything_in_both_languages() -> None:
-    words = page.asset("words.js")
-    english, chinese = (words[words.index(f"const {name}") :].split("\n};")[0] for name in ("ENGLISH", "CHINESE"))
-    names = re.compile(r"^  (\w+): ", re.MULTILINE)
-    assert names.findall(english) == names.findall(chinese)
-    inner = re.compile(r"^    (\w+): ", re.MULTILINE)
-    assert inner.findall(english) == inner.findall(chinese)
-    used = set(re.findall(r"\bWORDS\.(\w+)", page.program()))
-    assert used == set(names.findall(english))
-
-
-@pytest.mark.parametrize("name", [f"{name}.js" for name in page.SCRIPTS])
-def test_a_script_is_one_noun(name: str) -> None:
-    text = page.asset(name)
-    assert text.startswith("/** ")
-    assert len(text.splitlines()) < 400
+def test_the_page_is_at_most_230_kilobytes_without_the_session() -> None:
+    size = sum(len(page.asset(name).encode()) for name in ("page.html", "page.min.css", "page.min.js"))
+    assert size <= 230 * 1024
 
 
 async def test_a_page_that_is_hard_to_open_says_so_and_one_that_cannot_be_opened_is_not_written(
