@@ -117,9 +117,14 @@ export function listed(parts: readonly string[]): string {
   return parts.filter((part) => part !== "").join(vscode.l10n.t(", "));
 }
 
+/** What a terminal takes for colours, titles and moves of its cursor. */
+const SEQUENCES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u009c\n]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]/gu;
+/** Other control characters, and marks that turn around what stands after them, beyond the text itself. */
+const CONTROLS = /[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/gu;
+
 /** On one line, cut where it would be longer than a row shows anyway. */
 export function oneLine(text: string, length = 120): string {
-  const line = text.slice(0, length * 4).replace(/\s+/gu, " ").trim();
+  const line = text.slice(0, length * 4).replace(SEQUENCES, "").replace(CONTROLS, "").replace(/\s+/gu, " ").trim();
   // Not between the halves of a surrogate pair.
   return line.length > length ? `${line.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/u, "")}…` : line;
 }
