@@ -26,7 +26,7 @@ export function pageHtml({ script, style }: Resources, words: Words, language: s
     "base-uri 'none'",
     "form-action 'none'",
     "require-trusted-types-for 'script'",
-    "trusted-types dompurify",
+    "trusted-types 'none'",
   ].join("; ");
   return `<!DOCTYPE html>
 <html lang="${language.replace(/[^\w-]/gu, "")}">
