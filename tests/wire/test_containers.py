@@ -217,6 +217,13 @@ def test_a_mount_that_takes_no_modes_and_no_links(serve: Serve, home: Path, errn
     assert server.finish() == 0
 
 
+@pytest.mark.long
+def test_a_mount_that_lets_no_file_be_removed_fails_no_end(serve: Serve, home: Path) -> None:
+    server = serve(home, wrapper=refusing("unlink", "unlinkat", errno="EBUSY"))
+    Session.open(server).say("one")
+    assert server.finish() == 0
+
+
 # two containers
 
 

@@ -352,7 +352,8 @@ class _Door:
         if self._pause is not None:
             self._pause.cancel()
         if _identity(self.path) == self._identity:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):  # the folder was mounted read-only meanwhile, say: the next look sweeps it up
+                self.path.unlink(missing_ok=True)
         self._socket.close()
 
     def _sweep_once(self) -> None:
