@@ -101,7 +101,7 @@ test("a forbidden folder: the session is shown as long as it may be read, and th
     await picture(window, "disk-forbidden");
 
     chmodSync(store.file("disk-forbidden", ""), 0o000);
-    await window.run("reloadSession");
+    await window.run("refresh");
     const welcome = window.welcome(/A permission is missing, so this session cannot be opened or made/);
     await expect(welcome).toBeVisible();
     await window.run("refresh");

@@ -108,8 +108,8 @@ test("an agent that has said nothing yet is connected all the same", async () =>
 
 test("the sample is one click, and the same one the second time", async () => {
   running = start();
-  mkdirSync(join(running.home, "extension", "dist", "sample"), { recursive: true });
-  cpSync(SAMPLE, join(running.home, "extension", "dist", "sample", "context.jsonl"));
+  mkdirSync(join(running.extension, "dist", "sample"));
+  cpSync(SAMPLE, join(running.extension, "dist", "sample", "context.jsonl"));
   await commands.executeCommand("timeleap.openSample");
   expect(running.api.shownSession!.state.title).toBe("Sample Conversation");
   expect((await running.rows("checkpoints")).length).toBeGreaterThan(1);

@@ -16,6 +16,8 @@ export const COMMAND = (process.env["TIMELEAP_COMMAND"] ?? "timeleap serve").spl
 
 export interface Running {
   readonly home: string;
+  /** Where the extension is installed. */
+  readonly extension: string;
   readonly api: TimeleapApi;
   tree(id: string): NodeTree;
   /** The rows of a view, or of a row of it. */
@@ -41,7 +43,9 @@ const MANIFEST = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as
 export function start(memory = new Map<string, unknown>(), home = mkdtempSync(join(tmpdir(), "timeleap-vscode-"))): Running {
   user.settings.set("timeleap.server.command", COMMAND);
   user.settings.set("timeleap.home", home);
-  const webview = join(home, "extension", "dist", "webview");
+  // Beside the store, which may be on a disk that is read-only.
+  const extension = `${home}-extension`;
+  const webview = join(extension, "dist", "webview");
   mkdirSync(webview, { recursive: true });
   writeFileSync(join(webview, "page.js"), "// </script> the page\n");
   writeFileSync(join(webview, "page.css"), "body {}\n");
@@ -59,7 +63,7 @@ export function start(memory = new Map<string, unknown>(), home = mkdtempSync(jo
     workspaceState: memento,
     globalState: memento,
     extension: { packageJSON: { ...MANIFEST, version: "0.0.0" } },
-    extensionUri: Uri.file(join(home, "extension")),
+    extensionUri: Uri.file(extension),
     globalStorageUri: Uri.file(join(home, "storage")),
   };
   const api = activate(context as unknown as vscode.ExtensionContext);
@@ -68,10 +72,12 @@ export function start(memory = new Map<string, unknown>(), home = mkdtempSync(jo
     for (const one of subscriptions.splice(0).reverse()) {
       one.dispose();
     }
+    rmSync(extension, { recursive: true, force: true });
   };
   const tree = (id: string): NodeTree => user.trees.get(`timeleap.${id}`)?.options.treeDataProvider as NodeTree;
   return {
     home,
+    extension,
     api,
     memory,
     tree,

@@ -80,7 +80,7 @@ test.each(CASES)("%s: a session that can be read is read, and says why it cannot
     const line = viewMessage({ server: { kind: "ready" } as never, recovered: undefined, stale: false, sessions });
     expect(line).toContain(what);
     expect(line).toContain(next);
-    expect(line).toContain("Reload Session");
+    expect(line).toContain("“Refresh” tries again");
     expect(() => writableSession(sessions)).toThrow(what);
     expect(user.said.at(-1)).toMatchObject({ kind: "warning", buttons: ["Reload Session"], message: expect.stringContaining(what) as string });
     await sessions.close("chat").catch(() => undefined);

@@ -53,3 +53,8 @@ test("buttons of welcome views are translated with their commands", () => {
   const links = (text: string): string[] => [...text.matchAll(/\]\((.+?)\)/g)].map(([, link]) => link!);
   expect(Object.entries(english).filter(([name, text]) => String(links(text)) !== String(links(chinese[name]!)))).toEqual([]);
 });
+
+test("one thing has one word in Chinese: 智能体, 令牌, 日志, 你", () => {
+  const said = Object.values({ ...translated, ...chinese }).map((text) => text.replaceAll(/`[^`]*`|\([^)]*\)/g, ""));
+  expect(said.filter((text) => /您|代理|词元|\btokens?\b|对话记录/i.test(text))).toEqual([]);
+});

@@ -1,5 +1,6 @@
 /** The server, and the views as such. */
 
+import * as vscode from "vscode";
 import { MoreNode } from "../tree/node.js";
 import type { Handlers, Workbench } from "./register.js";
 
@@ -19,10 +20,13 @@ export function serverCommands(bench: Workbench): Handlers {
   };
 }
 
-/** Also the way out of a failure: then the server is started again. */
-async function refresh({ sidecar, views }: Workbench): Promise<void> {
+/** Also the way out of a failure: the server is started again, or the session is opened again. */
+async function refresh({ sidecar, sessions, views }: Workbench): Promise<void> {
+  const { shown, problem } = sessions;
   if (sidecar.state.kind === "failed") {
     await sidecar.restart();
+  } else if (problem ?? shown?.obstacle ?? shown?.followed) {
+    await vscode.commands.executeCommand("timeleap.reloadSession");
   }
   await views.refresh();
 }

@@ -56,10 +56,10 @@ export function whyReadOnly({ mirrorOf, restricted, followed, obstacle }: Pick<S
     return vscode.l10n.t("In Restricted Mode sessions can be looked at, not changed.");
   }
   if (followed) {
-    return vscode.l10n.t("The program that writes this session does not answer, so it can only be looked at here. “Reload Session” tries again.");
+    return vscode.l10n.t("The program that writes this session does not answer, so it can only be looked at here. “Refresh” tries again.");
   }
   return obstacle
-    ? vscode.l10n.t("{0} The session can be looked at, not changed. {1} “Reload Session” tries again.", obstacle.what, obstacle.next)
+    ? vscode.l10n.t("{0} The session can be looked at, not changed. {1} “Refresh” tries again.", obstacle.what, obstacle.next)
     : vscode.l10n.t("This session can only be looked at here.");
 }
 
