@@ -50,6 +50,8 @@ test("buttons and entries of the views' titles, while no row has been touched", 
 test("entries of the rows' menus", async ({ window }) => {
     const pressing = new Contributions(window.page);
     const checkpoint = window.checkpoints.row(PROMPT, 1);
+    // These are done at once and take rows away; travel.test presses them.
+    const atOnce = ["restore", "restoreTimeline"].map((command) => window.texts.command(command));
     const branch = window.checkpoints.row("Before going back", 1);
     const rows = [
         checkpoint,
@@ -60,12 +62,12 @@ test("entries of the rows' menus", async ({ window }) => {
     await window.checkpoints.expand(checkpoint);
     await window.checkpoints.expand(branch);
     for (const row of rows) {
-        for (const named of await pressing.entries(row)) {
+        for (const named of (await pressing.entries(row)).filter((one) => !atOnce.includes(one))) {
             await pressing.entry(row, named);
             await window.openSession(TITLE);
             await expect(checkpoint).toBeVisible();
         }
     }
     expect(pressing.troubles).toEqual([]);
-    expect(pressing.pressed.length, pressing.pressed.join("\n")).toBeGreaterThan(25);
+    expect(pressing.pressed.length, pressing.pressed.join("\n")).toBeGreaterThan(15);
 });
