@@ -246,6 +246,17 @@ def test_whole_records_of_a_last_line_without_an_end_are_read(tmp_path: Path, en
     assert said(messages(log))[2:] == ([("user", "third")] if end.endswith(b"us") else [])
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_bytes_that_are_no_text_cost_only_themselves(tmp_path: Path, kind: str) -> None:
+    history = FORMATS[kind].history(tmp_path, 3)
+    history.turn()
+    path = history.file.path
+    path.write_bytes(path.read_bytes().replace(b"question ", b"question \xff").replace(b"answer ", b"answer \xc3"))
+    texts = [text for _, text in said(messages(read(kind, path)))]
+    assert any(text.startswith("question \ufffd") for text in texts)
+    assert texts[-1].startswith("answer \ufffd")
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -21,8 +21,14 @@ from timeleap.storage.durable import storage_errors
 OPENCODE: Final = "opencode"
 SQLITE: Final = b"SQLite format 3\0"
 LINES_LOOKED_AT: Final = 100_000
-ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
-"""Beginning of a file that is packed in that form."""
+PACKED: Final = {
+    b"\x28\xb5\x2f\xfd": "is packed with zstd, as Codex does with older sessions: unpack it first (zstd -d)",
+    b"\x1f\x8b": "is packed with gzip: unpack it first (gunzip)",
+    b"\xff\xfe": "is UTF-16, as a redirection of PowerShell writes it: make it UTF-8 first (iconv -f UTF-16 -t UTF-8)",
+    b"\xfe\xff": "is UTF-16: make it UTF-8 first (iconv -f UTF-16 -t UTF-8)",
+}
+"""Beginnings of files that are in another form first, and what to do with them."""
+SAVED_BY_GEMINI: Final = "Gemini CLI as its /chat save keeps it (the session itself is in the folder `chats`)"
 LARGEST_DOCUMENT: Final = 64 << 20  # bytes
 
 _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
@@ -224,9 +230,12 @@ def _is_of_gemini(record: dict[str, Any]) -> bool:
 
 
 def _foreign_file(start: bytes) -> str | None:
-    """The program that writes files that begin like this. Raises InvalidInputError for one that is packed."""
-    if start.startswith(ZSTANDARD):
-        raise refused("is packed with zstd, as Codex does with older sessions: unpack it first (zstd -d)")
+    """The program that writes files that begin like this. Raises InvalidInputError for one that is packed, or empty."""
+    for beginning, what_to_do in PACKED.items():
+        if start.startswith(beginning):
+            raise refused(what_to_do)
+    if not start.strip(b"\0 \t\r\n"):
+        raise refused("is empty: no session is in it")
     if start.startswith(SQLITE):
         return "a program that keeps its sessions in a database, as Cursor, goose and crush do"
     if _MARKDOWN.match(start) or _LLM_HISTORY.match(start):
@@ -280,6 +289,8 @@ def _foreign_object(found: dict[str, Any]) -> str | None:
         return "Continue"
     if str(found.get("id")).startswith("T-") and "messages" in names:
         return "Amp"
+    if isinstance(found.get("history"), list) and "sessionId" not in names:
+        return SAVED_BY_GEMINI
     if {"requests", "responderUsername"} <= names:
         return "GitHub Copilot Chat"
     if {"conversation", "messages"} <= names and "working_dir" in names:
@@ -304,6 +315,10 @@ def _foreign_document(path: Path, start: bytes) -> str | None:
     first = found[0] if isinstance(found, list) and found else None
     if not isinstance(first, dict):
         return None
+    if {"role", "parts"} <= first.keys():
+        return SAVED_BY_GEMINI
+    if {"sessionId", "messageId", "message"} <= first.keys():
+        return "Gemini CLI without its answers (logs.json; the session itself is in the folder `chats`)"
     if {"role", "content"} <= first.keys():
         return "Cline, Roo Code or another program that keeps a list of messages"
     return _foreign_record(first)

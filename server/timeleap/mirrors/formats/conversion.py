@@ -301,9 +301,9 @@ class _TornRecord:
 def _object(text: bytes) -> Json | None:
     try:
         found = msgspec.json.decode(text)
-    except (ValueError, RecursionError):  # it refuses halves of surrogate pairs, and NaN
+    except (ValueError, RecursionError):  # it refuses halves of surrogate pairs, NaN, and bytes that are no UTF-8
         try:
-            found = json.loads(text)
+            found = json.loads(text.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             return None
     return found if isinstance(found, dict) else None

@@ -61,6 +61,47 @@ def test_opencodes_database_is_recognised_and_an_export_is_told_where_to_import_
         recognised(written(tmp_path / "any", part))
 
 
+TURN = [{"role": "user", "parts": [{"text": "hello"}]}, {"role": "model", "parts": [{"text": "hi"}]}]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "is empty: no session is in it"),
+        (b"\0" * 4096 + b"\r\n \n", "is empty: no session is in it"),
+        (b"\x1f\x8b\x08\0", r"is packed with gzip: unpack it first \(gunzip\)"),
+        ('{"type": "user"}\n'.encode("utf-16"), r"is UTF-16, .* make it UTF-8 first \(iconv -f UTF-16 -t UTF-8\)"),
+        (json.dumps(TURN).encode(), "is a session of Gemini CLI as its /chat save keeps it"),
+        (json.dumps({"history": TURN, "authType": "x"}, indent=2).encode(), "as its /chat save keeps it"),
+        (json.dumps([{"sessionId": "x", "messageId": 0, "message": "hi"}]).encode(), r"its answers \(logs\.json"),
+        (
+            b'{"type": "session.start", "data": {"sessionId": "x"}, "id": "e", "parentId": null}',
+            "is a session of GitHub Copilot CLI, which cannot be imported",
+        ),
+    ],
+)
+def test_what_is_no_session_that_can_be_read_is_told_by_name(tmp_path: Path, data: bytes, told: str) -> None:
+    (tmp_path / "any").write_bytes(data)
+    with pytest.raises(InvalidInputError, match=told):
+        recognised(tmp_path / "any")
+
+
+def test_a_session_of_pi_is_told_from_one_of_factory(tmp_path: Path) -> None:
+    header = {"type": "session", "id": "s", "timestamp": "2026-11-20T10:00:00.000Z", "cwd": "/shop"}
+    entry = {
+        "type": "message",
+        "id": "a",
+        "parentId": None,
+        "message": {"role": "user", "content": "x", "timestamp": 1},
+    }
+    assert (
+        recognised(written(tmp_path / "any", header)) == recognised(written(tmp_path / "any", "{torn", entry)) == "pi"
+    )
+    del entry["message"]["timestamp"]  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInputError, match="is a session of factory"):
+        recognised(written(tmp_path / "any", entry))
+
+
 def test_sessions_that_opencode_kept_in_files_are_told_how_to_get_into_its_database(tmp_path: Path) -> None:
     storage = tmp_path / "opencode" / "storage"
     info = {"id": "ses_1", "version": "0.15.0", "projectID": "global", "directory": "/shop", "title": "x"}
@@ -97,7 +138,7 @@ def test_archives_and_directories_are_recognised(tmp_path: Path) -> None:
     assert recognised(tmp_path) == "kimi"
 
 
-@pytest.mark.parametrize("lines", [["text"], [[]], [{"type": ["session_meta"], "payload": 1}], [{"a": 1}], [""]])
+@pytest.mark.parametrize("lines", [["text"], [[]], [{"type": ["session_meta"], "payload": 1}], [{"a": 1}]])
 def test_others_are_not(tmp_path: Path, lines: list[Any]) -> None:
     with pytest.raises(InvalidInputError, match="none of the forms"):
         recognised(written(tmp_path / "any", *lines))
