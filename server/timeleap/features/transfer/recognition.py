@@ -182,7 +182,7 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
     if _is_of_codex(record, kind):
         return "codex", True
     if _is_of_pi(record, kind):
-        return "pi", True
+        return "pi", kind != "session"
     if kind == "file-history-snapshot":
         return "claude-code", True
     if _is_of_claude_code(record, kind):
@@ -219,8 +219,9 @@ def _is_of_pi(record: dict[str, Any], kind: str) -> bool:
     if kind == "session":
         return "cwd" in record and "timestamp" in record
     message = record.get("message")
-    is_known = kind in _OF_PI or (kind == "message" and isinstance(message, dict) and "timestamp" in message)
-    return is_known and "id" in record and "parentId" in record
+    if kind == "message" and isinstance(message, dict):
+        return {"role", "timestamp"} <= message.keys()
+    return kind in _OF_PI and "id" in record and "parentId" in record
 
 
 def _is_of_gemini(record: dict[str, Any]) -> bool:
@@ -260,7 +261,7 @@ def _foreign_record(record: dict[str, Any]) -> str | None:
     }.isdisjoint(names):
         return OPENCODE
     if kind == "message" and isinstance(message, dict) and "parentId" in names and "timestamp" not in message:
-        return "factory"
+        return "factory, or of a program like pi that times no message"
     if kind == "session_start":
         return "factory"
     if isinstance(kind, str) and kind.startswith(("session.", "user.", "assistant.")) and "data" in names:

@@ -87,19 +87,17 @@ def test_what_is_no_session_that_can_be_read_is_told_by_name(tmp_path: Path, dat
 
 
 def test_a_session_of_pi_is_told_from_one_of_factory(tmp_path: Path) -> None:
+    def form(*lines: Any) -> str:
+        return recognised(written(tmp_path / "any", *lines))
+
     header = {"type": "session", "id": "s", "timestamp": "2026-11-20T10:00:00.000Z", "cwd": "/shop"}
-    entry = {
-        "type": "message",
-        "id": "a",
-        "parentId": None,
-        "message": {"role": "user", "content": "x", "timestamp": 1},
-    }
-    assert (
-        recognised(written(tmp_path / "any", header)) == recognised(written(tmp_path / "any", "{torn", entry)) == "pi"
-    )
-    del entry["message"]["timestamp"]  # type: ignore[attr-defined]
-    with pytest.raises(InvalidInputError, match="is a session of factory"):
-        recognised(written(tmp_path / "any", entry))
+    said = {"role": "user", "content": "x"}
+    entry = {"type": "message", "id": "a", "parentId": None, "message": {**said, "timestamp": 1}}
+    first_form = {"type": "message", "timestamp": "x", "message": {**said, "timestamp": 1}}
+    assert form(header) == form("{torn", entry) == form(first_form) == "pi"
+    for lines in ([{**entry, "message": said}], [header, {**entry, "message": said}]):
+        with pytest.raises(InvalidInputError, match="is a session of factory, or of a program like pi"):
+            form(*lines)
 
 
 def test_sessions_that_opencode_kept_in_files_are_told_how_to_get_into_its_database(tmp_path: Path) -> None:
