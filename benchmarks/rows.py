@@ -273,6 +273,19 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("44", "promotion of a standby until all of four processes at work have written again", "", 5, 1, MOST, "s"),
     Row("45", "steps of an agent's turns (checkpoints, messages, token counts), one at a time", KIMI, 1, 2),
     Row("45-64", "the same, 64 in flight", KIMI, 1.5, 3),
+    Row("46", "disk that keeping agents' sessions takes", "the sessions' own files", 1.15, 1.01, MOST),
+    Row("46-ended", "disk that sessions take which the agent has deleted", "the files, as they were", 0.25, 0.2, MOST),
+    Row(
+        "47",
+        "a watcher of 1 000 sessions in which nothing changes, of the processor for each second",
+        "",
+        1,
+        0.3,
+        MOST,
+        "ms",
+    ),
+    Row("47-memory", "memory of a watcher of 1 000 sessions in which nothing changes", "", 60, 55, MOST, "MB"),
+    Row("48", "memory that reading a session of Claude Code of a gigabyte takes", "", 64, 32, MOST, "MB"),
 )
 
 BY_KEY: Final = {row.key: row for row in ROWS}

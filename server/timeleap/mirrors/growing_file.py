@@ -31,7 +31,7 @@ from timeleap.storage.engine import TimelineReason
 
 TAIL: Final = 4096
 """Bytes before the end of what was read that are compared before more is read."""
-FRESH_BYTES: Final = 16 << 20
+FRESH_BYTES: Final = 4 << 20
 """Of lines whose records are kept from the reading until they are written, so that they are parsed once."""
 
 LINES_OF_START: Final = 100

@@ -31,7 +31,7 @@ class Kept(Struct, frozen=True):
     head: str | None = None
 
 
-class Node(Struct, frozen=True):
+class Node(Struct, frozen=True, gc=False):
     """A record that stands in the tree, as far as that matters.
 
     Attributes:
@@ -84,7 +84,7 @@ class LeafNote(Struct, frozen=True):
     explicit: bool
 
 
-class ChainEntry(Struct, frozen=True):
+class ChainEntry(Struct, frozen=True, gc=False):
     """A record of a conversation; `left` are ids of its results that go with no call of it."""
 
     node: Node

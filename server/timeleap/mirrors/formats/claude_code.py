@@ -51,8 +51,8 @@ _BY_PERSON: Final = frozenset({"human", "user", "person", "composer", "peer", "v
 _TYPED: Final = frozenset({"typed", "sdk"})
 
 
-def node_of(line: JsonLine, order: int) -> Node | None:
-    """The node a line is; None where it stands in no tree."""
+def node_of(line: JsonLine, order: int, before: Node | None = None) -> Node | None:
+    """The node a line is; None where it stands in no tree. Texts that are those of the node `before` are not kept twice."""
     record = line.record or {}
     kind, uuid = record.get("type"), record.get("uuid")
     in_tree = isinstance(kind, str) and kind in IN_TREE
@@ -61,6 +61,11 @@ def node_of(line: JsonLine, order: int) -> Node | None:
     parent, follows, answer = record.get("parentUuid"), record.get("logicalParentUuid"), _message(record).get("id")
     blocks = _blocks_of(record)
     meaning, usable = _meaning(record, blocks)
+    time = time_of(record.get("timestamp"))
+    if before is not None:
+        parent = before.uuid if parent == before.uuid else parent
+        answer = before.answer if answer == before.answer else answer
+        time = before.time if time == before.time else time
     boundary = kind == "system" and record.get("subtype") == "compact_boundary"
     return Node(
         order=order,
@@ -71,7 +76,7 @@ def node_of(line: JsonLine, order: int) -> Node | None:
         usable=usable,
         offset=line.offset,
         length=line.length,
-        time=time_of(record.get("timestamp")),
+        time=time,
         sidechain=record.get("isSidechain") is True,
         midway=kind == "attachment",
         answer=answer if isinstance(answer, str) and answer and meaning == "answer" else None,
@@ -225,7 +230,7 @@ class EntrySurvey:
             self.began_in, self.workspace = self.began_in or workspace, workspace
         if (time := time_of(record.get("timestamp"))) is not None:
             self.created_at, self.updated_at = min(self.created_at or time, time), max(self.updated_at or time, time)
-        node = node_of(line, self.number)
+        node = node_of(line, self.number, self.nodes[-1] if self.nodes else None)
         if node is not None:
             if kind not in IN_TREE:
                 self._left_out.add("records", f"records of the type {kind[:40]} are none of the conversation")

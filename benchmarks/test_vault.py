@@ -1,0 +1,157 @@
+"""What does it take to keep what agents write: disk, and a watcher that has nothing to do; and to read one very large file?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+from benchmarks.conftest import Judge
+from benchmarks.corpus import messages
+from benchmarks.server import Server
+
+pytestmark = pytest.mark.bench
+
+SAMPLES: Final = Path(__file__).resolve().parents[2] / "shared" / "data" / "sessions"
+"""Runs of real agents, which lie beside a checkout; without them the corpus of the other benchmarks is kept."""
+SESSIONS: Final = 200
+LARGE: Final = 1_000_000_000
+"""Bytes of a large file."""
+LARGE_LINE: Final = 8_000
+WATCHED: Final = 1_000
+RESTS: Final = 75.0
+"""Seconds after which mirrors that do not change are closed."""
+IDLE: Final = 60.0
+
+READ: Final = """
+import resource, sys
+from pathlib import Path
+from timeleap.mirrors.claude_log import ClaudeLog
+
+log = ClaudeLog(Path(sys.argv[1]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+log.read()
+assert log.steps()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIMELEAP_KEY_FILE", str(tmp_path / "key"))
+
+
+def _records(said: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What was said, as Claude Code writes it; each session under ids of its own."""
+    session, parent = str(uuid.uuid4()), None
+    for number, message in enumerate(said):
+        made = str(uuid.uuid4())
+        content, kind = message["content"], "assistant" if message["role"] == "assistant" else "user"
+        yield {
+            "parentUuid": parent, "isSidechain": False, "type": kind, "uuid": made, "sessionId": session, "cwd": "/work",
+            "version": "2.1.330", "timestamp": f"2026-11-20T10:{number // 60 % 60:02}:{number % 60:02}.000Z",
+            "message": {"role": kind, "id": f"msg_{made}", "content": [{"type": "text", "text": str(content)}]},
+        }  # fmt: skip
+        parent = made
+
+
+def _conversations() -> list[list[dict[str, Any]]]:
+    found = []
+    for path in sorted(SAMPLES.glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        found.append([line for line in lines if not line["role"].startswith("_") and line.get("content")])
+    return found or [list(messages(200))]
+
+
+def _write(folder: Path, number: int, said: list[dict[str, Any]]) -> Path:
+    path = folder / "projects" / f"-project-{number // 20}" / f"{uuid.uuid4()}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in _records(said)), "utf-8")
+    return path
+
+
+def _all_mirrored(server: Server, folder: Path) -> None:
+    server.request("bridge/watch", {"kind": "claude-code", "path": str(folder / "projects")})
+    _wait_for(lambda: _source(server)["mirrored"] == _source(server)["sessions"] > 0)
+
+
+def _source(server: Server) -> dict[str, Any]:
+    (source,) = [each for each in server.request("bridge/list", {})["sources"] if each["watched"]]
+    return dict(source)
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.2)
+
+
+def _kept(home: Path) -> int:
+    """Bytes of what is kept, notes included."""
+    return sum(path.stat().st_size for path in home.rglob("kept*") if path.is_file())
+
+
+@pytest.mark.rows("46", "46-ended")
+def test_disk_of_what_is_kept(tmp_path: Path, judge: Judge) -> None:
+    conversations = _conversations()
+    paths = [_write(tmp_path, number, conversations[number % len(conversations)]) for number in range(SESSIONS)]
+    size = sum(path.stat().st_size for path in paths)
+    server = Server.timeleap(tmp_path / "home")
+    _all_mirrored(server, tmp_path)
+    judge("46", values=[_kept(tmp_path / "home") / size], note=f"{size / SESSIONS / 1e3:.0f} kB a session")
+    for path in paths:
+        path.unlink()
+    _wait_for(lambda: len(list((tmp_path / "home").rglob("kept_1.xz"))) == SESSIONS)
+    server.kill()
+    judge("46-ended", values=[_kept(tmp_path / "home") / size])
+
+
+@pytest.mark.rows("47", "47-memory")
+def test_a_watcher_that_has_nothing_to_do(tmp_path: Path, judge: Judge) -> None:
+    conversations = _conversations()
+    for number in range(WATCHED):
+        _write(tmp_path, number, conversations[number % len(conversations)])
+    server = Server.timeleap(tmp_path / "home")
+    _all_mirrored(server, tmp_path)
+    server.kill()
+    server = Server.timeleap(tmp_path / "home")  # as after a login
+    _all_mirrored(server, tmp_path)
+    time.sleep(RESTS)
+    process = psutil.Process(server.pid)
+    before = process.cpu_times()
+    time.sleep(IDLE)
+    after = process.cpu_times()
+    work = after.user + after.system - before.user - before.system
+    judge("47", values=[1e3 * work / IDLE], note="milliseconds of the processor a second")
+    judge("47-memory", values=[server.memory / 1e6])
+    server.kill()
+
+
+@pytest.mark.rows("48")
+def test_memory_of_reading_a_large_file(tmp_path: Path, judge: Judge) -> None:
+    path = tmp_path / "large.jsonl"
+    session, parent, size, text = str(uuid.uuid4()), None, 0, "all work and no play " * (LARGE_LINE // 21)
+    with path.open("wb") as file:
+        while size < LARGE:
+            made = str(uuid.uuid4())
+            record = {
+                "parentUuid": parent, "type": "user" if parent is None else "assistant", "uuid": made, "sessionId": session,
+                "timestamp": "2026-11-20T10:00:00.000Z",
+                "message": {"role": "assistant", "id": f"msg_{made}", "content": [{"type": "text", "text": text}]},
+            }  # fmt: skip
+            size += file.write(json.dumps(record).encode() + b"\n")
+            parent = made
+    ran = subprocess.run(
+        [sys.executable, "-c", READ, str(path)],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+    )
+    judge("48", values=[int(ran.stdout) / 1e6], note=f"{size // LARGE_LINE} lines")
