@@ -7,8 +7,8 @@ which is refused if another process was quicker: then it is planned anew. Everyt
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,7 +19,7 @@ from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, Stora
 from timeleap.freshness import Staleness, staleness
 from timeleap.storage import durable
 from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup, plan_all
-from timeleap.storage.engine import Appended, First, LogState, Notes, Progress, Replaced, Replacement
+from timeleap.storage.engine import Appended, First, LogState, Notes, Prepared, Progress, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap_postgresql.approval_rows import ApprovalRows
 from timeleap_postgresql.working_copy import WorkingCopy
@@ -224,9 +224,9 @@ class SharedLog(LockedLog):
             await self.comparing.catch_up()
         self.comparing.compared = asked
         for step, (before, after) in zip(planned, group.spans, strict=True):
-            step.set_result(Appended(before, after, self._shown.head_at(after)))
+            step.end(Appended(before, after, self._shown.head_at(after)), None)
         for step, refusal in refused.items():
-            step.fail(refusal)
+            step.end(None, refusal)
 
     async def _commit_each(self, steps: list[AnyAppend]) -> None:
         """Append one by one: one that the database refuses must not take its neighbours along."""
@@ -234,7 +234,7 @@ class SharedLog(LockedLog):
             try:
                 await self._commit([step])
             except Exception as error:
-                step.fail(error)
+                step.end(None, error)
 
     async def _send(self, group: WriteGroup, events: bytes | None) -> bool:
         """Commit a group, or only compare an empty one; False: the database has not what it was planned on."""
@@ -249,10 +249,12 @@ class SharedLog(LockedLog):
             self.copy.forget()  # it is made, and shown once the working copy can be written
         return True
 
-    async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
+    @asynccontextmanager
+    async def draft(self, replacement: Replacement) -> AsyncIterator[Prepared]:
         stored = not await self._shown.in_thread(partial(self.copy.differs, logs_only=True))
         share = self.copy.parts.begin_as if stored else None
-        return await super().replace(lambda state: structs.replace(plan(state), working_copy=share), first)
+        async with super().draft(structs.replace(replacement, working_copy=share)) as new:
+            yield new
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn; when this returns, what it did to the session is committed. Where the connection

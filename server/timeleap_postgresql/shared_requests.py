@@ -38,7 +38,8 @@ from timeleap.features.approvals.requests import (
 )
 from timeleap.features.approvals.standing import with_action
 from timeleap.sessions.documents.audit import MAX_PENDING, Audit
-from timeleap.sessions.participants import Answer, ApprovalChange
+from timeleap.sessions.kernel.change import ApprovalChange
+from timeleap.sessions.participants import Answer
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, Approval, Cause, Decision, Event, Mutation
 from timeleap.sessions.transaction import SessionTransactions
@@ -151,9 +152,9 @@ class SharedApprovalRequests:
             raise
 
     async def change(self, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]) -> Json:
-        result, changed = await change_approvals(self._session, guard, work_out)
+        result = await change_approvals(self._session, guard, work_out)
         approval = self._session.state.facts.approval
-        if changed and any(automatic(approval, pending.question.action) for pending in self.pending):
+        if any(automatic(approval, pending.question.action) for pending in self.pending):
             with suppress(StorageFailureError):  # they go on waiting
                 await self._step(partial(self._settle_covered, guard.cause))
         return result

@@ -22,7 +22,7 @@ from timeleap.features.approvals.standing import SealedApprovals, Verdict
 from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile, approval_members
-from timeleap.sessions.participants import ApprovalChange
+from timeleap.sessions.kernel.change import ApprovalChange
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap_postgresql.session_copies import PostgresStore

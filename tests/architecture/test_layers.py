@@ -104,6 +104,19 @@ def test_only_rpc_imports_pygls_and_lsprotocol() -> None:
     assert importers == {"rpc"}
 
 
+def test_decisions_do_no_io_and_ask_no_clock() -> None:
+    """A decision can be made again on another state, and foretold: so it depends on nothing but its arguments."""
+    forbidden = {"asyncio", "io", "logging", "os", "pathlib", "random", "threading", "time", "uuid"}
+    ours = {"timeleap.clock", "timeleap.storage.durable"}
+    found = {
+        f"{module.relative_to(SERVER)} imports {name}"
+        for module in modules(SERVER / "sessions" / "kernel")
+        for name in imports(module)
+        if name.split(".")[0] in forbidden or ".".join(name.split(".")[:3]) in ours or name in ours
+    }
+    assert not found
+
+
 def test_the_protocol_needs_pydantic_and_msgspec_only() -> None:
     allowed = {
         *sys.stdlib_module_names,

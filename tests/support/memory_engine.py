@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,8 +15,8 @@ from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.engine import (
     Access,
     Appended,
+    AppendStep,
     Damage,
-    DirectAppend,
     Edit,
     First,
     LogEngine,
@@ -104,6 +105,7 @@ class MemoryEngine(LogEngine):
         self._generation = 0
         self._closed = False
         self._writer = _MemoryQueue(self)
+        self._facts = TimelineFacts()
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
 
     def head_at(self, state: LogState) -> str:
@@ -122,28 +124,12 @@ class MemoryEngine(LogEngine):
         self._check_writable()
         return await self._writer.append(plan, mark, first, more)
 
-    def append_now(self, plan: Plan) -> Appended | None:
-        """The same, where nothing waits."""
-        self._check_writable()
-        return self._writer.append_now(plan)
-
-    def append_then(self, append: DirectAppend) -> None:
-        """The same, told its end."""
+    def submit(self, append: AppendStep) -> None:
+        """Append where nothing waits, else at its turn."""
         self._check_writable()
         self._writer.submit(append)
 
-    async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
-        """Put a new log in the place of the present one as one step."""
-        self._check_writable()
-
-        async def work() -> Replaced:
-            if first is not None:
-                await first(self._log.state)
-            return await self._replace(plan)
-
-        return await self._writer.run(work)
-
-    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+    async def run(self, job: Callable[[LogState], Awaitable[T]], *, rewrites: bool = False) -> T:
         """Run `job` alone at its turn in the queue."""
         self._check_writable()
         return await self._writer.run(lambda: job(self._log.state))
@@ -217,9 +203,10 @@ class MemoryEngine(LogEngine):
         self._closed = True
         await self._writer.finished()
 
-    async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+    @asynccontextmanager
+    async def draft(self, replacement: Replacement) -> AsyncIterator[Prepared]:
+        """Build a new log beside the present one."""
         before = self._log
-        replacement = plan(before.state)
         draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
         if replacement.from_timeline is not None:
             copy_timeline(draft, Loaded(self._timeline(replacement.from_timeline).log))
@@ -231,17 +218,17 @@ class MemoryEngine(LogEngine):
         equals = self._equal(before) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, before.file))
         head = draft.log.head(self._epoch, number)
-        prepared = Prepared(_id(number), replaces, equals, draft.log.state, head, draft.log)
-        if replacement.prepare is not None:
-            replacement.prepare(prepared)
-        if replaces:
-            self._kept.append(_Kept(number, before, replacement.facts))
-            self._generation = number
-            self._log = draft.log
-            if replacement.settle is not None:
-                replacement.settle(prepared)
-            if equals is not None:
-                self._kept.pop()
+        self._facts = replacement.facts
+        yield Prepared(_id(number), replaces, equals, draft.log.state, head, draft.log)
+
+    async def commit(self, prepared: Prepared) -> Replaced:
+        """Put the draft in the place of the present log."""
+        before = self._log
+        if prepared.replaces:
+            assert isinstance(prepared.log, StoredLog)
+            self._generation += 1
+            self._kept.append(_Kept(self._generation, before, self._facts))
+            self._log = prepared.log
         return Replaced(before.state, self._log.state, prepared.kept_as or "", self.head)
 
     def _equal(self, log: StoredLog) -> str | None:
@@ -284,7 +271,7 @@ class _MemoryQueue(WriteQueue):
     def group(self) -> WriteGroup:
         return group_on(self._engine._log)
 
-    def commit_now(self, group: WriteGroup) -> list[Appended]:
+    def write(self, group: WriteGroup) -> list[Appended]:
         return self._engine._commit(group)
 
 

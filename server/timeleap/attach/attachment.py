@@ -31,7 +31,7 @@ from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundE
 from timeleap.rpc.codec import plain
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions import shapes
-from timeleap.sessions.session_state import CHANGES, changed
+from timeleap.sessions.kernel.session_view import CHANGES, changed
 from timeleap.sessions.shapes import CONTEXT, SESSION, Effect, Json
 from timeleap.storage.record import MADE_HERE
 from timeleap.store.listing import holder_of

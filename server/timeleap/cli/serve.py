@@ -28,11 +28,12 @@ from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
 from timeleap.service import config
 from timeleap.service.service import Service
-from timeleap.sessions.working_tree import no_tree
+from timeleap.sessions.working_tree import SessionFiles
 from timeleap.store.parts import StoreParts, no_approvals
 
 if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
+    from timeleap.sessions.transaction import SessionTransactions
     from timeleap.sessions.working_tree import TreeOf
     from timeleap.store.approvals_port import StoreApprovals
     from timeleap.store.backing import SharedStore
@@ -174,15 +175,24 @@ def _parts(settings: config.Config) -> StoreParts:
 
     @cache
     def trees() -> TreeOf:
-        files = _part("timeleap.features.files.trees")
-        return no_tree if files is None else files.trees_below(home)
+        found: TreeOf = _part("timeleap.features.files.trees").trees_below(home)
+        return found
+
+    def files(session: SessionTransactions) -> SessionFiles:
+        part = _part("timeleap.features.files.session_snapshots")
+        if part is None:
+            return SessionFiles(session)
+        made: SessionFiles = part.FileSnapshots(
+            lambda path, meta: trees()(path, meta) if meta.keeps_files else None, session
+        )
+        return made
 
     def snapshots() -> SnapshotStore | None:
-        files = _part("timeleap.features.files.stored")
-        return None if files is None else files.SnapshotsOfStore(home)
+        stored = _part("timeleap.features.files.stored")
+        return None if stored is None else stored.SnapshotsOfStore(home)
 
     return StoreParts(
-        tree_of=lambda directory, meta: trees()(directory, meta) if meta.keeps_files else None,
+        files=files,
         snapshots=snapshots,
         approvals=_approvals,
     )

@@ -17,9 +17,8 @@ from timeleap.mirrors.bridge import bridge_of
 from timeleap.mirrors.folders import names_session, usual_folder
 from timeleap.mirrors.record_list import PendingSnapshot
 from timeleap.sessions.documents.tree_settings import MAX_ROOTS, folder_of
-from timeleap.sessions.file_snapshots import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
-from timeleap.sessions.working_tree import NO_CONTROL
+from timeleap.sessions.working_tree import NO_CONTROL, problem_of
 from timeleap_protocol.bridge_rows import CATCH_UP
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
@@ -201,7 +200,7 @@ async def _changed_since_checkpoint(session: Session, made: Json) -> int:
     number = session.engine.state.checkpoints
     last = max(0, number - CHECKPOINTS_LOOKED_AT)
     found = [each.snapshot for each in session.checkpoints(session.engine, last, number - last) if each.snapshot]
-    trees = session.transactions.working_tree()
+    trees = session.snapshots.working_tree()
     if not found or trees is None:
         return int(made["changed"])
     try:

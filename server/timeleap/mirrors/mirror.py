@@ -13,12 +13,12 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
@@ -37,8 +37,10 @@ from timeleap.mirrors.record_list import ENTRIES_AT_ONCE, MARK_ROLE, FormerCheck
 from timeleap.mirrors.regrouping import keeps_all, remove_timeline
 from timeleap.mirrors.vault.keeper import Keeper
 from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.appends import append
 from timeleap.sessions.documents.json_files import is_encodable
-from timeleap.sessions.rewrite_plan import facts_now
+from timeleap.sessions.kernel.rewrites import timeline_facts
+from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.shapes import CONTEXT, Cause, Event, Mutation, Source, set_members
 from timeleap.storage.engine import LogState, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import decode_json
@@ -447,7 +449,7 @@ class Mirror:
             return AppendPlan(log.records, made=log.made)
 
         before = session.engine.state.lines
-        await session.transactions.append(Mutation(cause=self._cause), plan)
+        await append(session.transactions, Mutation(cause=self._cause), plan)
         for number, record in enumerate(log.records):
             if record.kind is RecordKind.FOREIGN:
                 mark = _mark_at(before + number, decode_json(record.body))
@@ -456,21 +458,14 @@ class Mirror:
 
     async def _cut(self, session: Session, keep_lines: int) -> str:
         """Take away what the file does not say any more; the log as it was is a timeline, whose id is returned."""
-        engine, transactions = session.engine, session.transactions
-        keep = transactions.state
-
-        def on_turn(_: LogState) -> Replacement:
-            replacement = Replacement(facts_now(engine, self._reason, {}), keep_lines=keep_lines, reuse=True)
-            stacks = transactions.stacks().without_redo()
-            return replace(
-                replacement,
-                prepare=lambda prepared: keep.note_rewrite(prepared, replacement, [], stacks),
-                settle=lambda prepared: keep.settle_rewrite(prepared, stacks),
-            )
-
-        done = await engine.replace(on_turn)
+        done = await session.transactions.replace_log(partial(_decide_cut, keep_lines=keep_lines, reason=self._reason))
         session.emit(Event("external", done.head, method=CONTEXT, cause=self._cause))
         return done.timeline_id
+
+
+def _decide_cut(state: SessionView, keep_lines: int, reason: TimelineReason) -> Replacement:
+    facts = timeline_facts(state.log, reason, state.time, {})
+    return Replacement(facts, keep_lines=keep_lines, reuse=True)
 
 
 def _mark_at(line: int, record: Json) -> StepMark | None:

@@ -186,7 +186,7 @@ class Service:
                 shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
-                tree_of=files.tree_of,
+                files=files.files,
                 snapshots=files.snapshots,
                 shared=files.shared,
                 approvals=files.approvals,

@@ -29,6 +29,7 @@ from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.shapes import Cause, Retention
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import LOSSES, Damage
+from timeleap.storage.timeline_damage import damaged_lines
 from timeleap.store.home import Trashed
 from timeleap.store.listing import ListRequest
 from timeleap.store.trash import PurgeOutcome, PurgeRequest
@@ -199,7 +200,7 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         if not params.dry_run and lost and not damaged:
             await session.reload()  # what is there is taken as it is; there is nothing to take out
         if params.dry_run or not damaged:
-            removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if damaged else 0
+            removed = await asyncio.to_thread(lambda: damaged_lines(engine.as_reloaded())) if damaged else 0
             return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
         return {
             **await session.repair(cause=Cause(client=call.client.name)),

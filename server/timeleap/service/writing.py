@@ -13,7 +13,7 @@ from timeleap.errors import InvalidInputError
 from timeleap.service.service import guard
 from timeleap.sessions import append_plan
 from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES, AppendPlan
-from timeleap.sessions.session import append_then
+from timeleap.sessions.appends import submit
 from timeleap.storage.record import plain_record, with_tl
 from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from timeleap.service.connections import OpenHandle
     from timeleap.service.service import Service
     from timeleap.sessions.append_plan import Marks, WorkOut
-    from timeleap.sessions.session import Answer
+    from timeleap.sessions.appends import Answer
     from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogState
     from timeleap_protocol.structs.context import AppendMessageParams, CheckpointParams, UpdateTokenCountParams
@@ -63,7 +63,7 @@ def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Cal
     def plan(_: LogState, marks: Marks) -> AppendPlan:
         return AppendPlan((with_tl(record, marks) if marks else record,), message=message)
 
-    return append_then(transactions, plan, guard(params, call), then)
+    return submit(transactions, plan, guard(params, call), then)
 
 
 def checkpoint_then(held: OpenHandle, params: CheckpointParams, call: Call, then: Answer) -> bool:
@@ -74,7 +74,7 @@ def checkpoint_then(held: OpenHandle, params: CheckpointParams, call: Call, then
     def plan(state: LogState, marks: Marks) -> AppendPlan:
         return append_plan.checkpoint(state, params.label, bool(params.add_user_message), marks)
 
-    return append_then(held.session.transactions, plan, guard(params, call), then)
+    return submit(held.session.transactions, plan, guard(params, call), then)
 
 
 def update_token_count_then(held: OpenHandle, params: UpdateTokenCountParams, call: Call, then: Answer) -> bool:
@@ -82,7 +82,7 @@ def update_token_count_then(held: OpenHandle, params: UpdateTokenCountParams, ca
     if held.access == "readOnly":
         return False
     plan: WorkOut = lambda _, marks: append_plan.usage(params.token_count, marks)  # noqa: E731
-    return append_then(held.session.transactions, plan, guard(params, call), then)
+    return submit(held.session.transactions, plan, guard(params, call), then)
 
 
 def check_message(message: Any, where: list[str | int]) -> None:

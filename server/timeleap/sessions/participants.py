@@ -1,7 +1,8 @@
 """Ports of a session: parts outside the core that take part in its changes, and stand-ins where a part is not there.
 
-`SharedEvents` is filled by a store that several processes write to, `StandingApprovals` and `ApprovalRequests` by the
-feature of approvals. Without that feature everything is off, and nobody can be asked.
+`Participant` is filled by the files of a workspace, `SharedEvents` by a store that several processes write to,
+`StandingApprovals` and `ApprovalRequests` by the feature of approvals. Without that feature everything is off, and nobody
+can be asked.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, json
 
+from timeleap.sessions.kernel.change import ApprovalChange, Change
 from timeleap.sessions.shapes import Approval, Cause, Event, Json
 from timeleap.storage.engine import LogState
 
@@ -56,13 +58,44 @@ def cause_elsewhere(shared: SharedEvents | None) -> Cause:
         return Cause()
 
 
-class ApprovalChange(Struct, frozen=True):
-    """Approvals that are to be in force, and the difference as the audit is to show it."""
+class Participant(Protocol):
+    """A part beside the session's own files that takes part in one request, such as the files of its workspace.
 
-    after: Approval
-    field: str
-    old: Any
-    new: Any
+    Order: `join` before anything is written; `prepare` once a new log stands beside the old one; the session's notes, which
+    carry the token; the log; `settle` at the end, in any case.
+
+    Attributes:
+        token: The notes tell by it, after a crash too, whether the session's half was done; None: nothing to settle.
+        before: A name of the part's state before it, once it is prepared.
+    """
+
+    token: str | None
+    before: str | None
+
+    def intend(self, change: Change) -> None:
+        """Refuse what the part cannot do of the change."""
+
+    def foretell(self) -> Json:
+        """Return members of the result of a dry run, once the part intends something. Blocking."""
+        ...
+
+    async def join(self, change: Change) -> Change:
+        """Intend it, and return the change with what the part adds to it."""
+        ...
+
+    def prepare(self) -> None:
+        """Do the part's half such that it can still be taken back. Blocking; what it raises undoes the change."""
+
+    def result(self) -> Json:
+        """Return members for the request's result."""
+        ...
+
+    def events(self, head: str) -> list[Event]:
+        """Return what listeners are told of the part's half."""
+        ...
+
+    def settle(self) -> None:
+        """Keep the part's half if the session's was done, else take it back. Blocking; what fails is tried again later."""
 
 
 class StandingApprovals(Protocol):

@@ -396,6 +396,11 @@ class Stacks(Struct, frozen=True):
         return found
 
 
+def in_reach(stacks: Stacks, log: LogEngine) -> Stacks:
+    """The steps that can be taken from a log as it is now."""
+    return stacks.at(log.state).within(log.timeline_ids())
+
+
 def read(value: Any) -> Stacks:
     """The stacks that a member of `timeleap.json` holds; what is malformed ends a stack."""
     found = _STACKS_CHECK(value, MEMBER, Problems())

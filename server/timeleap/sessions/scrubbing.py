@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from timeleap.sessions.session_state import changes
+from timeleap.sessions.kernel.session_view import changes
 from timeleap.sessions.shapes import CONTEXT, Cause, Event, Mutation
 
 if TYPE_CHECKING:

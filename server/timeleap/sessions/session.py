@@ -2,23 +2,21 @@
 
 Every mutator takes its turn in the engine's queue. There, in this order, the request id is looked up, the expected head
 is compared, and the operation's own checks are made; then it is written; then listeners are told; then it returns: all
-of that in `transaction`. What a rewrite would do is worked out in `rewrite_plan`, what is appended in `append_plan`.
+of that in `transaction`. What is to be done is decided in `kernel`, what is appended in `append_plan`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from msgspec.structs import replace
-
 from timeleap import clock
-from timeleap.errors import DMailPendingError, NoPendingDMailError
-from timeleap.sessions import append_plan, past, pruning, rewrite_plan, shapes
+from timeleap.sessions import append_plan, past, pruning, shapes
 from timeleap.sessions import scrubbing as removing
-from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
+from timeleap.sessions.appends import append
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import (
@@ -28,14 +26,11 @@ from timeleap.sessions.documents.warnings import (
     placeholder_warnings,
     recovered,
 )
-from timeleap.sessions.file_snapshots import FileSnapshots
-from timeleap.sessions.past import Direction
+from timeleap.sessions.kernel import members, rewrites
+from timeleap.sessions.kernel.change import Change, Decide
+from timeleap.sessions.kernel.session_view import LEFT_OUT, StateSnapshot
 from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.request_table import RepeatedError, Transaction
-from timeleap.sessions.restoring import RestoreRequest, WithFiles
-from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.scrubbing import Scrub
-from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot, with_subagents
 from timeleap.sessions.shapes import (
     CONTEXT,
     Access,
@@ -46,27 +41,25 @@ from timeleap.sessions.shapes import (
     Effect,
     Event,
     Mutation,
-    PendingDMail,
-    Subagent,
     set_members,
 )
-from timeleap.sessions.transaction import NO_FILES, NOBODY, Files, SessionServices, SessionTransactions, announce
-from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, no_tree
+from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
+from timeleap.sessions.working_tree import (
+    NO_CONTROL,
+    NO_FILES,
+    RestoreCancelledError,
+    RestoreRequest,
+    TreeControl,
+    WithFiles,
+)
 from timeleap.storage.engine import (
-    Appended,
-    DirectAppend,
     LogEngine,
     LogReader,
-    LogState,
-    NewRecord,
     Recovery,
-    Replacement,
 )
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 Json = dict[str, Any]
-Answer = Callable[[Json | None, BaseException | None], None]
-"""Takes a result, or why there is none."""
 
 
 class Session:
@@ -93,8 +86,8 @@ class Session:
             transactions.answered,
             transactions.summary,
         )
-        self.snapshots = FileSnapshots(transactions, possible=services.tree_of is not no_tree)
-        self._append, self._change = transactions.append, transactions.change
+        self.snapshots = services.files(transactions)
+        self._append, self._carry_out = partial(append, transactions), transactions.carry_out
 
     def adopt(self, files: Files) -> None:
         """Go on with other files, when a follower becomes the owner."""
@@ -152,7 +145,7 @@ class Session:
 
     def wire(self, access: str) -> Json:
         """`SessionState` of the contract, as seen with `access`."""
-        forms, members = self.transactions.shapes, self.facts.wire()
+        forms, found = self.transactions.shapes, self.facts.wire()
         source = self.meta.source
         return {
             "sessionId": self.session_id,
@@ -162,7 +155,7 @@ class Session:
             "head": self.head,
             "context": forms.summary(self.summary()),
             "budget": forms.budget.wire(),
-            **{name: value for name, value in members.items() if value or name not in LEFT_OUT},
+            **{name: value for name, value in found.items() if value or name not in LEFT_OUT},
             **set_members(files=self.snapshots.wire()),
             "warnings": self.warnings,
         }
@@ -224,7 +217,7 @@ class Session:
         files = self.snapshots.for_checkpoint(None, guard.cause, NO_CONTROL)
         return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks), files)
 
-    # What puts another log in the place of the present one: see the plans in `rewrite_plan`
+    # What puts another log in the place of the present one: see the decisions in `kernel.rewrites`
 
     async def revert(
         self,
@@ -238,63 +231,63 @@ class Session:
         **files: Unpack[WithFiles],
     ) -> Json:
         """Remove a checkpoint, or a message, and all after it."""
-        at = checkpoint_id, checkpoint_uid, message_index
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_revert(self.engine, *at, heal), dry_run, **files)
+        decide = partial(
+            rewrites.decide_revert,
+            checkpoint_id=checkpoint_id,
+            checkpoint_uid=checkpoint_uid,
+            message_index=message_index,
+            heal=heal,
+        )
+        return await self._rewrite(guard, decide, dry_run, **files)
 
     async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run)
+        decide = partial(rewrites.decide_clear, keep_system_prompt=keep_system_prompt)
+        return await self._rewrite(guard, decide, dry_run)
 
     async def restore_timeline(
         self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Put an earlier log back, byte for byte."""
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_restore(self.engine, timeline_id), dry_run, **files)
+        decide = partial(rewrites.decide_restore, timeline_id=timeline_id)
+        return await self._rewrite(guard, decide, dry_run, **files)
 
     async def undo(
         self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step."""
-        return await self._step("undo", steps, guard, dry_run, **files)
+        decide = partial(rewrites.decide_undo, direction="undo", steps=steps)
+        return await self._rewrite(guard, decide, dry_run, **files)
 
     async def redo(
         self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Take back the last `steps` undone rewrites, as one step."""
-        return await self._step("redo", steps, guard, dry_run, **files)
-
-    async def _step(
-        self, direction: Direction, steps: int, guard: Mutation, dry_run: bool, **files: Unpack[WithFiles]
-    ) -> Json:
-        """Raises NothingToUndoError or NothingToRedoError where there are fewer steps."""
-
-        def work_out() -> RewritePlan:
-            return rewrite_plan.plan_undo(self.engine, self.transactions.stacks(), direction, steps)
-
-        return await self._rewrite(guard, work_out, dry_run, **files)
+        decide = partial(rewrites.decide_undo, direction="redo", steps=steps)
+        return await self._rewrite(guard, decide, dry_run, **files)
 
     async def deliver_dmail(
         self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False, **files: Unpack[WithFiles]
     ) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there."""
-        return await self._rewrite(
-            guard, lambda: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal), dry_run, **files
-        )
+        return await self._rewrite(guard, partial(rewrites.decide_delivery, heal=heal), dry_run, **files)
 
     async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Replace what a plan summarises by its summary, unless the context would become longer."""
-        return await self._rewrite(guard, lambda: rewrite_plan.plan_compact(self.engine, compaction), dry_run)
+        return await self._rewrite(guard, partial(rewrites.decide_compaction, plan=compaction), dry_run)
 
-    async def _rewrite(
-        self, guard: Mutation, work_out: Callable[[], RewritePlan], dry_run: bool, **files: Unpack[WithFiles]
-    ) -> Json:
-        request = RestoreRequest(**files)
+    async def _rewrite(self, guard: Mutation, decide: Decide, dry_run: bool, **files: Unpack[WithFiles]) -> Json:
+        request, transactions = RestoreRequest(**files), self.transactions
         if request.restore == "files" and not dry_run:
-            return await self.snapshots.restore_planned(guard, work_out, request)
-        at_checkpoint = self.snapshots.for_rewrite(request, guard.cause) if self.meta.keeps_files else None
-        return await self.transactions.rewrite(
-            guard, work_out, dry_run=dry_run, files=request, at_checkpoint=at_checkpoint
-        )
+            return await self.snapshots.restore_alone(guard, decide, request)
+        takes_part = self.meta.keeps_files or request.restore != "conversation"
+        part = self.snapshots.for_rewrite(request, guard.cause) if takes_part else None
+        if dry_run:
+            return await transactions.foretell(guard, decide, request.restore, part)
+        try:
+            return await transactions.carry_out(guard, decide, part, rewrites=True)
+        except RestoreCancelledError:
+            raise asyncio.CancelledError from None
 
     async def leave_uncompacted(self, reason: str, guard: Mutation = NOBODY) -> Json:
         """Answer a compaction for which there is nothing to do.
@@ -302,7 +295,7 @@ class Session:
         Raises:
             HeadConflictError: The head is not the expected one.
         """
-        return await self.transactions.leave(guard, lambda: self.not_compacted(reason))
+        return await self._carry_out(guard, lambda _: Change(result=self.not_compacted(reason)))
 
     def not_compacted(self, reason: str) -> Json:
         """The result of a compaction for which there is nothing to do."""
@@ -323,60 +316,40 @@ class Session:
 
     async def put_subagent(self, name: str, system_prompt: str, guard: Mutation = NOBODY) -> Json:
         """Define a sub-agent; one of that name is replaced, in its place."""
-
-        def change(facts: StateSnapshot) -> StateChange:
-            many = {subagent.name: subagent for subagent in facts.subagents}
-            many[name] = Subagent(name, system_prompt)
-            return with_subagents(facts, many.values())
-
-        return await self._change(guard, change)
+        return await self._carry_out(guard, partial(members.decide_subagent, name=name, system_prompt=system_prompt))
 
     async def remove_subagent(self, name: str, guard: Mutation = NOBODY) -> Json:
         """Remove a sub-agent; nothing happens if there is none of that name."""
-        return await self._change(
-            guard, lambda facts: with_subagents(facts, (agent for agent in facts.subagents if agent.name != name))
-        )
+        return await self._carry_out(guard, partial(members.decide_no_subagent, name=name))
 
     async def set_title(self, title: str, guard: Mutation = NOBODY) -> Json:
         """Call it something else."""
-        # The original would otherwise replace it by one of its own making.
-        members = {"custom_title": title, "title_generated": True}
-        return await self._change(guard, lambda facts: StateChange(replace(facts, title=title), state=members))
+        return await self._carry_out(guard, partial(members.decide_title, title=title))
 
     async def set_workspace(self, workspace: str | None, guard: Mutation = NOBODY) -> Json:
         """Say which folder it is about; None: none."""
         workspace = workspace and canonical_folder_uri(workspace)
-        return await self._change(
-            guard, lambda facts: StateChange(replace(facts, workspace=workspace), meta={"workspace": workspace})
-        )
+        return await self.follow_program({"workspace": workspace}, workspace, guard)
 
-    async def follow_program(self, members: Json, workspace: str | None, guard: Mutation = NOBODY) -> Json:
+    async def follow_program(self, meta: Json, workspace: str | None, guard: Mutation = NOBODY) -> Json:
         """Keep what the program that a mirror is of says of its session: members of `timeleap.json`."""
-        return await self._change(guard, lambda facts: StateChange(replace(facts, workspace=workspace), meta=members))
+        return await self._carry_out(guard, partial(members.decide_workspace, workspace=workspace, members=meta))
 
     async def set_pins(self, pins: Iterable[str], guard: Mutation = NOBODY) -> Json:
         """Pin other strings in the place of those pinned before."""
-        many = list(dict.fromkeys(pins))
-        meta, result = {"pins": many or None}, {"pins": many}
-        return await self._change(
-            guard, lambda facts: StateChange(replace(facts, pins=tuple(many)), meta=meta, result=result)
-        )
+        return await self._carry_out(guard, partial(members.decide_pins, pins=tuple(pins)))
 
     async def archive(self, guard: Mutation = NOBODY) -> Json:
         """Put it away: it is not listed unless asked for."""
-        state = {"archived": True, "archived_at": clock.now(), "auto_archive_exempt": False}
-        return await self._change(guard, lambda facts: StateChange(replace(facts, archived=True), state=state))
+        return await self._carry_out(guard, partial(members.decide_archived, archived=True, time=clock.now()))
 
     async def unarchive(self, guard: Mutation = NOBODY) -> Json:
         """Take it out again; it is not to be archived again by itself."""
-        state = {"archived": False, "archived_at": None, "auto_archive_exempt": True}
-        return await self._change(guard, lambda facts: StateChange(replace(facts, archived=False), state=state))
+        return await self._carry_out(guard, partial(members.decide_archived, archived=False, time=None))
 
     async def set_auto_checkpoint(self, setting: AutoCheckpoint, guard: Mutation = NOBODY) -> Json:
         """Write checkpoints before turns, before steps, or not; stays until set otherwise."""
-        return await self._change(
-            guard, lambda facts: StateChange(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
-        )
+        return await self._carry_out(guard, partial(members.decide_auto_checkpoint, setting=setting))
 
     async def keep_auto_checkpoint(self, setting: AutoCheckpoint | None) -> None:
         """The setting an opening asks for; None leaves it, and so does a reader."""
@@ -393,40 +366,17 @@ class Session:
         guard: Mutation = NOBODY,
     ) -> Json:
         """Leave a note for the self at a checkpoint, which waits until it is delivered; `sender` is the session it
-        comes from, if not this one.
-
-        Raises:
-            CheckpointNotFoundError: There is no such checkpoint.
-            DMailPendingError: One waits already.
-        """
-
-        def change(facts: StateSnapshot) -> StateChange:
-            target = self.find_checkpoint(id=checkpoint_id, uid=checkpoint_uid)
-            if facts.pending_dmail is not None:
-                raise DMailPendingError("a D-Mail is pending already; deliver or cancel it first")
-            dmail = PendingDMail(target.id, target.uid, message, sender)
-            members = {"pendingDMail": dmail.wire()}
-            return StateChange(replace(facts, pending_dmail=dmail), meta=members, result=members)
-
-        return await self._change(guard, change)
+        comes from, if not this one. Raises as `members.decide_dmail`."""
+        at = checkpoint_id, checkpoint_uid
+        return await self._carry_out(guard, partial(members.decide_dmail, at=at, message=message, sender=sender))
 
     async def cancel_dmail(self, guard: Mutation = NOBODY) -> Json:
-        """Take the pending D-Mail back.
-
-        Raises:
-            NoPendingDMailError: None waits.
-        """
-
-        def change(facts: StateSnapshot) -> StateChange:
-            if facts.pending_dmail is None:
-                raise NoPendingDMailError("there is no D-Mail to cancel")
-            return StateChange(replace(facts, pending_dmail=None), meta={"pendingDMail": None})
-
-        return await self._change(guard, change)
+        """Take the pending D-Mail back. Raises NoPendingDMailError where none waits."""
+        return await self._carry_out(guard, members.decide_no_dmail)
 
     async def mail_sent(self, guard: Mutation, answer: Json) -> Json:
         """Remember a request that took effect in another session; `answer` says where."""
-        return await self._change(guard, lambda facts: StateChange(facts, result=answer))
+        return await self._carry_out(guard, partial(members.decide_members, meta={}, result=answer))
 
     # What frees space, and what takes something out
 
@@ -466,31 +416,16 @@ class Session:
         return found
 
     async def repair(self, cause: Cause = NOBODY.cause) -> Json:
-        """Rewrite the log without the lines that are not part of history; the damaged log is kept as a timeline.
+        """LogRewrite the log without the lines that are not part of history; the damaged log is kept as a timeline.
 
         What is there now is taken for what was written: of a silently damaged record either the new text counts, if it
         is one, or nothing.
         """
-        transactions, engine = self.transactions, self.engine
+        transactions = self.transactions
         transactions.refuse_reader()
         await self._taken_over()
-        removed = 0
-
-        def on_turn(state: LogState) -> Replacement:
-            nonlocal removed
-            removed = engine.damaged_lines()
-            facts = rewrite_plan.facts_now(engine, "unknown", {"by": "repair"})
-            replacement = Replacement(facts, keep_lines=state.lines)
-            # Nobody asked for it by a request; what is remembered of the past goes along all the same.
-            stacks, keep = transactions.stacks().without_redo(), transactions.state
-            carried = transactions.requests.leaving(state.lines)
-            return replace(
-                replacement,
-                prepare=lambda prepared: keep.note_rewrite(prepared, replacement, carried, stacks),
-                settle=lambda prepared: keep.settle_rewrite(prepared, stacks),
-            )
-
-        done = await engine.replace(on_turn)
+        done = await transactions.replace_log(rewrites.decide_repair)
+        removed = done.before.lines - done.after.lines
         transactions.requests.forget()
         self.emit(Event("external", done.head, method=CONTEXT, cause=cause))
         return {"head": done.head, **shapes.set_members(timelineId=done.timeline_id), "removedLines": removed}
@@ -509,84 +444,3 @@ class Session:
     async def aclose(self) -> None:
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""
         await self._release(self.transactions)
-
-
-class _RequestedAppend(DirectAppend, eq=False):
-    """An append that is planned at its turn and told its end without a coroutine."""
-
-    transactions: SessionTransactions
-    work_out: WorkOut
-    guard: Mutation
-    then: Answer
-    transaction: Transaction | None
-    planned: AppendPlan = NOTHING
-
-    def plan(self, state: LogState) -> Sequence[NewRecord]:
-        """Called again, on another state, if a write together with others has failed."""
-        if self.transaction is None:
-            planned = self.work_out(state, NO_MARKS)
-        else:
-            planned = self.transaction.plan(self.work_out, state, self.transactions.engine.head_at)
-        if (shared := self.transactions.shared) is not None:
-            announce(shared, planned, self.guard.cause)
-        self.planned = planned
-        return planned.records
-
-    def set_result(self, done: Appended) -> None:
-        self.ended = True
-        try:
-            result = self.transactions.finish_append(self.transaction, done, self.planned, self.guard.cause)
-        except Exception as fault:
-            self.then(None, fault)
-        else:
-            self.then(result, None)
-
-    def fail(self, error: BaseException) -> None:
-        self.ended = True
-        if self.transaction is not None:
-            self.transaction.abandon()
-        if isinstance(error, RepeatedError):  # it may have to wait for the first
-            _answer_by(self.transactions.append(self.guard, self.work_out), self.then)
-        else:
-            self.then(None, error if isinstance(error, Exception) else asyncio.CancelledError())
-
-
-def append_then(transactions: SessionTransactions, work_out: WorkOut, guard: Mutation, then: Answer) -> bool:
-    """As `SessionTransactions.append`, for a caller that never cancels, in the fewest steps: `then` is told the result, or
-    the error, in this call if nothing has to be waited for.
-
-    Returns:
-        Whether it does; a session that keeps files needs more steps.
-    """
-    if transactions.closed or not transactions.meta.plain:
-        return False
-    guarded = guard.request_id is not None or guard.expected_head is not None
-    transaction = Transaction(transactions.requests, guard) if guarded else None
-    append, engine = _RequestedAppend(transactions, work_out, guard, then, transaction), transactions.engine
-    try:
-        done = None if guard.followed else engine.append_now(append.plan)
-        if done is None:
-            engine.append_then(append)
-            return True
-    except Exception as error:
-        append.fail(error)
-    else:
-        append.set_result(done)
-    return True
-
-
-def _answer_by(work: Coroutine[Any, Any, Json], then: Answer) -> None:
-    async def answer() -> None:
-        try:
-            result = await work
-        except (Exception, asyncio.CancelledError) as error:
-            then(None, error)
-        else:
-            then(result, None)
-
-    task = asyncio.get_running_loop().create_task(answer())
-    _answering.add(task)
-    task.add_done_callback(_answering.discard)
-
-
-_answering: set[asyncio.Task[None]] = set()

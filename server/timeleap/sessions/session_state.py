@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError
@@ -22,10 +21,12 @@ from timeleap.sessions import past
 from timeleap.sessions.documents.meta import FILES_FOLLOWED, Meta
 from timeleap.sessions.documents.request_file import RequestFile, StoredResponse, decode
 from timeleap.sessions.documents.session_files import quarantine_files
-from timeleap.sessions.documents.statefile import StateFile, subagent_members
-from timeleap.sessions.participants import ApprovalChange, StandingApprovals
+from timeleap.sessions.documents.statefile import StateFile
+from timeleap.sessions.kernel.change import ApprovalChange, Change
+from timeleap.sessions.kernel.session_view import StateSnapshot, changes
+from timeleap.sessions.participants import StandingApprovals
 from timeleap.sessions.past import Stacks, has_uid
-from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent, set_members
+from timeleap.sessions.shapes import Cause, Event, set_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, LogReader, Prepared, Replacement, Timeline, highest_noted
 
@@ -36,62 +37,6 @@ REMOVING = "removing"
 """Member of `timeleap.json`: what was asked to go for good. It is noted first, together with the request, then removed.
 So a crash in between loses neither: the next opening removes what still is there, and a repeat of the request gets the
 answer it would have got."""
-
-
-class StateSnapshot(Struct, frozen=True):
-    """The state outside the log, as it counts now."""
-
-    title: str | None = None
-    archived: bool = False
-    subagents: tuple[Subagent, ...] = ()
-    pending_dmail: PendingDMail | None = None
-    pins: tuple[str, ...] = ()
-    auto_checkpoint: AutoCheckpoint = "off"
-    workspace: str | None = None
-    approval: Approval = field(default_factory=Approval)
-    stacks: Stacks = Stacks()
-
-    def wire(self) -> Json:
-        """The members of `SessionState` of the contract that clients are notified of (see `CHANGES`)."""
-        return {
-            "approval": self.approval.wire(),
-            "dynamicSubagents": [agent.wire() for agent in self.subagents],
-            "title": self.title,
-            "workspace": self.workspace,
-            "archived": self.archived,
-            "pendingDMail": self.pending_dmail and self.pending_dmail.wire(),
-            "pins": list(self.pins),
-        }
-
-
-CHANGES: Final = {
-    "approval": "approvalChanged",
-    "dynamicSubagents": "subagentsChanged",
-    "title": "titleChanged",
-    "workspace": "workspaceChanged",
-    "archived": "archived",
-    "pendingDMail": "dmailChanged",
-    "pins": "pinsChanged",
-}
-"""By member of the state: the kind of notification that it has changed."""
-LEFT_OUT: Final = frozenset({"workspace", "pins"})
-"""Members that are absent from the state while they have no value."""
-
-
-class StateChange(Struct, frozen=True):
-    """A change of state that is to be carried out.
-
-    Attributes:
-        facts: The state after it.
-        state: Members of `state.json` it changes.
-        meta: Members of `timeleap.json` it changes.
-        result: Members of the result beside the head.
-    """
-
-    facts: StateSnapshot
-    state: Json = field(default_factory=dict)
-    meta: Json = field(default_factory=dict)
-    result: Json = field(default_factory=dict)
 
 
 class StateManager:
@@ -145,12 +90,17 @@ class StateManager:
         """A value that changes whenever one of the files does."""
         return status(self._state.path), status(self._meta.path)
 
-    def carry_out(self, change: StateChange, requests: list[Json]) -> None:
-        """Make a change durable, with the journal line of the request that asked for it, then let it count.
+    def carry_out(self, change: Change, requests: list[Json]) -> None:
+        """Make a change durable, with the journal line of the request that asked for it, then let it count. Where it says
+        nothing of the state, only the request is noted.
 
         Raises:
             StorageFailureError: It did not succeed; what counts is what is on disk.
         """
+        if change.facts is None:
+            if requests:
+                self.note({}, requests)
+            return
         try:
             if change.state:
                 aside = self._state.write(change.state, self._approvals.in_force)
@@ -166,7 +116,10 @@ class StateManager:
         self.facts = change.facts
 
     def change_approvals(self, change: ApprovalChange, cause: Cause) -> None:
-        """Put other approvals in force (see `StandingApprovals.change`)."""
+        """Put other approvals in force (see `StandingApprovals.change`), unless they are, and the file says so."""
+        # Whoever edited the file, and whenever: it is to say what somebody has just said.
+        if change.after == self.facts.approval and not self.approvals_misfiled():
+            return
         try:
             self._approvals.change(change, cause)
         except BaseException:
@@ -238,7 +191,7 @@ class StateManager:
         if there and (equals != name and log.same_timelines(name, equals) if equals else there.bytes == 0):
             log.remove_timeline(name)
 
-    def note(self, members: Json, requests: list[Json]) -> None:
+    def note(self, members: Mapping[str, Any], requests: list[Json]) -> None:
         """Write members of `timeleap.json` together with the journal lines of the requests that asked for it."""
         members = {**self._unconditional(), **members}
         if requests:
@@ -280,22 +233,17 @@ class StateManager:
         if files_token is not None:
             changes[FILES_FOLLOWED] = {"token": files_token}
         self.note(changes, requests)
-        self.facts = replace(self.facts, stacks=stacks)
 
-    def settle_rewrite(self, prepared: Prepared, stacks: Stacks, *, drops_dmail: bool = False) -> None:
-        """A rewrite was done: forget the D-Mail that it drops; and where its timeline is to go again, write what was noted
-        so that it holds without.
+    def settle_rewrite(self, prepared: Prepared) -> None:
+        """A rewrite was done: forget a D-Mail that it has dropped; and where its timeline is to go again, write what was
+        noted so that it holds without.
 
         Raises:
             StorageFailureError: It counts here; the next step, or the next opening, writes it.
         """
-        self.facts = replace(self.facts, stacks=stacks)
-        if drops_dmail:
-            self.facts = replace(self.facts, pending_dmail=None)
-        if prepared.equals is not None:
-            self._meta.write(self._unconditional())
-        elif drops_dmail:
-            self._meta.write(self._forgotten())
+        changes = self._forgotten() if prepared.equals is None else self._unconditional()
+        if changes:
+            self._meta.write(changes)
 
     def forget_steps(self) -> None:
         """Forget what cannot be gone back to any more, since its timeline is gone."""
@@ -403,25 +351,11 @@ class StateManager:
             failpoint("requests.after_append")
 
     def rewrite_requests(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Rewrite what is stored of requests, each as `change` gives it."""
+        """LogRewrite what is stored of requests, each as `change` gives it."""
         self.empty_journal()
         if self._meta.get("journal") is not None:
             self._meta.write({"journal": None})
         self._file.rewrite(change)
-
-
-def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[Event]:
-    """The events for a difference in the state outside the log."""
-    then, now = before.wire(), after.wire()
-    differing = (member for member in CHANGES if then[member] != now[member])
-    return [Event(kind, head, members) for kind, members in (changed(member, now[member]) for member in differing)]
-
-
-def changed(member: str, value: Any) -> tuple[str, Json]:
-    """The kind of the notification that a member of the state has another value, and the members of its own."""
-    if member == "archived":
-        return ("archived" if value else "unarchived"), {}
-    return CHANGES[member], {member: value}
 
 
 def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable[[], None]:
@@ -446,15 +380,3 @@ def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable
             task.cancel()
 
     return stop
-
-
-def with_subagents(facts: StateSnapshot, many: Iterable[Subagent]) -> StateChange:
-    """The change to these sub-agents."""
-    after = replace(facts, subagents=tuple(many))
-    shown = [agent.wire() for agent in after.subagents]
-    return StateChange(
-        after,
-        state={"dynamic_subagents": subagent_members(after.subagents)},
-        meta={"subagents": shown},
-        result={"dynamicSubagents": shown},
-    )

@@ -1,33 +1,38 @@
 """How a request becomes a change of a session, exactly once, in order.
 
 A `Transaction` is one attempt at it: admitted at its turn in the engine's queue, begun, recorded (its result and what
-listeners are told become durable in the very step that makes the change), finished, told. All changes go that way:
-`append`, `rewrite` and, for what stands beside the log, `at_its_turn` differ only in what is written. A cancelled turn
-that has begun is finished; the engine sees to that. A dry run is the plan of a rewrite, not carried out.
+listeners are told become durable in the very step that makes the change), finished, told. `carry_out` takes the steps of
+any change that is decided as a value; appends go their own way, since many of them become durable together. A cancelled
+turn that has begun is finished; the engine sees to that. A dry run is a decision that is not carried out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap import clock
 from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
-from timeleap.sessions import past, restoring, shapes
-from timeleap.sessions.append_plan import AppendPlan, WorkOut
+from timeleap.sessions import past, shapes
+from timeleap.sessions.append_plan import AppendPlan
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import SMALL, line_problems, placeholder_warnings
+from timeleap.sessions.kernel import rewrites
+from timeleap.sessions.kernel.change import Change, Decide, LogRewrite
+from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot, changes
 from timeleap.sessions.participants import (
     ApprovalRequests,
+    Participant,
     SharedEvents,
     StandingApprovals,
     cause_elsewhere,
@@ -35,15 +40,12 @@ from timeleap.sessions.participants import (
 )
 from timeleap.sessions.past import Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
-from timeleap.sessions.restoring import LOG_ALONE, FilesStep, RestoreRequest
-from timeleap.sessions.rewrite_plan import RewritePlan, refuse_damaged
-from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
+from timeleap.sessions.session_state import StateManager, follow
 from timeleap.sessions.shapes import (
     CONTEXT,
     WARNING,
     Access,
     Cause,
-    Checkpoint,
     Event,
     Listeners,
     Mutation,
@@ -52,9 +54,10 @@ from timeleap.sessions.shapes import (
     Shapes,
     Summary,
 )
-from timeleap.sessions.working_tree import TreeOf, WorkingTree, no_tree
-from timeleap.storage.durable import failpoint, set_change_time_apart
-from timeleap.storage.engine import Appended, LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
+from timeleap.sessions.working_tree import Restore, SessionFiles
+from timeleap.storage.durable import failpoint, set_change_time_apart, storage_errors
+from timeleap.storage.engine import Appended, LogEngine, LogState, Prepared, Replaced, Replacement, Timeline
+from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
 from timeleap.summaries.log_spans import NewestSpan
 
 _log = logging.getLogger(__name__)
@@ -76,7 +79,7 @@ class SessionServices(Struct, frozen=True):
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
         moved_away: True if what is at the session's place by now is nothing, or another session.
-        tree_of: The files of its workspace.
+        files: Makes what keeps the files of its workspace.
         approval_requests: Questions of a session that wait for a decision.
     """
 
@@ -86,7 +89,7 @@ class SessionServices(Struct, frozen=True):
     release: Callable[[SessionTransactions], Awaitable[None]]
     approval_requests: Callable[[SessionTransactions], ApprovalRequests]
     moved_away: Callable[[SessionTransactions], bool] = lambda _: False
-    tree_of: TreeOf = no_tree
+    files: Callable[[SessionTransactions], SessionFiles] = SessionFiles
 
 
 class Files(Struct, frozen=True):
@@ -96,21 +99,6 @@ class Files(Struct, frozen=True):
     meta: Meta
     approvals: StandingApprovals
     shared: SharedEvents | None = None  # of a session that others write to, too
-
-
-class AppendFiles(Struct, frozen=True):
-    """What an append does for the session's files.
-
-    Attributes:
-        at_checkpoints: Gives the checkpoints of the plan a snapshot, before they are written.
-        appended: Called when it is written.
-    """
-
-    at_checkpoints: Callable[[AppendPlan], Awaitable[AppendPlan]] | None = None
-    appended: Callable[[], Awaitable[None]] | None = None
-
-
-NO_FILES: Final = AppendFiles()
 
 
 class SessionTransactions:
@@ -134,7 +122,7 @@ class SessionTransactions:
         self._services = services
         self.fork_points = partial(services.fork_points, session_id)
         self.listeners = listeners = Listeners()
-        self._newest = NewestSpan()
+        self.newest_span = NewestSpan()
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
         self.closed = self.deleted = False
@@ -176,10 +164,6 @@ class SessionTransactions:
         self.notices = [*self.notices[1 - MAX_NOTICES :], notice]
         self.emit(Event(kind, self.head, notice, WARNING))
 
-    def working_tree(self) -> WorkingTree | None:
-        """The files of its workspace; None where none are kept."""
-        return self._services.tree_of(self.path, self.meta)
-
     def refuse_reader(self) -> None:
         """Refuse a change of what is open to be read only."""
         if self.access == "readOnly":
@@ -192,138 +176,195 @@ class SessionTransactions:
 
     # Changes
 
-    def append(self, guard: Mutation, work_out: WorkOut, files: AppendFiles = NO_FILES) -> Coroutine[Any, Any, Json]:
-        """Append at its turn what `work_out` makes of the state and the request's marks."""
-
-        async def attempt(transaction: Transaction) -> None:
-            ready: AppendPlan | None = None
-            planned: AppendPlan | None = None
-
-            def on_turn(state: LogState) -> Sequence[NewRecord]:
-                # Called again, on another state, if a write together with others has failed.
-                nonlocal planned
-                planned = ready or transaction.plan(work_out, state, self.engine.head_at)
-                announce(self.shared, planned, guard.cause)
-                return planned.records
-
-            async def with_snapshot(state: LogState) -> None:
-                nonlocal ready
-                assert files.at_checkpoints is not None
-                on_turn(state)
-                assert planned is not None
-                ready = await files.at_checkpoints(planned)
-
-            first = with_snapshot if files.at_checkpoints is not None else None
-            done = await self.engine.append(on_turn, first=first, more=guard.followed)
-            assert planned is not None
-            transaction.result = self.finish_append(transaction, done, planned, guard.cause)
-            if files.appended is not None:
-                await files.appended()
-            if self.meta.keeps_files:
-                await self._log_changed()
-
-        return self._once(guard, attempt)
-
-    def finish_append(self, transaction: Transaction | None, done: Appended, planned: AppendPlan, cause: Cause) -> Json:
-        """Make the request of an append that is written known, and tell listeners; returns its result."""
-        if transaction is not None:
-            transaction.appended(done.head, done.before.lines)
-        if self.listeners.callbacks:
-            made, span = planned.made, None
-            if done.after.checkpoints:
-                made, span = _spans(self.engine, self._newest, done, planned)
-            self.emit(*shapes.appended_events(done, made, planned.told, cause, span))
-        return self.shapes.appended(done) if planned.result is None else {"head": done.head, **planned.result}
-
-    async def rewrite(
-        self,
-        guard: Mutation,
-        work_out: Callable[[], RewritePlan],
-        *,
-        dry_run: bool = False,
-        files: RestoreRequest = LOG_ALONE,
-        at_checkpoint: Callable[[RewritePlan], Awaitable[RewritePlan]] | None = None,
+    async def carry_out(
+        self, request: Mutation, decide: Decide, part: Participant | None = None, *, rewrites: bool = False
     ) -> Json:
-        """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan.
-        The `files` go back first, and stay so if the log does; `at_checkpoint` gives the plan's checkpoint a snapshot.
+        """Carry out at its turn, once, what `decide` makes of the session; the result of the request.
+
+        Args:
+            request: Its circumstances.
+            decide: Makes the change.
+            part: Takes part in it.
+            rewrites: The change may be a new log.
 
         Raises:
+            ReadOnlyError: The session is open to be read only.
             HeadConflictError: The head is not the expected one.
-            CorruptedError: The timeline it would bring back is damaged.
-            TimeleapError: See `restoring.files_step` and `WorkingTree.begin_restore`.
+            TimeleapError: As `decide`, `part`, and what is written.
         """
-        if dry_run:
-            result, step = await self.at_turn(lambda: self._foretold(guard, work_out, files))
-            return result if step is None else {**result, **await asyncio.to_thread(step.foretell)}
+        self.refuse_reader()
+        return await self.once(request, partial(self._carried_out, decide, part, rewrites))
 
-        async def attempt(transaction: Transaction) -> None:
-            step: FilesStep | None = None
-            ready: RewritePlan | None = None
-
-            def plan(state: LogState) -> RewritePlan:
-                transaction.admit(self.engine.head_at(state))
-                planned = work_out()
-                if planned.refused:
-                    raise _NothingDoneError(planned)
-                return planned
-
-            async def with_snapshot(state: LogState) -> None:
-                nonlocal ready
-                assert at_checkpoint is not None
-                ready = await at_checkpoint(plan(state))
-
-            def on_turn(state: LogState) -> Replacement:
-                nonlocal step
-                planned = ready if ready is not None else plan(state)
-                step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
-                transaction.begin()
-                announce(self.shared, transaction)
-                return self._prepared(transaction, planned, step)
-
-            try:
-                await self.engine.replace(on_turn, first=with_snapshot if at_checkpoint is not None else None)
-            finally:
-                if step is not None:
-                    await to_its_end(asyncio.to_thread(step.settle))
-            timelines = self.engine.timelines()
-            transaction.finish()
-            self.tell(transaction.events, guard.cause)
-            await self._prune(timelines)
-            if self.meta.keeps_files:
-                await self._log_changed()
-
+    async def _carried_out(
+        self, decide: Decide, part: Participant | None, rewrites: bool, transaction: Transaction
+    ) -> None:
         try:
-            return await self._once(guard, attempt)
-        except restoring.RestoreCancelledError:
-            raise asyncio.CancelledError from None
-        except _NothingDoneError as nothing:
-            planned = nothing.planned
-            return await self.leave(guard, lambda: planned.result(self.head, None, self.shapes.summary(self.summary())))
+            replaced = await self.engine.run(partial(self._take_steps, transaction, decide, part), rewrites=rewrites)
+        finally:
+            # After the turn: in a store that others write to, too, only now the notes say whether the log was changed.
+            if part is not None and part.token is not None:
+                await to_its_end(asyncio.to_thread(part.settle))
+        transaction.finish()
+        self.tell(transaction.events, transaction.request.cause)
+        if replaced is not None:
+            await self._prune(self.engine.timelines())
+            if self.meta.keeps_files:
+                await self.log_changed()
 
-    async def change(self, guard: Mutation, work_out: Callable[[StateSnapshot], StateChange]) -> Json:
-        """Change state beside the log at its turn, as `work_out` says."""
-
-        async def work(transaction: Transaction) -> None:
-            transaction.admit(self.head)
-            before = self.state.facts
-            change = work_out(before)
-            transaction.begin()
-            told = changes(before, change.facts, self.head)
-            lines = transaction.record({"head": self.head, **change.result}, told)
+    async def _take_steps(
+        self, transaction: Transaction, decide: Decide, part: Participant | None, _: LogState
+    ) -> Replaced | None:
+        """The steps of one change, in the order in which they become durable."""
+        announce(self.shared, transaction)
+        transaction.admit(self.head)  # a known request gets the answer of then, one on another head is refused
+        change = self._unless_refused(decide(self.view))
+        if part is not None and change.rewrite is not None:
+            change = await part.join(change)
+        transaction.begin()
+        if change.rewrite is None:
             with self.telling_half(transaction.request.cause):
-                await asyncio.to_thread(self.state.carry_out, change, lines)
+                await asyncio.to_thread(self._note_change, transaction, change)
+            return None
+        # Notes before the log: they count only once the timeline exists that the log's step makes.
+        async with self.engine.draft(change.rewrite.replacement) as draft:
+            facts = await asyncio.to_thread(self._note_rewrite, transaction, change.rewrite, draft, part)
+            replaced = await self.engine.commit(draft)  # the moment
+        drops_dmail = facts.pending_dmail is not self.state.facts.pending_dmail
+        # In the same call as the new log is shown: nobody is to see one without the other.
+        self.state.facts = facts
+        if draft.replaces and (drops_dmail or draft.equals is not None):
+            await asyncio.to_thread(self._settle_rewrite, draft)
+        return replaced
 
-        return await self.at_its_turn(guard, work)
+    def _unless_refused(self, change: Change) -> Change:
+        """The change, or where it is not worth carrying out the answer that says so: asked again it must not be done."""
+        if change.rewrite is None or change.rewrite.refused is None:
+            return change
+        context = self.shapes.summary(self.summary())
+        return Change(result=rewrites.result(change.rewrite, self.head, None, context))
 
-    async def leave(self, guard: Mutation, work_out: Callable[[], Json]) -> Json:
-        """Answer at its turn a request that is refused by its result: asked again, it must not be done after all."""
+    def _note_change(self, transaction: Transaction, change: Change) -> None:
+        """Make a change beside the log durable, with what its request is answered and listeners are told. Blocking."""
+        before, result = self.state.facts, change.result
+        if change.approval is not None:
+            self.state.change_approvals(change.approval, transaction.request.cause)
+            result = {"approval": self.state.facts.approval.wire()}
+        after = self.state.facts if change.facts is None else change.facts
+        lines = transaction.record({"head": self.head, **result}, changes(before, after, self.head))
+        self.state.carry_out(change, lines)
 
-        async def work(transaction: Transaction) -> None:
-            transaction.admit(self.head)
-            transaction.begin()
-            await self.note(transaction.record(work_out()))
+    def _note_rewrite(
+        self, transaction: Transaction, rewrite: LogRewrite, draft: Prepared, part: Participant | None
+    ) -> StateSnapshot:
+        """Note what will be true once the draft is in its place, with the request ids that the new log loses; the state
+        beside the log then. Blocking."""
+        assert draft.log is not None
+        replacement, before = rewrite.replacement, self.stacks()
+        token = files = None
+        with storage_errors("replace the log", self.path / LOG_NAME):
+            carried = self.requests.leaving(replacement.keep_lines)  # the whole index may be looked through for them
+            if part is not None:
+                part.prepare()
+                token, files = part.token, part.before
+                replacement = replace(replacement, facts=past.with_files(replacement.facts, files))
+            # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
+            self.requests.forget()
+            after = rewrites.stacks_after(rewrite, before, draft, self.engine.same_timelines, files)
+            # Of the log that was made: a decision does not know what the lines left out of it change, in size and in uids.
+            context = self.shapes.summary(summarize(draft.log, self._past_after(rewrite, draft, after)))
+            head = draft.head if draft.replaces else transaction.before
+            name = self._latest = draft.kept_as
+            result, events = (
+                rewrites.result(rewrite, head, name, context),
+                [rewrites.event(rewrite, head, name, context)],
+            )
+            if part is not None:
+                result, events = {**result, **part.result()}, [*part.events(head), *events]
+            drops = self.state.dropping(draft.log, head) if draft.replaces else []
+            own = transaction.record(result, [*events, *drops])
+            if draft.replaces:
+                self.state.note_rewrite(draft, replacement, [*carried, *own], after, token)
+            else:
+                self.state.note_stacks(after, own, token)
+            failpoint("session.prepared")
+        facts = replace(self.state.facts, stacks=after)
+        return replace(facts, pending_dmail=None) if drops else facts
 
-        return await self.at_its_turn(guard, work)
+    def _settle_rewrite(self, draft: Prepared) -> None:
+        """Make what was noted of a rewrite hold by itself, and remove a timeline that is there only to prove it. Blocking;
+        the rewrite is done: what fails from here on must not make it look undone."""
+        try:
+            self.state.settle_rewrite(draft)
+            if draft.equals is not None:
+                failpoint("replace.settled")
+                self.engine.remove_timeline(draft.timeline_id)
+                failpoint("replace.duplicate_removed")
+        except (OSError, TimeleapError):
+            _log.exception("a timeline that is not needed could not be removed: %s", draft.timeline_id)
+
+    async def replace_log(self, decide: Callable[[SessionView], Replacement]) -> Replaced:
+        """Put a log in the place of the present one at its turn, though no request asks for it; that ends redo."""
+        return await self.engine.run(partial(self._replace_log, decide), rewrites=True)
+
+    async def _replace_log(self, decide: Callable[[SessionView], Replacement], _: LogState) -> Replaced:
+        replacement, stacks = decide(self.view), self.stacks().without_redo()
+        # What is remembered of requests goes along; a mirror's log has none, and would be looked through in vain.
+        carried = [] if self.meta.mirrored else self.requests.leaving(replacement.keep_lines)
+        async with self.engine.draft(replacement) as draft:
+            await asyncio.to_thread(self.state.note_rewrite, draft, replacement, carried, stacks)
+            replaced = await self.engine.commit(draft)
+        if draft.replaces:
+            self.state.facts = replace(self.state.facts, stacks=stacks)
+            if draft.equals is not None:
+                await asyncio.to_thread(self._settle_rewrite, draft)
+        return replaced
+
+    async def foretell(self, request: Mutation, decide: Decide, restore: Restore, part: Participant | None) -> Json:
+        """The result of a rewrite as far as it can be told without carrying it out.
+
+        Raises:
+            CorruptedError: The timeline it would bring back is damaged.
+            TimeleapError: As `decide`, and as `part`.
+        """
+        result = await self.at_turn(partial(self._foretold, request, decide, restore, part))
+        if part is None or part.token is None:
+            return result
+        return {**result, **await asyncio.to_thread(part.foretell)}
+
+    def _foretold(self, request: Mutation, decide: Decide, restore: Restore, part: Participant | None) -> Json:
+        self.expect_head(request.expected_head)
+        change = decide(self.view)
+        rewrite = change.rewrite
+        assert rewrite is not None
+        if part is not None:
+            part.intend(change)
+        if restore == "files":
+            return rewrites.files_result(rewrite, self.head, self.shapes.summary(self.summary()))
+        self._refuse_damaged(rewrite.replacement.from_timeline)
+        if rewrite.refused is not None:
+            context = self.summary()
+        else:
+            prepared, after = rewrites.foreseen(rewrite, self.engine, self.stacks())
+            context = rewrites.summary(rewrite, self._past_after(rewrite, prepared, after))
+        return rewrites.result(rewrite, self.head, None, self.shapes.summary(context))
+
+    def _refuse_damaged(self, timeline_id: str | None) -> None:
+        """Refuse with CorruptedError a timeline that is known not to be what was set aside."""
+        engine = self.engine
+        known = next((timeline for timeline in engine.timelines() if timeline.timeline_id == timeline_id), None)
+        if known is not None:
+            damage = new_damage(engine.timeline(known.timeline_id), damaged_before(known.facts))
+            if damage:
+                raise not_restored(self.path / known.file, damage[0].offset)
+
+    def _past_after(self, rewrite: LogRewrite, prepared: Prepared, stacks: Stacks) -> Past:
+        """What there will be to go back to: without the timelines that go by themselves then."""
+        left = self.engine.timeline_ids()
+        if prepared.kept_as is not None:
+            left.add(prepared.kept_as)
+        limits, source, lines = self._services.retention, rewrite.source, rewrite.kept.lines
+        going = past.going_after(self.engine, source, lines, prepared, limits=limits, fork_points=self.fork_points)
+        return past.past_of(left, stacks, prepared.after, going)
 
     async def at_its_turn(
         self, guard: Mutation, work: Callable[[Transaction], Awaitable[None]], *, by_reader: bool = False
@@ -346,9 +387,9 @@ class SessionTransactions:
                 await self.engine.run(on_turn)
             self.tell(transaction.events, guard.cause)
 
-        return await self._once(guard, attempt)
+        return await self.once(guard, attempt)
 
-    async def _once(self, guard: Mutation, attempt: Callable[[Transaction], Awaitable[None]]) -> Json:
+    async def once(self, guard: Mutation, attempt: Callable[[Transaction], Awaitable[None]]) -> Json:
         """The result of a transaction, or of the one that the request made before."""
         while True:
             if self.closed:
@@ -377,80 +418,20 @@ class SessionTransactions:
         async def attempt(transaction: Transaction) -> None:
             await self.at_turn(lambda: transaction.admit(self.head))
 
-        return await self._once(guard, attempt) or None
+        return await self.once(guard, attempt) or None
 
     async def note(self, lines: list[Json]) -> None:
         """Make journal lines durable."""
         if lines:
             await asyncio.to_thread(self.state.note, {}, lines)
 
-    async def _log_changed(self) -> None:
+    async def log_changed(self) -> None:
         """Where files are kept, let the clock of their times go on before a change of the log is answered: whether a file
         was changed before that or since is told by its time, and decides whether a restore takes it for a conflict."""
         for _ in range(CLOCK_LOOKS):
             if set_change_time_apart(self.path / LOG_NAME):
                 return
             await to_its_end(asyncio.sleep(CLOCK_STEP))
-
-    def _prepared(self, transaction: Transaction, planned: RewritePlan, step: FilesStep | None) -> Replacement:
-        """The rewrite, noted before and after it is done, with the request ids that the new log loses."""
-        before = after = self.stacks()
-        drops: list[Event] = []
-
-        def prepare(prepared: Prepared) -> None:
-            nonlocal after, drops
-            assert prepared.log is not None
-            replacement, token, files = planned.replacement, None, None
-            carried = self.requests.leaving(replacement.keep_lines)  # the whole index may be looked through for them
-            if step is not None:
-                step.begin()
-                token, files = step.token, step.before
-                replacement = replace(replacement, facts=past.with_files(replacement.facts, files))
-            # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
-            self.requests.forget()
-            after = planned.stacks_after(before, prepared, self.engine.same_timelines, files)
-            # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
-            context = self.shapes.summary(summarize(prepared.log, self._past_after(planned, prepared, after)))
-            head = prepared.head if prepared.replaces else transaction.before
-            name = self._latest = prepared.kept_as
-            result, events = planned.result(head, name, context), [planned.event(head, name, context)]
-            if step is not None:
-                result, events = {**result, **step.result()}, [*step.events(head), *events]
-            drops = self.state.dropping(prepared.log, head) if prepared.replaces else []
-            own = transaction.record(result, [*events, *drops])
-            if prepared.replaces:
-                self.state.note_rewrite(prepared, replacement, [*carried, *own], after, token)
-            else:
-                self.state.note_stacks(after, own, token)
-            failpoint("session.prepared")
-
-        def settle(prepared: Prepared) -> None:
-            self.state.settle_rewrite(prepared, after, drops_dmail=bool(drops))
-
-        return replace(planned.replacement, prepare=prepare, settle=settle)
-
-    def _foretold(
-        self, guard: Mutation, work_out: Callable[[], RewritePlan], files: RestoreRequest
-    ) -> tuple[Json, FilesStep | None]:
-        self.expect_head(guard.expected_head)
-        planned = work_out()
-        step = restoring.files_step(self, planned, files) if files.restore != "conversation" else None
-        if files.restore == "files":
-            return planned.files_result(self.head, self.shapes.summary(self.summary())), step
-        refuse_damaged(self.engine, self.path, planned.replacement.from_timeline)
-        if planned.refused is not None:
-            context = self.summary()
-        else:
-            prepared, after = planned.foreseen(self.engine, self.stacks())
-            context = planned.summary(self._past_after(planned, prepared, after))
-        return planned.result(self.head, None, self.shapes.summary(context)), step
-
-    def _past_after(self, planned: RewritePlan, prepared: Prepared, stacks: Stacks) -> Past:
-        """What there will be to go back to: without the timelines that go by themselves then."""
-        left = {*self.engine.timeline_ids(), *([prepared.kept_as] if prepared.kept_as is not None else [])}
-        limits, source, lines = self._services.retention, planned.source, planned.kept.lines
-        going = past.going_after(self.engine, source, lines, prepared, limits=limits, fork_points=self.fork_points)
-        return past.past_of(left, stacks, prepared.after, going)
 
     # Turns
 
@@ -468,9 +449,14 @@ class SessionTransactions:
 
     # The past
 
+    @property
+    def view(self) -> SessionView:
+        """The session as decisions see it."""
+        return SessionView(self.engine, self.state.facts, clock.now_iso())
+
     def stacks(self) -> Stacks:
         """The undo and redo stacks as they are now."""
-        return self.state.facts.stacks.at(self.engine.state).within(self.engine.timeline_ids())
+        return past.in_reach(self.state.facts.stacks, self.engine)
 
     def past(self) -> Past:
         """Counts of states to go back to."""
@@ -554,22 +540,6 @@ class SessionTransactions:
             await self.engine.at_turn(lambda: None, latest=False)
 
 
-def _spans(
-    engine: LogEngine, newest: NewestSpan, done: Appended, planned: AppendPlan
-) -> tuple[Sequence[Checkpoint], Json | None]:
-    """The checkpoints of an append and the newest span (`ChangedSpan` of the contract), with what happened in them."""
-    try:
-        spans = newest.appended(engine, done.before, done.after, planned.records, planned.message)
-        if spans is None:
-            return planned.made, None
-        newest.uid = planned.made[-1].uid if planned.made else newest.uid or past.uid_at(engine, newest.line)
-        return past.changed_span(planned.made, spans, newest.uid, asked_for=planned.result is not None)
-    except Exception:
-        # What is written is written: that it cannot be told in short must not make it look undone.
-        _log.exception("no summary of the newest span")
-        return planned.made, None
-
-
 def announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:
     """What a transaction tells, or an append that is planned, other processes are to tell, too."""
     if shared is None:
@@ -581,11 +551,3 @@ def announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause:
         return shapes.appended_events(Appended(before, after, head), what.made, what.told, cause)
 
     shared.announce(told)
-
-
-class _NothingDoneError(Exception):
-    """The plan is not worth carrying out."""
-
-    def __init__(self, planned: RewritePlan) -> None:
-        super().__init__("nothing done")
-        self.planned = planned

@@ -5,15 +5,24 @@ All methods block and are called in threads. What goes wrong is a `TimeleapError
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 
 from msgspec import Struct
 
+from timeleap.errors import FilesUnavailableError, StorageFailureError, TimeleapError
 from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.shapes import Cause, Mutation, set_members
+
+if TYPE_CHECKING:
+    from timeleap.sessions.append_plan import AppendPlan
+    from timeleap.sessions.kernel.change import Decide
+    from timeleap.sessions.participants import Participant
 
 Json = dict[str, Any]
+_logger = logging.getLogger(__name__)
 
 Restore = Literal["conversation", "files", "both"]
 """What a change of the log takes along."""
@@ -161,6 +170,109 @@ TreeOf = Callable[[Path, Meta], WorkingTree | None]
 """The files of the session in a directory, as its `timeleap.json` says; None where none are kept."""
 
 
-def no_tree(_directory: Path, _meta: Meta) -> WorkingTree | None:
-    """Nobody keeps files."""
-    return None
+class WithFiles(TypedDict, total=False):
+    """Arguments of the methods that can take the files along; see `RestoreRequest`."""
+
+    restore: Restore
+    on_conflict: OnConflict
+    control: TreeControl
+
+
+class RestoreRequest(Struct, frozen=True):
+    """What a request wants of the files.
+
+    Attributes:
+        restore: Whether they go back with the log, alone, or not at all.
+        on_conflict: What is done with paths that somebody else has changed.
+        control: Where to report, and when to stop.
+    """
+
+    restore: Restore = "conversation"
+    on_conflict: OnConflict = "refuse"
+    control: TreeControl = NO_CONTROL
+
+
+class RestoreCancelledError(Exception):
+    """The client took its request back while files were being put back: they are as they were."""
+
+
+class AppendFiles(Struct, frozen=True):
+    """What an append does for the session's files.
+
+    Attributes:
+        at_checkpoints: Gives the checkpoints of the plan a snapshot, before they are written.
+        appended: Called when it is written.
+    """
+
+    at_checkpoints: Callable[[AppendPlan], Awaitable[AppendPlan]] | None = None
+    appended: Callable[[], Awaitable[None]] | None = None
+
+
+NO_FILES: Final = AppendFiles()
+
+
+class SessionFiles:
+    """The files of one session's workspace, as the session asks for them: here none are kept, a feature keeps some."""
+
+    def __init__(self, _session: object) -> None:
+        """A feature's needs its session."""
+
+    def working_tree(self) -> WorkingTree | None:
+        """The files; None where none are kept."""
+        return None
+
+    def wire(self) -> Json | None:
+        """`FilesState` of the contract, as of the last `look`; None where this process knows nothing of files."""
+        return None
+
+    async def look(self) -> Json | None:
+        """Count the snapshots and what they take, for `wire`, and return that."""
+        return self.wire()
+
+    async def keep(self, changes: Mapping[str, Any] | None) -> None:
+        """Take over the settings that an opening gives; None leaves them, and so does a reader."""
+
+    async def take(self, label: str | None, guard: Mutation, control: TreeControl) -> Json:
+        """Take a snapshot at the request's turn."""
+        raise not_kept()
+
+    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendFiles:
+        """What the append of a checkpoint does for the files; `files`: whether it is to, None as the settings say."""
+        return NO_FILES
+
+    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
+        """What the append of messages does for the files."""
+        return NO_FILES
+
+    def for_rewrite(self, request: RestoreRequest, cause: Cause) -> Participant | None:
+        """The part that the files take in a rewrite; None: none."""
+        if request.restore != "conversation":
+            raise not_kept()
+        return None
+
+    async def restore_alone(self, guard: Mutation, decide: Decide, request: RestoreRequest) -> Json:
+        """Put back only the files that belong to where a rewrite would go back to. The log stays, the request is known."""
+        raise not_kept()
+
+    async def recover(self) -> None:
+        """At open by the owner: settle a restore that a crash cut short; what cannot be settled is a warning."""
+
+    async def wait_for_background(self) -> None:
+        """Return when nothing is under way in the background."""
+
+
+def not_kept() -> FilesUnavailableError:
+    """The session keeps no files."""
+    return FilesUnavailableError(
+        'this session keeps no snapshots of files: open it with files {"mode": "checkpoint"}', reason="notConfigured"
+    )
+
+
+def problem_of(error: Exception) -> Json:
+    """`FilesProblem` of the contract."""
+    if isinstance(error, OSError) and not isinstance(error, TimeleapError):
+        error = StorageFailureError.of(error, "use the files")
+    if isinstance(error, TimeleapError):
+        return {"kind": error.kind, "message": error.message, **set_members(reason=error.data.get("reason"))}
+    _logger.error("a snapshot of files failed", exc_info=error)
+    return {"kind": "internalError", "message": "the snapshot failed by a fault of the server; its log has the details"}

@@ -29,7 +29,7 @@ from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
-from timeleap.storage.engine import Appended, DirectAppend, Durability, First, LogState, NewRecord, Plan
+from timeleap.storage.engine import Appended, AppendStep, Durability, First, LogState, NewRecord, Plan
 from timeleap.storage.external_change import changed_log
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
@@ -80,6 +80,13 @@ class Outcome(asyncio.Future[T]):
             if self.cancelled() or not self.done():
                 raise
             return self.result()
+
+    def end(self, result: T | None, error: BaseException | None) -> None:
+        """Take the result, or why there is none."""
+        if error is None:
+            self.succeed(cast("T", result))
+        else:
+            self.fail(error)
 
     def succeed(self, result: T) -> None:
         if not self.done():
@@ -198,9 +205,9 @@ def group_on(log: StoredLog) -> WriteGroup:
 
 
 class QueuedAppend(Outcome[Appended]):
-    def __init__(self, plan: Plan, mark: bool, first: First | None = None) -> None:
+    def __init__(self, plan: Plan, mark: bool, first: First | None, more: bool) -> None:
         super().__init__()
-        self.plan, self.mark, self.first = plan, mark, first
+        self.plan, self.mark, self.first, self.more = plan, mark, first, more
 
 
 class _Job(Outcome[Any]):
@@ -217,7 +224,7 @@ def _kind(step: _Step) -> object:
 def _next_steps(waiting: deque[_Step]) -> list[_Step]:
     """Take the next step out of the queue, and those behind it that are written together with it."""
     leader, limit = waiting[0], GROUP_LIMIT
-    if isinstance(leader, DirectAppend) and len(waiting) <= limit and {*map(type, waiting)} == {type(leader)}:
+    if isinstance(leader, AppendStep) and len(waiting) <= limit and {*map(type, waiting)} == {type(leader)}:
         steps = [*waiting]  # a burst, as nearly all are
         waiting.clear()
         return steps
@@ -227,7 +234,7 @@ def _next_steps(waiting: deque[_Step]) -> list[_Step]:
     return steps
 
 
-AnyAppend = QueuedAppend | DirectAppend
+AnyAppend = QueuedAppend | AppendStep
 _Step = AnyAppend | _Job
 
 
@@ -268,16 +275,16 @@ class WriteQueue(ABC):
         """An empty group on the log as it is."""
 
     @abstractmethod
-    def commit_now(self, group: WriteGroup) -> list[Appended]:
+    def write(self, group: WriteGroup) -> list[Appended]:
         """Write a group and make its state the present one; or raise ExternallyModifiedError or StorageFailureError,
         and change nothing."""
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
         """The same, as durable as was asked for."""
-        return self.commit_now(group)
+        return self.write(group)
 
     def immediate(self) -> bool:
-        """True if a group can be written at once, by `commit_now`, without waiting for anything."""
+        """True if a group can be written at once, by `write`, without waiting for anything."""
         return True
 
     async def enter(self) -> None:
@@ -300,26 +307,32 @@ class WriteQueue(ABC):
         """Append at its turn, after the work that is to be done `first`. Cancelled while it waits it does nothing, nor
         where that happens during this work; later it is finished, its result returned. Where `more` are about to come it
         waits for them: to write each alone takes long."""
-        if first is None and not more and (done := self.append_now(plan, mark)) is not None:
-            return done
-        step = QueuedAppend(plan, mark, first)
+        step = QueuedAppend(plan, mark, first, more)
         self.submit(step)
         return await step.result_uncancelled()
 
-    def append_now(self, plan: Plan, mark: bool = True) -> Appended | None:
-        """Append in this very call; None, `plan` not called, where that has to wait."""
-        waits = self._task is not None or self._waiting or not self.immediate()
-        return None if waits else self._append_at_once(plan, mark)
+    def submit(self, step: AnyAppend) -> None:
+        """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end."""
+        waits = step.more or step.first is not None or self._task is not None or self._waiting
+        if waits or not self.immediate():
+            self._put(step)
+            return
+        try:
+            done = self._append_alone(step.plan, step.mark)
+        except Exception as error:
+            step.end(None, error)
+        else:
+            step.end(done, None)
 
-    def _append_at_once(self, plan: Plan, mark: bool) -> Appended:
+    def _append_alone(self, plan: Plan, mark: bool) -> Appended:
         group = self.group()
         group.add(plan(group.after), mark=mark)
-        return self.commit_now(group)[0]
+        return self.write(group)[0]
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
         job = _Job(work)
-        self.submit(job)
+        self._put(job)
         result: T = await job.result_uncancelled()
         return result
 
@@ -327,8 +340,7 @@ class WriteQueue(ABC):
         while (task := self._task) is not None:
             await asyncio.wait([task])
 
-    def submit(self, step: _Step) -> None:
-        """Put a step into the queue; it is told its end."""
+    def _put(self, step: _Step) -> None:
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
@@ -353,7 +365,7 @@ class WriteQueue(ABC):
 
     async def _take_turn(self, steps: list[_Step]) -> None:
         """Do one job, or appends together."""
-        cancellable = not isinstance(steps[0], DirectAppend)
+        cancellable = not isinstance(steps[0], AppendStep)
         if cancellable and all(step.done() for step in steps):
             return
         try:
@@ -372,7 +384,7 @@ class WriteQueue(ABC):
         except BaseException as error:
             for step in steps:
                 if step not in self._waiting and not step.done():
-                    step.fail(error)
+                    step.end(None, error)
             if not isinstance(error, Exception):
                 raise
 
@@ -381,7 +393,7 @@ class WriteQueue(ABC):
         try:
             await first(self.group().after)
         except Exception as error:
-            step.fail(error)
+            step.end(None, error)
 
     async def _commit(self, steps: list[AnyAppend]) -> None:
         group = self.group()
@@ -393,15 +405,15 @@ class WriteQueue(ABC):
                 again = [step for step in steps if step in planned or step in refused]
             else:
                 for step in planned:
-                    step.fail(error)
+                    step.end(None, error)
                 again = list(refused)  # they were refused in the light of what is not written after all
             for step in again:
                 await self._commit([step])
         else:
             for step, result in zip(planned, results, strict=True):
-                step.set_result(result)
+                step.end(result, None)
             for step, refusal in refused.items():
-                step.fail(refusal)
+                step.end(None, refusal)
 
 
 # Writing a group. Blocking; run in the log's own thread

@@ -1,10 +1,10 @@
 """The storage-engine interface: what a session's log can do, whatever keeps it.
 
-An engine owns ONE session's log and its timelines. It is an actor: `append`, `replace` and `run` are queued and take
-effect in the order of their calls; consecutive appends share one write and one sync (group commit). Each takes a
-*plan*: a pure function that is called with the log's state as it will be at its turn and says what to write; what it
-raises goes to its caller and changes nothing. A cancelled call either did nothing or is finished and kept. Who waits
-for a `replace` or a `run` goes on before the next step begins: what it reads without waiting is the log it made.
+An engine owns ONE session's log and its timelines. It is an actor: `append` and `run` are queued and take effect in the
+order of their calls; consecutive appends share one write and one sync (group commit). An append takes a *plan*: a pure
+function that is called with the log's state as it will be at its turn and says what to write; what it raises goes to its
+caller and changes nothing. A cancelled call either did nothing or is finished and kept. Who waits for a `run` goes on
+before the next step begins: what it reads without waiting is the log it made.
 
 Reading (`LogReader`) is synchronous and works on ranges of lines; a line that is not asked for is never parsed.
 A timeline is read through the same interface.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from enum import IntEnum, IntFlag
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
@@ -154,21 +155,20 @@ class Appended(Struct, frozen=True, gc=False):
     head: str
 
 
-class DirectAppend(Struct, eq=False, kw_only=True):
-    """An append of a caller that never cancels: a future for it costs more than to plan it. Subclasses say by `plan` what
-    to write (see `Plan`); `set_result` or `fail`, which set `ended`, are called once and must not raise."""
+class AppendStep(Struct, eq=False, kw_only=True):
+    """An append of a caller that never cancels: a future for it costs more than to plan it. Subclasses say by `plan` what to
+    write (see `Plan`)."""
 
+    more: bool = False  # others are asked for in this turn of the event loop; they are written together
     taken: bool = False  # it is not only waiting any more
-    ended: bool = False
+    ended: bool = False  # it was told its end
     mark, first = True, None
 
     def plan(self, state: LogState) -> Sequence[NewRecord]:
         raise NotImplementedError
 
-    def set_result(self, done: Appended) -> None:
-        raise NotImplementedError
-
-    def fail(self, error: BaseException) -> None:
+    def end(self, done: Appended | None, error: BaseException | None) -> None:
+        """Take the result, or why there is none, and set `ended`. Called once; must not raise."""
         raise NotImplementedError
 
     def done(self) -> bool:
@@ -200,16 +200,17 @@ class Timeline(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """A replacement whose new log is complete and not in its place yet."""
+    """A replacement whose new log is complete and not in its place yet. What is noted of it now must be valid whether it is
+    committed or not: it counts once that timeline exists."""
 
     timeline_id: str  # the id that the present log gets as a timeline
     replaces: bool  # False where `Replacement.reuse` finds that the new log has the very bytes of the present one
     equals: str | None
     """With `Replacement.reuse`: the timeline that has the present log's bytes already, or "" where the present log is empty.
-    The timeline `timeline_id` then exists only until the step is settled. Else None."""
+    Whoever commits then removes the timeline `timeline_id`, once what was noted holds without it. Else None."""
     after: LogState  # of the new log
     head: str = ""  # that the new log will have in its place
-    log: LogReader | None = None  # the new log, while it is being prepared; None where it is only foreseen
+    log: LogReader | None = None  # the new log; None where it is only foreseen
 
     @property
     def kept_as(self) -> str | None:
@@ -234,13 +235,6 @@ class Replacement(Struct, frozen=True):
     """The logs are kept elsewhere: nothing is synced, what is taken over is compared when it is read; see `durable.Share`."""
     reuse: bool = False
     """A present log that is empty, or has a timeline's bytes, becomes none; one with the new log's bytes stays."""
-    prepare: Callable[[Prepared], None] | None = None
-    """Called in the writer's thread, after the new log is durable beside the old one and before the step that makes
-    it the live log. What it writes must be valid in both outcomes (it is for noting request ids and timeline facts:
-    they count only once that timeline exists). What it raises undoes all. Where nothing is replaced, it is the step."""
-    settle: Callable[[Prepared], None] | None = None
-    """Called in the writer's thread after the step. Where `Prepared.equals` is set it must make what was prepared hold
-    without the timeline, which is removed right after. What it raises is logged, and the timeline stays."""
 
 
 class Replaced(Struct, frozen=True):
@@ -375,13 +369,6 @@ class LogReader(ABC):
         """The last `limit` lines that carry a request id, newest first: one that an attached process made
         (`made_here`), one of a client (False), or any (None)."""
 
-    def damaged_lines(self) -> int:
-        """How many lines are not part of history."""
-        if not self.state.has_damage:
-            return 0
-        steps = range(0, self.state.lines, 4096)
-        return sum(entry.kind == RecordKind.DAMAGED for start in steps for entry in self.entries(start, start + 4096))
-
     @abstractmethod
     def pread(self, offset: int, size: int) -> bytes:
         """The log's bytes from `offset` on as they stand, at most `size`; fewer only at the end."""
@@ -487,21 +474,33 @@ class LogEngine(LogReader):
         Raises ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree."""
 
     @abstractmethod
-    def append_now(self, plan: Plan) -> Appended | None:
-        """The same in this very call; None, `plan` not called, where that has to wait."""
+    def submit(self, append: AppendStep) -> None:
+        """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end."""
 
     @abstractmethod
-    def append_then(self, append: DirectAppend) -> None:
-        """The same for a caller that never cancels, which is told the end later."""
-
-    @abstractmethod
-    async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
-        """Put a new log in the place of the present one, a timeline then, as ONE atomic step (G3). `first`: see `append`.
+    def draft(self, replacement: Replacement) -> AbstractAsyncContextManager[Prepared]:
+        """Build a new log beside the present one, at one's turn within `run`; removed again if the block raises.
         Raises TimelineNotFoundError, CorruptedError, and what `append` does: nothing was changed."""
 
     @abstractmethod
-    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
-        """Run `job` alone at its turn in the queue (for changes of state beside the log that must keep their order)."""
+    async def commit(self, prepared: Prepared) -> Replaced:
+        """Put the draft in the place of the present log, a timeline then, as ONE atomic step (G3). Raises as `append`."""
+
+    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        """Draft and commit at its turn a log of which nothing is noted."""
+
+        async def job(state: LogState) -> Replaced:
+            async with self.draft(plan(state)) as prepared:
+                done = await self.commit(prepared)
+            if prepared.replaces and prepared.equals is not None:
+                self.remove_timeline(prepared.timeline_id)
+            return done
+
+        return await self.run(job, rewrites=True)
+
+    @abstractmethod
+    async def run(self, job: Callable[[LogState], Awaitable[T]], *, rewrites: bool = False) -> T:
+        """Run `job` alone at its turn in the queue; one that `rewrites` the log not where another program changed that."""
 
     @abstractmethod
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
@@ -23,8 +24,8 @@ from timeleap.storage.durable import FileStatus
 from timeleap.storage.engine import (
     Access,
     Appended,
+    AppendStep,
     Damage,
-    DirectAppend,
     Durability,
     Edit,
     First,
@@ -33,6 +34,7 @@ from timeleap.storage.engine import (
     LogState,
     Notes,
     Plan,
+    Prepared,
     Progress,
     Recovery,
     Replaced,
@@ -45,7 +47,7 @@ from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.owner_lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import StoredLog, head_end, head_start
-from timeleap.storage.rewrite import Timelines
+from timeleap.storage.rewrite import NewLog, Timelines
 from timeleap.storage.validation import Validation
 from timeleap.storage.watch import Watch
 
@@ -56,35 +58,28 @@ _PATIENCE_SECONDS: Final = 1.0
 
 
 class Follower:
-    """A log as it stands on disk: shown, brought up to date when others write, and checked. Changes no log itself.
-
-    Attributes:
-        own_notes: `notes` where they live in memory only.
-        generation: The highest number a timeline ever had.
-        owned: It was opened for appending, under the lock.
-        trust_index: The index file is of this log as it is.
-        working: So many steps wait for the log's thread, or are done there.
-        lost: Lines that were acknowledged and are not there, which nobody has accepted yet: nothing is written.
-    """
+    """A log as it stands on disk: shown, brought up to date when others write, and checked. Changes no log itself."""
 
     def __init__(self, path: Path, access: Access, notes: Notes | None) -> None:
         self.path = path
-        self.own_notes = MemoryNotes() if notes is None else None
+        self.own_notes = MemoryNotes() if notes is None else None  # `notes` where they live in memory only
         self.notes: Notes = notes if notes is not None else self.own_notes or MemoryNotes()
         self.timelines = Timelines(path, self.notes, keep_index=access == "write")
         self.log = StoredLog(path)
-        self.generation = 0
+        self.generation = 0  # the highest number a timeline ever had
         self.recovery = Recovery()
-        self.owned = False
-        self.trust_index = True
+        self.owned = False  # opened for appending, under the lock
+        self.trust_index = True  # the index file is of this log as it is
         self.closed = False
         self._access = access
         self.thread = LogThread(f"timeleap {path.parent.name}")
         self._seen = 0  # bytes of the file that were looked at, what does not count included
         self._parsed = True
-        self.working = 0
+        self.working = 0  # so many steps wait for the log's thread, or are done there
         self.just_checked = False  # opening has looked at everything
-        self.lost: Damage | None = None
+        self.lost: Damage | None = (
+            None  # acknowledged lines that are not there: nothing is written until that is accepted
+        )
         self._index_seen: FileStatus | None = None  # the index that says what is lost
 
     def head_at(self, state: LogState) -> str:
@@ -216,8 +211,6 @@ class LockedLog(WriteQueue):
     Attributes:
         lock_mode: `hold`: the lock is held while the log is open; `per-write`: it is taken for each group of writes,
             and what others wrote in between is taken over first.
-        modified: A program that takes no lock has changed the log.
-        refusal: Why nothing can be written any more.
     """
 
     def __init__(self, shown: Follower, durability: Durability, lock_mode: LockMode) -> None:
@@ -225,8 +218,8 @@ class LockedLog(WriteQueue):
         self.durability: Durability = durability
         self.lock_mode: LockMode = lock_mode
         self.lock = SessionLock(shown.path)
-        self.modified = False
-        self.refusal: UnwritableError | None = None
+        self.modified = False  # a program that takes no lock has changed the log
+        self.refusal: UnwritableError | None = None  # why nothing can be written any more
         self._shown = shown
         self._writer = appending.GroupWriter()
 
@@ -246,8 +239,7 @@ class LockedLog(WriteQueue):
             raise
 
     async def let_go(self) -> None:
-        self.lock_mode = "per-write"
-        self.modified = False
+        self.lock_mode, self.modified = "per-write", False
 
     def _note_unsynced(self) -> None:
         log = self._shown.log
@@ -270,33 +262,50 @@ class LockedLog(WriteQueue):
         if self.modified:
             raise changed_log(self._shown.log)
 
-    async def replace(self, plan: Callable[[LogState], Replacement], first: First | None) -> Replaced:
-        shown, before = self._shown, self._shown.log.state
+    def check_rewritable(self, from_timeline: str | None = "") -> None:
+        """Refuse to rewrite a log that another program has changed."""
+        shown = self._shown
         # A log that is gone may get a timeline's lines without a reload: that is a decision, and overwrites nothing.
-        gone = shown.lost is not None and shown.log.file is None
-        gone = gone and shown.path.name not in placeholders(durable.list_directory(shown.path.parent))
-        if not gone:
+        gone = shown.lost is not None and shown.log.file is None and from_timeline is not None
+        if not gone or shown.path.name in placeholders(durable.list_directory(shown.path.parent)):
             self.check_unmodified()
-        if first is not None:
-            await first(before)
-        replacement = plan(before)
-        if gone and replacement.from_timeline is None:
-            self.check_unmodified()
+
+    def begin(self, job: Callable[[LogState], Awaitable[T]], rewrites: bool) -> Awaitable[T]:
+        """Begin a job at its turn."""
+        if rewrites:
+            self.check_rewritable()
+        return job(self._shown.log.state)
+
+    @asynccontextmanager
+    async def draft(self, replacement: Replacement) -> AsyncIterator[Prepared]:
+        shown = self._shown
+        self.check_rewritable(replacement.from_timeline)
         lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
+        new = await shown.in_thread(rewrite.draft_log, shown.log, replacement, shown.timelines, lowest)
         try:
-            done = await shown.in_thread(rewrite.replace_log, shown.log, replacement, shown.timelines, lowest)
+            yield new
+        except BaseException:
+            await shown.in_thread(new.draft.discard)
+            raise
+
+    async def replace(self, new: Prepared) -> Replaced:
+        """Put a drafted log in the place of the present one, and show it."""
+        assert isinstance(new, NewLog)
+        shown, before, name = self._shown, self._shown.log.state, new.kept_as or ""
+        try:
+            shown.wrote(await shown.in_thread(rewrite.commit_log, new, shown.timelines))
         except UnwritableError as error:
             self.refusal = error
             raise
-        shown.wrote(done.log)
-        if gone:
+        if shown.lost is not None:  # a log that was gone
             shown.lost, shown.owned, shown.recovery = None, True, Recovery()
         if self.durability == "os":
             self._note_unsynced()
-        shown.generation = max(shown.generation, done.number)
-        if shown.own_notes is not None and done.timeline_id:
-            shown.own_notes.note(done.timeline_id, replacement.facts)
-        return Replaced(before, done.log.state, done.timeline_id, shown.head_at(done.log.state))
+        if new.replaces:
+            shown.generation = max(shown.generation, new.number)
+        if shown.own_notes is not None and name:
+            shown.own_notes.note(name, new.replacement.facts)
+        return Replaced(before, shown.log.state, name, shown.head_at(shown.log.state))
 
     async def revise(self, edit: Edit, timeline_id: str | None) -> int:
         self.check_unmodified()
@@ -306,23 +315,14 @@ class LockedLog(WriteQueue):
             if changed:
                 await shown.in_thread(shown.notes.bump_epoch)
             return changed
-        try:
-            log, changed = await shown.in_thread(scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self._note(error)
-            raise
+        prepare = shown.notes.bump_epoch
+        log, changed = await shown.in_thread(lambda: self._noting(scrub.revise_live, shown.log, edit, prepare))
         shown.wrote(log)
         return changed
 
     async def reload(self) -> None:
         await self._shown.reload(self.lock_mode == "hold" or self._shown.lost is not None)
         self.refusal, self.modified = None, False
-
-    def _note(self, error: ExternallyModifiedError | UnwritableError) -> None:
-        if isinstance(error, UnwritableError):
-            self.refusal = error
-        else:
-            self.modified = self.lock_mode == "hold"
 
     # As the queue's target
 
@@ -336,13 +336,13 @@ class LockedLog(WriteQueue):
     def group(self) -> WriteGroup:
         return group_on(self._shown.log)
 
-    def _append_at_once(self, plan: Plan, mark: bool) -> Appended:
+    def _append_alone(self, plan: Plan, mark: bool) -> Appended:
         shown, log = self._shown, self._shown.log
         file, before = log.file, log.state
         if file is None or log.open_ended:
-            return super()._append_at_once(plan, mark)
+            return super()._append_alone(plan, mark)
         if len(records := plan(before)) != 1:
-            return super()._append_at_once(lambda _: records, mark)
+            return super()._append_alone(lambda _: records, mark)
         if self.modified or self.refusal is not None or shown.lost is not None:
             self.check_unmodified()
         after = self._noting(appending.write_record, log, file, records[0])
@@ -372,11 +372,11 @@ class LockedLog(WriteQueue):
         # Only what waits alone: while a thread syncs for many, the event loop reads what the next sync is for.
         alone = len(group.spans) == 1 and not self._waiting and not self._shown.working
         if self.durability == "os" or group.empty or (alone and self._writer.quick):
-            return self.commit_now(group)
+            return self.write(group)
         self.check_unmodified()
         return self._committed(await self._shown.in_thread(self._write, group))
 
-    def commit_now(self, group: WriteGroup) -> list[Appended]:
+    def write(self, group: WriteGroup) -> list[Appended]:
         """Without a sync, or with a quick one, a write costs a fraction of the trip to another thread."""
         if self.modified or self.refusal is not None or self._shown.lost is not None:
             self.check_unmodified()
@@ -391,8 +391,11 @@ class LockedLog(WriteQueue):
     def _noting(self, write: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
             return write(*args)
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self._note(error)
+        except UnwritableError as error:
+            self.refusal = error
+            raise
+        except ExternallyModifiedError:
+            self.modified = self.lock_mode == "hold"
             raise
 
     def _committed(self, written: Written) -> list[Appended]:
@@ -431,9 +434,7 @@ class JsonlEngine(LogEngine):
         """Open a log of any name, which need not exist; timelines, index and lock stand beside it.
 
         Args:
-            path: The log file.
             access: `read` takes no lock and writes nothing.
-            durability: What a returned `append` means.
             lock: Hold the lock while open, or take it for each write.
             notes: What is remembered beside the log; in memory if not given.
             progress: Told about a long scan, from another thread.
@@ -550,8 +551,9 @@ class JsonlEngine(LogEngine):
         return self._shown.timelines.same(timeline_id, other_id)
 
     def remove_timeline(self, timeline_id: str) -> None:
-        self._check_writable()
-        self._shown.timelines.remove(timeline_id)
+        if self.access == "read":
+            self._check_writable()
+        self._shown.timelines.remove(timeline_id)  # also by work that was accepted before the log was closed
 
     # Changing
 
@@ -561,24 +563,22 @@ class JsonlEngine(LogEngine):
         self._check_writable()
         return self._locked.append(plan, mark, first, more)
 
-    def append_now(self, plan: Plan) -> Appended | None:
-        self._check_writable()
-        return self._locked.append_now(plan)
-
-    def append_then(self, append: DirectAppend) -> None:
+    def submit(self, append: AppendStep) -> None:
         self._check_writable()
         self._locked.submit(append)
 
     async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
         return read() if self._locked.idle and not self._shown.closed else await super().at_turn(read)
 
-    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+    async def run(self, job: Callable[[LogState], Awaitable[T]], *, rewrites: bool = False) -> T:
         self._check_writable()
-        return await self._locked.run(lambda: job(self._shown.log.state))
+        return await self._locked.run(partial(self._locked.begin, job, rewrites))
 
-    async def replace(self, plan: Callable[[LogState], Replacement], *, first: First | None = None) -> Replaced:
-        self._check_writable()
-        return await self._locked.run(lambda: self._locked.replace(plan, first))
+    def draft(self, replacement: Replacement) -> AbstractAsyncContextManager[Prepared]:
+        return self._locked.draft(replacement)
+
+    async def commit(self, prepared: Prepared) -> Replaced:
+        return await self._locked.replace(prepared)
 
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
         self._check_writable()

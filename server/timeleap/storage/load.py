@@ -31,6 +31,7 @@ from timeleap.storage.reader import StoredLog, highest_number, last_record
 from timeleap.storage.record import ID_LIMIT
 from timeleap.storage.reference import Reference
 from timeleap.storage.tail import cut_tail, without_incomplete_tail
+from timeleap.storage.timeline_damage import damaged_lines
 
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
 #
@@ -168,7 +169,7 @@ def loss_behind(log: StoredLog, known: Reference) -> Damage | None:
     """The loss of a log that was scanned with its old index at hand, or the place from which it is not as it was."""
     if (line := known.lost) is None:
         return None
-    there = log.state.messages + 2 * log.damaged_lines()  # two lines may have become one
+    there = log.state.messages + 2 * damaged_lines(log)  # two lines may have become one
     return losses.not_in(log.path, line.number, line.offset, known.length - line.offset, known.messages - there)
 
 

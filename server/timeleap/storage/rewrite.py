@@ -1,14 +1,13 @@
 """A new log in the place of an old one, which becomes a timeline (G3); and the timelines there are.
 
 Order of the steps, each durable before the next: the new log stands complete beside the old one, under a temporary
-name; `prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is renamed
-over the live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a
+name; whoever asked for it notes what will be true; the live log gets the timeline's name as a second one; the new log is
+renamed over the live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a
 crash after it leaves the new one live and the old one as a timeline.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
-from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError, TimelineNotFoundError
+from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
 from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors
@@ -71,7 +70,6 @@ MAX_GONE: Final = 100
 _REMEMBERED: Final = 8
 _STEP: Final = 1024
 _FLUSH: Final = 1 << 20
-_logger = logging.getLogger(__name__)
 
 
 # Timelines
@@ -210,6 +208,7 @@ class Draft(Struct):
     working_copy: Share | None = None  # see `Replacement`
     parsed: bool = True  # every line of it was parsed at least once
     shared: int = 0  # bytes that it has from the beginning of another file
+    in_place: bool = False  # it is the live log: there is no draft any more
     _sync: Future[None] | None = None  # of all that is in the file
 
     @classmethod
@@ -277,6 +276,8 @@ class Draft(Struct):
             self.discard()
 
     def discard(self) -> None:
+        if self.in_place:
+            return
         with suppress(OSError):  # nobody needs it any more
             self.end_sync()
         for file in (self.file, self.index):
@@ -285,27 +286,32 @@ class Draft(Struct):
                 durable.remove_file(file.path)
 
 
-class ReplacedLog(NamedTuple):
-    log: StoredLog
-    timeline_id: str
+class NewLog(Prepared, frozen=True, kw_only=True):
+    """A drafted replacement, and all that is needed to put it in its place."""
+
+    replacement: Replacement
+    draft: Draft
+    old: StoredLog  # whose place it takes
+    timeline: Path  # the name that the old log gets, and the number in it
     number: int
+    files: tuple[FileStatus, FileStatus]  # of the old log, and of what the new one begins as
 
 
-def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
-    """Put a new log in the place of `log`, which is settled and locked. Blocking.
+def draft_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> NewLog:
+    """Build a new log beside `log`, which is settled and locked. Blocking; the live log stays as it is.
 
     Its timeline gets the number `lowest` or a higher one. An index that proves damaged meanwhile is rebuilt first.
 
     Raises:
-        TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
+        TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing is left of it.
     """
     with suppress(IndexDamagedError):
-        return _replace(log, replacement, timelines, lowest)
+        return _draft(log, replacement, timelines, lowest)
     log.mend()
-    return _replace(log, replacement, timelines, lowest)
+    return _draft(log, replacement, timelines, lowest)
 
 
-def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
+def _draft(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> NewLog:
     check_untouched(log)
     with storage_errors("replace the log", log.path):
         if log.file is None:
@@ -333,46 +339,47 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
             if equals and replacement.from_timeline is None:  # the log itself will have no name any more
                 source = OpenFile(timelines.path(equals)).status()._replace(names=1)
             replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
+            if replaces:
+                draft.finish()  # what is noted meanwhile counts only with its rename
+                failpoint("replace.built")
             head = draft.log.head(timelines.notes.epoch, number)
-            prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
-            if not replaces:
-                if replacement.prepare is not None:
-                    replacement.prepare(prepared)
-                draft.discard()
-                return ReplacedLog(log, prepared.kept_as or "", 0)
-            draft.finish()
-            failpoint("replace.built")
-            if replacement.prepare is not None:  # while the draft is synced: what is noted counts only with its rename
-                replacement.prepare(prepared)
-            failpoint("replace.prepared")
-            draft.end_sync()
-            if not draft.working_copy:
-                log.file.sync()
-            check_untouched(log)
-            live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
-            made = live.status()._replace(names=1)
-            _exchange(log, draft, timeline)
+            told = (timeline.stem, replaces, equals, draft.log.state, head, draft.log)
+            files = before, source
+            return NewLog(
+                *told, replacement=replacement, draft=draft, old=log, timeline=timeline, number=number, files=files
+            )
+
+
+def commit_log(new: NewLog, timelines: Timelines) -> StoredLog:
+    """Put a drafted log in the place of the present one. Blocking. Returns the live log, which is still the old one where
+    the new one has its bytes.
+
+    Raises:
+        ExternallyModifiedError, StorageFailureError: Nothing was changed.
+        UnwritableError: It was changed, but that may not last.
+    """
+    log, draft, (before, source) = new.old, new.draft, new.files
+    assert log.file is not None
+    if not new.replaces:
+        draft.discard()
+        return log
+    with storage_errors("replace the log", log.path):
+        failpoint("replace.prepared")
+        draft.end_sync()
+        if not draft.working_copy:
+            log.file.sync()
+        check_untouched(log)
+        live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
+        made = live.status()._replace(names=1)
+        _exchange(log, draft, new.timeline)
+        draft.in_place = True
     live.path = log.path
-    _move_indexes(log.path, draft, timeline)
+    _move_indexes(log.path, draft, new.timeline)
     timelines.found = [*timelines.found[-_REMEMBERED:], (before, log.store.memory)]
     timelines.beginning = Beginning(source, made, draft.shared)
     if 0 < draft.shared == draft.log.state.length:
         timelines.note_copy(source, made)
-    _settle(replacement, prepared, timelines)
-    return ReplacedLog(draft.live(live), prepared.kept_as or "", number)
-
-
-def _settle(replacement: Replacement, prepared: Prepared, timelines: Timelines) -> None:
-    """The step is done: what fails from here on is not to make it look undone."""
-    try:
-        if replacement.settle is not None:
-            replacement.settle(prepared)
-        if prepared.equals is not None:
-            failpoint("replace.settled")
-            timelines.remove(prepared.timeline_id)
-            failpoint("replace.duplicate_removed")
-    except (OSError, TimeleapError):
-        _logger.exception("a timeline that is not needed could not be removed: %s", prepared.timeline_id)
+    return draft.live(live)
 
 
 # What a draft begins with

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from timeleap.errors import CorruptedError
-from timeleap.storage.engine import Damage, LogReader, TimelineFacts
+from timeleap.storage.engine import Damage, LogReader, RecordKind, TimelineFacts
 
 DAMAGED_LINES: Final = "damagedLines"  # a member of `TimelineFacts.extra`
 
@@ -27,3 +27,11 @@ def not_restored(path: Path, offset: int) -> CorruptedError:
     """The refusal to bring back a timeline that is damaged at a byte."""
     message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
     return CorruptedError(message, path=str(path), offset=offset)
+
+
+def damaged_lines(log: LogReader) -> int:
+    """How many lines of a log are not part of history."""
+    if not log.state.has_damage:
+        return 0
+    steps = range(0, log.state.lines, 4096)
+    return sum(entry.kind == RecordKind.DAMAGED for start in steps for entry in log.entries(start, start + 4096))

@@ -27,7 +27,7 @@ from timeleap.sessions.participants import ApprovalRequests
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.sessions.working_tree import TreeOf
+from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import Durability, LogEngine, Progress
 from timeleap.storage.log_files import Lease, share
@@ -80,7 +80,7 @@ class Openings:
         retention: Retention,
         approvals: StoreApprovals,
         endpoint: Callable[[], Endpoint | None],
-        tree_of: TreeOf,
+        files: Callable[[SessionTransactions], SessionFiles],
         shared: SharedStore | None = None,
     ) -> None:
         self._home = home
@@ -94,7 +94,7 @@ class Openings:
             fork_points=self._fork_points,
             release=self._release,
             moved_away=self._moved_away,
-            tree_of=tree_of,
+            files=files,
             approval_requests=self._approval_requests,
         )
         self._entries: dict[str, _Entry] = {}

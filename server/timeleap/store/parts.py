@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from timeleap.sessions.working_tree import TreeOf, no_tree
+from timeleap.sessions.working_tree import SessionFiles
 from timeleap.store.approvals_port import NoApprovals, StoreApprovals
 from timeleap.store.files_port import FindSnapshots, nothing_kept
 
 if TYPE_CHECKING:
+    from timeleap.sessions.transaction import SessionTransactions
     from timeleap.store.backing import SharedStore
     from timeleap.store.home import Home
 
@@ -25,13 +26,13 @@ class StoreParts(Struct, frozen=True):
     """Parts of one process; each default stands for a part that is not there.
 
     Attributes:
-        tree_of: Finds the files of one session.
+        files: Makes what keeps the files of one session.
         snapshots: Finds the snapshots of all sessions.
         shared: The database that has the sessions, if the home has not.
         approvals: Makes the approvals of the sessions in a home.
     """
 
-    tree_of: TreeOf = no_tree
+    files: Callable[[SessionTransactions], SessionFiles] = SessionFiles
     snapshots: FindSnapshots = nothing_kept
     shared: SharedStore | None = None
     approvals: Callable[[Home], StoreApprovals] = no_approvals

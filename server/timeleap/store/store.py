@@ -34,8 +34,8 @@ from timeleap.sessions.shapes import (
     Shapes,
     Source,
 )
-from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.working_tree import TreeOf, no_tree
+from timeleap.sessions.transaction import NOBODY, SessionTransactions
+from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.owner_lock import Endpoint, SessionLock
 from timeleap.store import creation, listing
@@ -68,8 +68,8 @@ class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
     `approvals` makes what keeps the approvals of the sessions, `endpoint` says
-    how other processes reach this one, whenever a session is opened to be written to, `tree_of` gives the files of a
-    session's workspace, and `snapshots` gives those of all sessions.
+    how other processes reach this one, whenever a session is opened to be written to, `files` makes what keeps the
+    files of a session's workspace, and `snapshots` gives those of all sessions.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -84,7 +84,7 @@ class SessionStore:
         retention: Retention | None = None,
         approvals: Callable[[Home], StoreApprovals] = no_approvals,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
-        tree_of: TreeOf = no_tree,
+        files: Callable[[SessionTransactions], SessionFiles] = SessionFiles,
         snapshots: FindSnapshots = nothing_kept,
         shared: SharedStore | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class SessionStore:
             retention=retention or Retention(),
             approvals=self._approvals,
             endpoint=endpoint,
-            tree_of=tree_of,
+            files=files,
             shared=shared,
         )
         self.trash = Trash(self.home, self._openings, self.ledger, self._approvals, snapshots, shared=shared)

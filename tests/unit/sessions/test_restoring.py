@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from timeleap.errors import (
     SnapshotNotFoundError,
     StorageFailureError,
 )
+from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.sessions import transaction
 from timeleap.sessions.past import new_checkpoint
 from timeleap.sessions.session import Session
@@ -37,7 +39,8 @@ class Workspace(World):
 
     def __init__(self, folder: Path) -> None:
         self.root, self.kept = folder / "root", folder / "kept"
-        super().__init__(folder, tree_of=lambda _path, _meta: CopiedTree(self.root, self.kept))
+        tree_of: Any = lambda _path, _meta: CopiedTree(self.root, self.kept)  # noqa: E731
+        super().__init__(folder, files=partial(FileSnapshots, tree_of))
 
     @property
     def tree(self) -> CopiedTree:  # type: ignore[override]
@@ -345,14 +348,16 @@ async def test_a_cancelled_restore_leaves_files_and_log(workspace: Workspace, re
 
 CHILD = """
 import asyncio, sys
+from functools import partial
 from pathlib import Path
 from tests.support.copied_tree import CopiedTree
 from tests.unit.sessions.worlds import asked
+from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.store.store import SessionStore
 
 async def main(home, root, kept, method, restore):
     tree = lambda _path, _meta: CopiedTree(Path(root), Path(kept))
-    session = (await SessionStore(Path(home), tree_of=tree).open("s1")).session
+    session = (await SessionStore(Path(home), files=partial(FileSnapshots, tree)).open("s1")).session
     arguments = {"revert": {"checkpoint_id": 0}, "restore_timeline": {"timeline_id": "context_1"}}.get(method, {})
     await getattr(session, method)(**arguments, restore=restore, guard=asked("op", method))
 

@@ -26,7 +26,7 @@ from timeleap.errors import (
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Appended, DirectAppend, LogState, NewRecord, Plan, RecordFlag
+from timeleap.storage.engine import Appended, AppendStep, LogState, NewRecord, Plan, RecordFlag
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import checkpoint_record, message_record, usage_record
 
@@ -314,7 +314,7 @@ async def test_what_was_refused_because_of_an_append_that_failed_is_looked_at_ag
     assert texts(engine) == ["b"]
 
 
-class Asked(DirectAppend, eq=False):
+class Asked(AppendStep, eq=False):
     """An append whose end is told to `then`."""
 
     made: Plan
@@ -323,16 +323,23 @@ class Asked(DirectAppend, eq=False):
     def plan(self, state: LogState) -> Sequence[NewRecord]:
         return self.made(state)
 
-    def set_result(self, done: Appended) -> None:
-        self._tell(done)
-
-    def fail(self, error: BaseException) -> None:
-        self._tell(error)
-
-    def _tell(self, end: Appended | BaseException) -> None:
+    def end(self, done: Appended | None, error: BaseException | None) -> None:
         assert not self.ended
         self.ended = True
+        end = done if error is None else error
+        assert end is not None
         self.then(end)
+
+
+def in_the_call(engine: JsonlEngine, plan: Plan) -> Appended | None:
+    """The result of an append that ends in the call that asks for it; None where it waits. Raises as it fails."""
+    ends: list[Appended | BaseException] = []
+    engine.submit(Asked(plan, ends.append))
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+        return end
+    return None
 
 
 async def test_appends_that_are_told_share_one_sync_and_fail_alone(
@@ -342,7 +349,7 @@ async def test_appends_that_are_told_share_one_sync_and_fail_alone(
     heard: list[tuple[str, str]] = []
 
     def ask(name: str, plan: Plan) -> None:
-        engine.append_then(Asked(plan, lambda end: heard.append((name, type(end).__name__))))
+        engine.submit(Asked(plan, lambda end: heard.append((name, type(end).__name__))))
 
     counter = Counter(monkeypatch)
     for text in ("a", "b"):
@@ -366,19 +373,20 @@ async def test_what_has_to_wait_is_not_appended_now(log: Path, monkeypatch: pyte
     counter = Counter(monkeypatch)
     waiting = asyncio.ensure_future(engine.append(always(said("a")), more=True))
     await asyncio.sleep(0)
-    assert (engine.append_now(always(said("b"))), counter.calls) == (None, [])
+    assert (in_the_call(engine, always(said("b"))), counter.calls) == (None, [])
     await waiting
     await engine.at_turn(lambda: None)
-    done = engine.append_now(lambda _: [*map(said, ("b", "c"))])
+    counter.calls.clear()
+    done = in_the_call(engine, lambda _: [*map(said, ("c", "d"))])
     assert done is not None
-    assert (done.before.lines, done.after.lines, counter.calls) == (1, 3, ["write", "write"])
-    assert [entry.flags & RecordFlag.BATCH_OPEN > 0 for entry in engine.entries(0, 3)] == [False, True, False]
-    assert texts(engine) == ["a", "b", "c"]
+    assert (done.before.lines, done.after.lines, counter.calls) == (2, 4, ["write"])
+    assert [entry.flags & RecordFlag.BATCH_OPEN > 0 for entry in engine.entries(1, 4)] == [False, True, False]
+    assert texts(engine) == ["a", "b", "c", "d"]
     await engine.aclose()
     with pytest.raises(ReadOnlyError, match="closed"):
-        engine.append_now(always(said("d")))
+        in_the_call(engine, always(said("d")))
     synced = await JsonlEngine.open(log)
-    assert synced.append_now(always(said("d"))) is None, "the event loop waits for no disk"
+    assert in_the_call(synced, always(said("d"))) is None, "the event loop waits for no disk"
     await synced.aclose()
 
 
@@ -393,8 +401,8 @@ async def test_who_waits_hears_of_an_append_before_those_that_are_told_of_the_ne
 
     waiting = asyncio.ensure_future(wait("a"))
     await asyncio.sleep(0)
-    engine.append_then(Asked(always(said("b")), lambda _: heard.append("b")))
-    engine.append_then(Asked(always(said("c")), lambda _: heard.append("c")))
+    engine.submit(Asked(always(said("b")), lambda _: heard.append("b")))
+    engine.submit(Asked(always(said("c")), lambda _: heard.append("c")))
     await engine.at_turn(lambda: None)
     await waiting
     assert heard == texts(engine) == ["a", "b", "c"]
@@ -640,12 +648,12 @@ async def test_a_write_that_slipped_in_before_a_record_on_its_own_is_seen(
     engine = await JsonlEngine.open(log, durability="os")
     await say(engine, "first")
     slip_in(monkeypatch, log, line("theirs"))
-    done = engine.append_now(always(said("ours")))
+    done = in_the_call(engine, always(said("ours")))
     assert done is not None
     assert (done.before.messages, done.after.messages, done.head) == (2, 3, engine.head)
     assert texts(engine) == ["first", "theirs", "ours"]
     with pytest.raises(ExternallyModifiedError):
-        engine.append_now(always(said("more")))
+        in_the_call(engine, always(said("more")))
     await engine.reload()
     assert texts(engine) == ["first", "theirs", "ours"]
     assert engine.verify() == []

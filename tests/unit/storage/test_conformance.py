@@ -18,9 +18,9 @@ from timeleap.storage.engine import (
     LogEngine,
     LogState,
     NewRecord,
-    Prepared,
     RecordFlag,
     RecordKind,
+    Replaced,
     Replacement,
     Role,
     TimelineFacts,
@@ -242,25 +242,27 @@ async def test_a_plan_of_a_replacement_that_raises_changes_nothing(engine: LogEn
     with pytest.raises(LookupError):
         await engine.replace(refuse)
 
-    def unprepared(_: Prepared) -> None:
-        raise LookupError("not prepared")
+    async def unprepared(_: LogState) -> None:
+        async with engine.draft(Replacement(TimelineFacts("clear"))):
+            raise LookupError("not prepared")
 
     with pytest.raises(LookupError):
-        await engine.replace(lambda _: Replacement(TimelineFacts("clear"), prepare=unprepared))
+        await engine.run(unprepared, rewrites=True)
     assert (engine.head, engine.timelines(), texts(engine)) == (head, [], ["a"])
     await say(engine, "b")
     assert texts(engine) == ["a", "b"]
 
 
-async def test_prepare_is_told_the_timeline_before_it_exists(engine: LogEngine) -> None:
-    told: list[tuple[str, int]] = []
+async def test_a_draft_tells_the_timeline_before_it_exists(engine: LogEngine) -> None:
     await say(engine, "a")
-    done = await engine.replace(
-        lambda _: Replacement(
-            TimelineFacts("clear"), prepare=lambda it: told.append((it.timeline_id, len(engine.timelines())))
-        )
-    )
-    assert told == [(done.timeline_id, 0)]
+
+    async def clear(_: LogState) -> tuple[str, int, Replaced]:
+        async with engine.draft(Replacement(TimelineFacts("clear"))) as prepared:
+            there = len(engine.timelines())
+            return prepared.timeline_id, there, await engine.commit(prepared)
+
+    told, there, done = await engine.run(clear, rewrites=True)
+    assert (told, there) == (done.timeline_id, 0)
 
 
 async def test_a_batch_cut_through_on_purpose_is_not_a_batch_any_more(engine: LogEngine) -> None:

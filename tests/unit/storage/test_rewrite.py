@@ -18,7 +18,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.storage import durable, intents, opened_log, rewrite, scan
-from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
+from timeleap.storage.engine import LogState, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, open_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
@@ -292,15 +292,17 @@ async def test_an_intruder_among_the_timelines_is_not_overwritten(
 ) -> None:
     await say(engine, "a")
 
-    def intrude(_: Prepared) -> None:
-        (engine.path.parent / "context_1.jsonl").write_bytes(line("theirs"))
+    async def clear(_: LogState) -> None:
+        async with engine.draft(Replacement(TimelineFacts("clear"))) as prepared:
+            (engine.path.parent / "context_1.jsonl").write_bytes(line("theirs"))
+            await engine.commit(prepared)
 
     for links in (True, False):
         if not links:
             monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
             (engine.path.parent / "context_1.jsonl").unlink()
         with pytest.raises(ExternallyModifiedError):
-            await engine.replace(lambda _: Replacement(TimelineFacts("clear"), prepare=intrude))
+            await engine.run(clear, rewrites=True)
         assert (engine.path.parent / "context_1.jsonl").read_bytes() == line("theirs")
         assert texts(engine) == ["a"]
     await keep(engine, 0)

@@ -25,7 +25,8 @@ from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFai
 from timeleap.features.approvals.questions import ApprovalQuestion, PendingApproval, answer_of, approval_resolved
 from timeleap.features.approvals.standing import with_action
 from timeleap.sessions.documents.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
-from timeleap.sessions.participants import Answer, ApprovalChange
+from timeleap.sessions.kernel.change import ApprovalChange, Change
+from timeleap.sessions.participants import Answer
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, Approval, Cause, Decision, Event, Mutation, Resolution
 from timeleap.sessions.transaction import SessionTransactions
@@ -92,8 +93,8 @@ class AskedApprovals:
 
     async def change(self, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]) -> Json:
         """Change what runs without asking, at its turn, and answer what waits and is covered by that."""
-        result, changed = await change_approvals(self._session, guard, work_out)
-        if changed and self._asked:
+        result = await change_approvals(self._session, guard, work_out)
+        if self._asked:
             await self._session.engine.run(lambda _: self._settle_covered(guard.cause))
         return result
 
@@ -334,26 +335,9 @@ class AskedApprovals:
 
 async def change_approvals(
     session: SessionTransactions, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]
-) -> tuple[Json, bool]:
-    """Change what runs without asking, at its turn; says whether anything was to be changed."""
-    changed = False
-
-    async def work(transaction: Transaction) -> None:
-        nonlocal changed
-        transaction.admit(session.head)
-        before, cause = session.state.facts.approval, transaction.request.cause
-        change = work_out(before)
-        transaction.begin()
-        # Whoever edited the file, and whenever: it is to say what somebody has just said.
-        changed = change.after != before or await asyncio.to_thread(session.state.approvals_misfiled)
-        with session.telling_half(cause):
-            if changed:
-                await asyncio.to_thread(session.state.change_approvals, change, cause)
-            result = {"approval": session.state.facts.approval.wire()}
-            told = [Event("approvalChanged", session.head, result)] if changed else []
-            await session.note(transaction.record({"head": session.head, **result}, told))
-
-    return await session.at_its_turn(guard, work), changed
+) -> Json:
+    """Change what runs without asking, at its turn."""
+    return await session.carry_out(guard, lambda state: Change(approval=work_out(state.facts.approval)))
 
 
 async def remember(session: SessionTransactions, decided: list[tuple[Transaction, Json]]) -> None:

@@ -15,7 +15,7 @@ from timeleap.features.approvals.seal import KeyRing, Register, Seal, mac_of, se
 from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile, approval_members
-from timeleap.sessions.participants import ApprovalChange
+from timeleap.sessions.kernel.change import ApprovalChange
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.storage.durable import failpoint
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from timeleap.errors import CorruptedError
 from timeleap.features.files.git import BlobReader, Git, split
-from timeleap.features.files.records import Change, ChangeKind, Control, encode_path, is_below, to_text
+from timeleap.features.files.records import ChangeKind, Control, PathChange, encode_path, is_below, to_text
 from timeleap.features.files.repository import Details, is_plain_path
 from timeleap.features.files.wire_forms import MAX_PATH
 
@@ -127,7 +127,7 @@ def within(found: list[Difference], folders: Iterable[str]) -> list[Difference]:
     return [difference for difference in found if any(is_below(difference.path, folder) for folder in wanted)]
 
 
-def described(git: Git, found: list[Difference]) -> list[Change]:
+def described(git: Git, found: list[Difference]) -> list[PathChange]:
     """The differences with sizes, and whether their contents are binary."""
     sides = [entry for difference in found for entry in (difference.old, difference.new) if entry is not None]
     sizes = git.sizes([entry.oid for entry in sides])
@@ -139,10 +139,10 @@ def described(git: Git, found: list[Difference]) -> list[Change]:
     return [_described(difference, sizes, binary) for difference in found]
 
 
-def _described(difference: Difference, sizes: dict[str, int], binary: dict[str, bool]) -> Change:
+def _described(difference: Difference, sizes: dict[str, int], binary: dict[str, bool]) -> PathChange:
     path, percent = encode_path(difference.path)
     old, new = difference.old, difference.new
-    return Change(
+    return PathChange(
         path=path,
         kind=difference.kind,
         bytes_from=None if old is None else sizes.get(old.oid),

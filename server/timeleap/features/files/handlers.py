@@ -8,12 +8,12 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CheckpointNotFoundError, HeadConflictError, SnapshotNotFoundError
+from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.features.files.trees import SessionTrees, number_of
 from timeleap.features.files.wire_forms import given_path, page_of_changes, page_of_snapshots
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
-from timeleap.sessions import restoring
-from timeleap.sessions.working_tree import TreeTarget
+from timeleap.sessions.working_tree import RestoreRequest, TreeTarget, not_kept
 from timeleap_protocol.limits import DEFAULT_PAGE, MAX_FILE_PART
 
 if TYPE_CHECKING:
@@ -108,8 +108,11 @@ async def restore(service: Service, params: FilesRestoreParams, call: Call) -> J
     made_under = guard(params, call)
 
     def put_back(control: TreeControl) -> Coroutine[Any, Any, Json]:
-        request = restoring.RestoreRequest("files", params.on_conflict or "refuse", control)
-        return session.snapshots.restore(made_under, lambda: target(control), request, dry_run=bool(params.dry_run))
+        request = RestoreRequest("files", params.on_conflict or "refuse", control)
+        kept = session.snapshots
+        if not isinstance(kept, FileSnapshots):
+            raise not_kept()
+        return kept.restore(made_under, lambda: target(control), request, dry_run=bool(params.dry_run))
 
     result: Json = await service.until_cancelled(call, params.session_id, put_back)
     return result
@@ -121,9 +124,9 @@ def _trees(session: Session) -> SessionTrees:
     Raises:
         FilesUnavailableError: It keeps none.
     """
-    trees = session.transactions.working_tree()
+    trees = session.snapshots.working_tree()
     if not isinstance(trees, SessionTrees):
-        raise restoring.not_kept()
+        raise not_kept()
     return trees
 
 

@@ -77,7 +77,7 @@ class Snapshot(Struct, frozen=True):
     ms: int
 
 
-class Change(Struct, frozen=True):
+class PathChange(Struct, frozen=True):
     """How a path differs between two states; `path` is percent-encoded where `percent` says so."""
 
     path: str

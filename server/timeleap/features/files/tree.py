@@ -21,11 +21,11 @@ from timeleap.features.files.git import GitError, check_version, split
 from timeleap.features.files.lost_content import refuse_lost_content
 from timeleap.features.files.records import (
     BUDGET,
-    Change,
     Control,
     FileContent,
     FilesConfig,
     OnConflict,
+    PathChange,
     Recovered,
     Restored,
     Snapshot,
@@ -67,7 +67,7 @@ class RestorePlan(Struct, frozen=True):
     paths: tuple[bytes, ...] | None
     on_conflict: OnConflict
     log_changed_ns: int
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     conflicts: tuple[str, ...]
     added: int
     modified: int
@@ -167,7 +167,7 @@ class FileTree:
 
     def changes(
         self, from_: str | None, to: str | None, path: bytes | None = None, control: Control | None = None
-    ) -> list[Change]:
+    ) -> list[PathChange]:
         """How two states differ, by path; None is what is on disk now. `path`: only that file, or what is below it.
 
         Raises:

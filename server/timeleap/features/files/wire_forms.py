@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from timeleap.clock import iso
 from timeleap.errors import InvalidInputError
-from timeleap.features.files.records import PERCENT, Change
+from timeleap.features.files.records import PERCENT, PathChange
 from timeleap.service import paging
 from timeleap.sessions.shapes import set_members
 
@@ -52,7 +52,7 @@ class RootChange(Struct, frozen=True):
     """A change, and the URI of its root where there are several."""
 
     root: str | None
-    change: Change
+    change: PathChange
 
     def wire(self) -> Json:
         """`FileChange` of the contract."""

@@ -34,7 +34,7 @@ from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.documents.session_files import LOG_NAME, list_files
-from timeleap.sessions.participants import ApprovalChange
+from timeleap.sessions.kernel.change import ApprovalChange
 from timeleap.sessions.past import summarize
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_state import StateManager

@@ -314,7 +314,7 @@ def _look(session: Session) -> Exhibit:
         state={name: value for name, value in state.members.items() if name != "approval"},
         notes={**carried, past.MEMBER: session.transactions.stacks().members()},
         lost=(state.problem,) if state.problem is not None else (),
-        tree=session.transactions.working_tree(),
+        tree=session.snapshots.working_tree(),
     )
 
 

@@ -85,7 +85,7 @@ class Audit:
             self._cut()
 
     def _cut(self) -> None:
-        """Rewrite a file that has grown too large: the questions that are open, and the newest lines as they are."""
+        """LogRewrite a file that has grown too large: the questions that are open, and the newest lines as they are."""
         there = status(self.path)
         if there is None or there.size <= MAX_BYTES:
             return

@@ -5,7 +5,7 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.documents.request_file`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `filesFollowed` (see `timeleap.sessions.restoring`), `removing` (see
+fingerprints up to it do not count), `filesFollowed` (see `timeleap.features.files.restore_step`), `removing` (see
 `timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`), `files` (see
 `timeleap.sessions.documents.tree_settings`) and `filesFrom` (the uid of the session that a fork has its first snapshots of). All are optional; members nobody here knows are kept.
 

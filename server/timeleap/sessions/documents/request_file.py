@@ -228,7 +228,7 @@ class RequestFile:
     def rewrite(
         self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], more: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """Rewrite every request, as `change` gives it (None: not at all), and `more` behind them, in one step.
+        """LogRewrite every request, as `change` gives it (None: not at all), and `more` behind them, in one step.
 
         Raises:
             OSError: The file is as it was.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.sessions.worlds import World
 from timeleap.errors import FilesBusyError
 from timeleap.features.files import tree
 from timeleap.features.files.records import SnapshotBudget
+from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.features.files.trees import RootsOverBudget, SessionRoot, SessionTrees, trees_below
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
@@ -18,7 +20,7 @@ from timeleap.sessions.working_tree import NO_CONTROL, WorkingTree
 
 
 async def opened(tmp_path: Path) -> tuple[World, Session]:
-    world, root = World(tmp_path, tree_of=trees_below(tmp_path / "home")), tmp_path / "root"
+    world, root = World(tmp_path, files=partial(FileSnapshots, trees_below(tmp_path / "home"))), tmp_path / "root"
     root.mkdir()
     session = await world.session(workspace=root.as_uri())
     await session.snapshots.keep({"mode": "checkpoint"})
@@ -26,7 +28,7 @@ async def opened(tmp_path: Path) -> tuple[World, Session]:
 
 
 def tree_of(session: Session) -> WorkingTree:
-    tree = session.transactions.working_tree()
+    tree = session.snapshots.working_tree()
     assert tree is not None
     return tree
 
@@ -82,7 +84,7 @@ async def test_the_roots_are_opened_once_to_make_room(tmp_path: Path, monkeypatc
 
     with monkeypatch.context() as counting:
         counting.setattr(SessionTrees, "roots", counted)
-        await session.snapshots._shrink()
+        await session.snapshots._shrink()  # type: ignore[attr-defined]
     assert len(opened_roots) == 1
     assert await numbers(session) == ["f2"]
     await world.close()

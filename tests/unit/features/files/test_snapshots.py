@@ -12,7 +12,7 @@ from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import FilesTooLargeError, FilesUnavailableError, InvalidInputError, SnapshotNotFoundError
 from timeleap.features.files import scanner
-from timeleap.features.files.records import Change, FilesConfig, Skipped
+from timeleap.features.files.records import FilesConfig, PathChange, Skipped
 from timeleap.features.files.tree import FileTree
 
 
@@ -50,11 +50,11 @@ def test_changes_between_two_snapshots_and_to_the_disk(tree: FileTree, root: Pat
     (root / "kind").symlink_to("same")
     (root / "same").chmod(0o600)
     expected = [
-        Change("gone", "deleted", 2, None, False, False),
-        Change("kind", "type", 1, 4, False, False),
-        Change("mod", "modified", 1, 2, True, False),
-        Change("new", "added", None, 0, False, False),
-        Change("same", "mode", 1, 1, False, False),
+        PathChange("gone", "deleted", 2, None, False, False),
+        PathChange("kind", "type", 1, 4, False, False),
+        PathChange("mod", "modified", 1, 2, True, False),
+        PathChange("new", "added", None, 0, False, False),
+        PathChange("same", "mode", 1, 1, False, False),
     ]
     assert tree.changes(first, None) == expected
     second = tree.snapshot()

@@ -28,7 +28,7 @@ from timeleap.features.redaction.redaction import (
     redact_in_trash,
 )
 from timeleap.rpc.errors import to_wire
-from timeleap.sessions.rewrite_plan import RewritePlan
+from timeleap.sessions.kernel import rewrites
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, PendingDMail
 from timeleap.storage.owner_lock import SessionLock
@@ -110,7 +110,7 @@ async def test_the_trash_keeps_its_request_ids(world: World, monkeypatch: pytest
     session = await world.session("gone")
     await session.append([said(SECRET)], asked("appended"))
     with monkeypatch.context() as patched:
-        patched.setattr(RewritePlan, "result", lambda _, shapes, head, *more: {"head": head, "note": SECRET})
+        patched.setattr(rewrites, "result", lambda _, head, *more: {"head": head, "note": SECRET})
         await session.clear(guard=asked("cleared", "context/clear"))
     await world.store.delete("gone")
     (_, _, trashed), *_ = world.store.home.trashed()

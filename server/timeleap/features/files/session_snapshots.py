@@ -13,21 +13,37 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.call import to_its_end
-from timeleap.errors import CancelledError, StorageFailureError, TimeleapError
+from timeleap.errors import CancelledError, TimeleapError
+from timeleap.features.files.restore_step import FilesStep, target_of
 from timeleap.sessions import past
 from timeleap.sessions.append_plan import AppendPlan, with_files
 from timeleap.sessions.documents.meta import FILES_FOLLOWED
 from timeleap.sessions.documents.tree_settings import MEMBER, TreeSettings
-from timeleap.sessions.restoring import FilesStep, RestoreCancelledError, RestoreRequest, files_step, not_kept
-from timeleap.sessions.session_state import StateChange
+from timeleap.sessions.kernel.members import decide_members
+from timeleap.sessions.kernel.rewrites import files_result
+from timeleap.sessions.kernel.rewrites import with_files as rewrite_with_files
 from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_members
-from timeleap.sessions.transaction import NO_FILES, AppendFiles, SessionTransactions
-from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeSnapshot, TreeTarget, WorkingTree
+from timeleap.sessions.working_tree import (
+    NO_CONTROL,
+    NO_FILES,
+    AppendFiles,
+    RestoreCancelledError,
+    RestoreRequest,
+    SessionFiles,
+    TreeControl,
+    TreeOf,
+    TreeSnapshot,
+    TreeTarget,
+    WorkingTree,
+    not_kept,
+    problem_of,
+)
 from timeleap.storage.durable import failpoint
 
 if TYPE_CHECKING:
+    from timeleap.sessions.kernel.change import Change, Decide
     from timeleap.sessions.request_table import Transaction
-    from timeleap.sessions.rewrite_plan import RewritePlan
+    from timeleap.sessions.transaction import SessionTransactions
     from timeleap.storage.engine import LogState
 
 Json = dict[str, Any]
@@ -38,38 +54,38 @@ TURN_NOT_KEPT: Final = "filesNotKept"
 """The kind of the warning that the end of a turn has no snapshot."""
 
 
-class FileSnapshots:
+class FileSnapshots(SessionFiles):
     """The snapshots of one session's files.
 
     Args:
-        session: What they belong to.
-        possible: False where this process knows nothing of files.
+        tree_of: Finds the files.
+        session: The session that they belong to.
     """
 
-    def __init__(self, session: SessionTransactions, *, possible: bool) -> None:
-        self._session = session
-        self._possible = possible
+    def __init__(self, tree_of: TreeOf, session: SessionTransactions) -> None:
+        super().__init__(session)
+        self.session = session
+        self.tree_of = tree_of
         self._state = NOTHING
         self._shrinking: asyncio.Task[None] | None = None
 
     @property
     def settings(self) -> TreeSettings:
         """The settings, as kept; those of a session without any where none were."""
-        return self._session.meta.files or TreeSettings()
+        return self.session.meta.files or TreeSettings()
+
+    def working_tree(self) -> WorkingTree | None:
+        return self.tree_of(self.session.path, self.session.meta)
 
     # What the session's state says of them
 
-    def wire(self) -> Json | None:
-        """`FilesState` of the contract, as of the last `look`; None where this process knows nothing of files."""
-        if not self._possible:
-            return None
-        settings, workspace = self.settings, self._session.meta.workspace
+    def wire(self) -> Json:
+        settings, workspace = self.settings, self.session.meta.workspace
         roots = settings.roots or ((workspace,) if workspace is not None else ())
         return {**settings.member(), "roots": list(roots), **self._state}
 
     async def look(self) -> Json | None:
-        """Count the snapshots and what they take, for `wire`, and return that."""
-        tree = self._session.working_tree()
+        tree = self.working_tree()
         self._state = NOTHING
         if tree is not None:
             try:
@@ -79,24 +95,21 @@ class FileSnapshots:
         return self.wire()
 
     async def keep(self, changes: Mapping[str, Any] | None) -> None:
-        """Take over the settings that an opening gives; None leaves them, and so does a reader."""
-        if changes is not None and self._possible and self._session.access == "owner":
+        if changes is not None and self.session.access == "owner":
             after = self.settings.with_changes(changes)
-            if after != self._session.meta.files:
+            if after != self.session.meta.files:
                 member = after.member()
-                await self._session.change(Mutation(), lambda facts: StateChange(facts, meta={MEMBER: member}))
+                await self.session.carry_out(Mutation(), partial(decide_members, meta={MEMBER: member}, result={}))
 
     # With what is appended
 
     def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendFiles:
-        """What the append of a checkpoint does for the files; `files`: whether it is to, None as the settings say."""
-        wanted = self._possible and (files if files is not None else self.settings.mode != "off")
+        wanted = files if files is not None else self.settings.mode != "off"
         return AppendFiles(partial(self._at_append, cause, control)) if wanted else NO_FILES
 
     def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
-        """What the append of messages does for the files."""
-        mode = self.settings.mode if self._possible else "off"
-        marked = self._session.state.facts.auto_checkpoint != "off" or any("checkpoint" in item for item in messages)
+        mode = self.settings.mode
+        marked = self.session.state.facts.auto_checkpoint != "off" or any("checkpoint" in item for item in messages)
         ends_turn = mode == "turn" and any(
             message.get("role") == "assistant" and not message.get("tool_calls") for message in messages
         )
@@ -125,17 +138,8 @@ class FileSnapshots:
             return {"error": problem_of(error)}
         return {"snapshot": made.snapshot, "changed": made.changed, "skipped": made.skipped_count, "ms": made.ms}
 
-    def for_rewrite(self, files: RestoreRequest, cause: Cause) -> Callable[[RewritePlan], Awaitable[RewritePlan]]:
-        """What a rewrite that makes a checkpoint does for the files."""
-        return partial(self._at_rewrite, files, cause)
-
-    async def _at_rewrite(self, files: RestoreRequest, cause: Cause, planned: RewritePlan) -> RewritePlan:
-        """The plan, its checkpoint with a snapshot: of what is there now, or the one that is gone back to."""
-        if planned.made is None or self.settings.mode == "off":
-            return planned
-        if files.restore == "both" and planned.snapshot is not None:
-            return planned.with_files({"snapshot": planned.snapshot, "changed": 0, "skipped": 0, "ms": 0})
-        return planned.with_files(await self.checkpoint_files(planned.made.uid, cause, files.control))
+    def for_rewrite(self, request: RestoreRequest, cause: Cause) -> FilesOfRewrite:
+        return FilesOfRewrite(self, request, cause)
 
     async def _turn_ended(self, cause: Cause) -> None:
         """Take the snapshot of the end of a turn; one that fails is a warning."""
@@ -144,9 +148,9 @@ class FileSnapshots:
             await self._taken(cause, NO_CONTROL)
 
         try:
-            await self._session.engine.run(on_turn)
+            await self.session.engine.run(on_turn)
         except Exception as error:
-            self._session.warn(
+            self.session.warn(
                 TURN_NOT_KEPT, f"the files were not kept at the end of the turn: {problem_of(error)['message']}"
             )
 
@@ -161,30 +165,25 @@ class FileSnapshots:
         """
 
         async def work(transaction: Transaction) -> None:
-            transaction.admit(self._session.head)
+            transaction.admit(self.session.head)
             tree = self._tree()
             transaction.begin()
             made = await asyncio.to_thread(tree.snapshot, control, label=label)
-            event = taken(made, self._session.head, guard.cause)
-            await self._session.note(transaction.record({"head": event.head, **made.result()}, [event]))
+            event = taken(made, self.session.head, guard.cause)
+            await self.session.note(transaction.record({"head": event.head, **made.result()}, [event]))
             self._shrink_soon()
 
-        return await self._session.at_its_turn(guard, work)
+        return await self.session.at_its_turn(guard, work)
 
-    async def restore_planned(
-        self, guard: Mutation, work_out: Callable[[], RewritePlan], request: RestoreRequest
-    ) -> Json:
-        """Put back only the files that belong to where a rewrite would go back to. The log stays, the request is known.
-
-        Raises:
-            TimeleapError: See `restoring.files_step` and `WorkingTree.begin_restore`.
-        """
-        session = self._session
+    async def restore_alone(self, guard: Mutation, decide: Decide, request: RestoreRequest) -> Json:
+        session = self.session
 
         async def plan() -> tuple[FilesStep, Json]:
-            planned = work_out()
-            step = files_step(session, planned, request)
-            return step, planned.files_result(session.head, session.shapes.summary(session.summary()))
+            rewrite = decide(session.view).rewrite
+            assert rewrite is not None
+            step = self.step(request)
+            step.aim(target_of(rewrite))
+            return step, files_result(rewrite, session.head, session.shapes.summary(session.summary()))
 
         return await self._carried_out(guard, plan)
 
@@ -199,10 +198,13 @@ class FileSnapshots:
             HeadConflictError: The head is not the expected one.
             TimeleapError: As `target`, and as `WorkingTree.begin_restore`.
         """
-        session, tree = self._session, self._tree()
+        session = self.session
+        self._tree()
 
         def step() -> FilesStep:
-            return FilesStep(tree, target(), session, request)
+            step = self.step(request)
+            step.aim(target())
+            return step
 
         if dry_run:
             await session.at_turn(lambda: session.expect_head(guard.expected_head))
@@ -217,7 +219,7 @@ class FileSnapshots:
     async def _carried_out(self, guard: Mutation, plan: Callable[[], Awaitable[tuple[FilesStep, Json]]]) -> Json:
         """Put files back at the request's turn, as it plans, and note the request with it; `plan` gives the result's
         other members, too."""
-        session = self._session
+        session = self.session
         reads = session.access == "readOnly"  # the owner's notes are not ours to write
 
         async def work(transaction: Transaction) -> None:
@@ -227,7 +229,7 @@ class FileSnapshots:
 
             def restore() -> None:
                 try:
-                    step.begin()
+                    step.prepare()
                     lines = transaction.record({**result, **step.result()}, step.events(session.head))
                     if not reads:
                         session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
@@ -244,8 +246,7 @@ class FileSnapshots:
             raise asyncio.CancelledError from None
 
     async def recover(self) -> None:
-        """At open by the owner: settle a restore that a crash cut short; what cannot be settled is a warning."""
-        session, tree = self._session, self._session.working_tree()
+        session, tree = self.session, self.working_tree()
         if tree is None:
             return
         try:
@@ -257,7 +258,7 @@ class FileSnapshots:
     async def _taken(self, cause: Cause, control: TreeControl, *, checkpoint_uid: str | None = None) -> TreeSnapshot:
         """A snapshot that is taken now; listeners are told."""
         made = await asyncio.to_thread(self._tree().snapshot, control, checkpoint_uid=checkpoint_uid)
-        self._session.emit(taken(made, self._session.head, cause))
+        self.session.emit(taken(made, self.session.head, cause))
         self._shrink_soon()
         return made
 
@@ -277,14 +278,14 @@ class FileSnapshots:
                 # At the session's turn: no snapshot is under way whose checkpoint is not written yet.
                 await asyncio.to_thread(excess.shrink, await self._live())
 
-            await self._session.engine.run(on_turn)
+            await self.session.engine.run(on_turn)
             await asyncio.to_thread(excess.sweep)
         except (TimeleapError, OSError) as error:
             _logger.info("the snapshots that are too much are still there: %s", error)
 
     async def _live(self) -> set[int]:
         """The numbers of the snapshots that checkpoints of the log refer to."""
-        engine, found = self._session.engine, set[int]()
+        engine, found = self.session.engine, set[int]()
         for ordinal in range(engine.state.checkpoints):
             checkpoint = past.read_checkpoint(engine, engine.line_of_checkpoint(ordinal))
             if checkpoint.snapshot is not None:
@@ -294,15 +295,43 @@ class FileSnapshots:
         return found
 
     async def wait_for_background(self) -> None:
-        """Return when nothing is under way in the background."""
         if self._shrinking is not None:
             await asyncio.wait([self._shrinking])
 
+    def step(self, request: RestoreRequest) -> FilesStep:
+        """The files' half of a request that has yet to be aimed."""
+        return FilesStep(self.session, self.tree_of, request)
+
     def _tree(self) -> WorkingTree:
-        tree = self._session.working_tree()
+        tree = self.working_tree()
         if tree is None:
             raise not_kept()
         return tree
+
+
+class FilesOfRewrite(FilesStep):
+    """The files' half of a rewrite: its checkpoint gets a snapshot, and where that is asked for the files go back too."""
+
+    def __init__(self, snapshots: FileSnapshots, request: RestoreRequest, cause: Cause) -> None:
+        super().__init__(snapshots.session, snapshots.tree_of, request)
+        self._snapshots, self._cause = snapshots, cause
+
+    def intend(self, change: Change) -> None:
+        """Let the files go back with the log, if that is asked for."""
+        if change.rewrite is not None and self._request.restore != "conversation":
+            self.aim(target_of(change.rewrite))
+
+    async def join(self, change: Change) -> Change:
+        """The change, its checkpoint with a snapshot: of what is there now, or the one that is gone back to."""
+        rewrite, request, snapshots = change.rewrite, self._request, self._snapshots
+        if rewrite is not None and rewrite.made is not None and snapshots.settings.mode != "off":
+            if request.restore == "both" and rewrite.snapshot is not None:
+                files: Json = {"snapshot": rewrite.snapshot, "changed": 0, "skipped": 0, "ms": 0}
+            else:
+                files = await snapshots.checkpoint_files(rewrite.made.uid, self._cause, request.control)
+            change = rewrite_with_files(change, files)
+        self.intend(change)
+        return change
 
 
 def taken(made: TreeSnapshot, head: str, cause: Cause) -> Event:
@@ -315,13 +344,3 @@ def taken(made: TreeSnapshot, head: str, cause: Cause) -> Event:
         "skipped": made.skipped_count,
     }
     return Event("filesTaken", head, members, FILES_TAKEN, cause)
-
-
-def problem_of(error: Exception) -> Json:
-    """`FilesProblem` of the contract."""
-    if isinstance(error, OSError) and not isinstance(error, TimeleapError):
-        error = StorageFailureError.of(error, "use the files")
-    if isinstance(error, TimeleapError):
-        return {"kind": error.kind, "message": error.message, **set_members(reason=error.data.get("reason"))}
-    _logger.error("a snapshot of files failed", exc_info=error)
-    return {"kind": "internalError", "message": "the snapshot failed by a fault of the server; its log has the details"}

@@ -8,96 +8,82 @@ gone, and the files follow it: forward, or back to what they were.
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any
 
 from timeleap import clock
-from timeleap.errors import FilesUnavailableError, SnapshotNotFoundError, TimeleapError
-from timeleap.sessions.documents.meta import Meta
+from timeleap.errors import SnapshotNotFoundError, TimeleapError
 from timeleap.sessions.documents.session_files import LOG_NAME
-from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import FILES_RESTORED, Event
-from timeleap.sessions.working_tree import OnConflict, PendingRestore, Restore, TreeControl, TreeTarget, WorkingTree
+from timeleap.sessions.working_tree import (
+    PendingRestore,
+    RestoreCancelledError,
+    RestoreRequest,
+    TreeControl,
+    TreeOf,
+    TreeTarget,
+    WorkingTree,
+    not_kept,
+)
 from timeleap.storage.durable import failpoint, status
 
 if TYPE_CHECKING:
-    from timeleap.sessions.rewrite_plan import RewritePlan
+    from timeleap.sessions.kernel.change import LogRewrite
+    from timeleap.sessions.transaction import SessionTransactions
 
 Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
-
-
-class WithFiles(TypedDict, total=False):
-    """Arguments of the methods that can take the files along; see `RestoreRequest`."""
-
-    restore: Restore
-    on_conflict: OnConflict
-    control: TreeControl
-
-
-class RestoreRequest(Struct, frozen=True):
-    """What a request wants of the files.
-
-    Attributes:
-        restore: Whether they go back with the log, alone, or not at all.
-        on_conflict: What is done with paths that somebody else has changed.
-        control: Where to report, and when to stop.
-    """
-
-    restore: Restore = "conversation"
-    on_conflict: OnConflict = "refuse"
-    control: TreeControl = TreeControl()
-
-
-LOG_ALONE: Final = RestoreRequest()
-
-
-class RestoreCancelledError(Exception):
-    """The client took its request back while files were being put back: they are as they were."""
-
-
-class SessionWithFiles(Protocol):
-    """What the files' half needs of its session."""
-
-    path: Path
-    meta: Meta
-    state: StateManager
-
-    def working_tree(self) -> WorkingTree | None:
-        """The files of its workspace; None where none are kept."""
 
 
 class FilesStep:
     """The files' half of one request: begun, then settled as the log's half went.
 
     Attributes:
-        token: By which the log's half is known.
+        token: By which the log's half is known; None as long as there is nothing that the files go back to.
         before: The snapshot of what was there, once it is begun.
         done: It is to stay, whatever the session's notes say.
     """
 
-    def __init__(
-        self, tree: WorkingTree, target: TreeTarget, session: SessionWithFiles, request: RestoreRequest
-    ) -> None:
-        self.token = f"{session.meta.uid}.{clock.new_uid(16)}"
-        self.before: str | None = None
-        self.done = False
-        self._tree, self._target, self._session, self._request = tree, target, session, request
-        self._pending: PendingRestore | None = None
+    token: str | None = None
+    before: str | None = None
+    done = False
+    _pending: PendingRestore | None = None
+    _tree: WorkingTree
+    _target: TreeTarget
+
+    def __init__(self, session: SessionTransactions, tree_of: TreeOf, request: RestoreRequest) -> None:
+        self._session, self._tree_of, self._request = session, tree_of, request
+
+    def aim(self, target: TreeTarget | None) -> None:
+        """Let the files go back to a target.
+
+        Raises:
+            FilesUnavailableError: The session keeps no files.
+            SnapshotNotFoundError: There is no target.
+        """
+        tree = self._tree_of(self._session.path, self._session.meta)
+        if tree is None:
+            raise not_kept()
+        if target is None:
+            raise SnapshotNotFoundError(
+                "no snapshot of the files belongs to that state; go back with restore "
+                '"conversation", or choose a checkpoint that has one'
+            )
+        self._tree, self._target, self._pending = tree, target, None
+        self.token, self.before = f"{self._session.meta.uid}.{clock.new_uid(16)}", None
 
     def foretell(self) -> Json:
         """Members of the result of a dry run. Blocking."""
         return self._tree.foretell(self._target, self._request.on_conflict, self._log_changed_at(), self._control)
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Put the files back. Blocking.
 
         Raises:
             RestoreCancelledError: Nobody wants it any more; the files are as they were.
             TimeleapError: The files are as they were.
         """
+        if self.token is None:
+            return
         self._tree.recover(self._session.state.files_followed)  # what an earlier request could not settle
         conflict, changed = self._request.on_conflict, self._log_changed_at()
         try:
@@ -116,7 +102,7 @@ class FilesStep:
         if pending is None:
             return
         try:
-            if self.done or self._session.state.files_followed(self.token):
+            if self.done or self._session.state.files_followed(self.token or ""):
                 failpoint("files.followed")
                 pending.commit()
             else:
@@ -142,26 +128,6 @@ class FilesStep:
         return there.modified_ns if there is not None else 0
 
 
-def files_step(session: SessionWithFiles, planned: RewritePlan, request: RestoreRequest) -> FilesStep:
-    """The files' half of a planned rewrite.
-
-    Raises:
-        FilesUnavailableError: The session keeps no files.
-        SnapshotNotFoundError: No snapshot belongs to where the log goes back to.
-    """
-    tree = session.working_tree()
-    if tree is None:
-        raise not_kept()
-    if planned.snapshot is None:
-        raise SnapshotNotFoundError(
-            'no snapshot of the files belongs to that state; go back with restore "conversation", or choose a checkpoint'
-            " that has one"
-        )
-    return FilesStep(tree, TreeTarget(planned.snapshot), session, request)
-
-
-def not_kept() -> FilesUnavailableError:
-    """The session keeps no files."""
-    return FilesUnavailableError(
-        'this session keeps no snapshots of files: open it with files {"mode": "checkpoint"}', reason="notConfigured"
-    )
+def target_of(rewrite: LogRewrite) -> TreeTarget | None:
+    """The snapshot that belongs to where a rewrite goes back to, if one does."""
+    return None if rewrite.snapshot is None else TreeTarget(rewrite.snapshot)

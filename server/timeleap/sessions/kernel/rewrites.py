@@ -1,28 +1,28 @@
-"""Plans of rewrites, computed without carrying them out: for dry runs, and for the engine.
+"""Rewrites of a log: what a request puts in the place of the present one, and what that amounts to.
 
-Each function looks at a log through its reader, writes nothing, and costs the same for a long log as for a short one
-(only a compaction reads the messages it keeps).
+Each decision looks at a log through its reader, and costs the same for a long log as for a short one (only a compaction
+reads the messages it keeps). A dry run is a decision that is not carried out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.documents.tree_settings import MARK
+from timeleap.sessions.kernel.change import Change, LogRewrite, RewriteKind
+from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.past import (
     Direction,
     Stacks,
     files_of,
     find_line,
+    in_reach,
     is_step,
     new_checkpoint,
     preview_of,
@@ -36,10 +36,8 @@ from timeleap.sessions.shapes import (
     CompactionPlan,
     Event,
     Exchange,
-    HistoryStep,
     Json,
     Past,
-    PendingDMail,
     Summary,
     set_members,
 )
@@ -57,145 +55,118 @@ from timeleap.storage.engine import (
     TimelineReason,
 )
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record, with_member
-from timeleap.storage.timeline_damage import DAMAGED_LINES, damaged_before, new_damage, not_restored
-
-RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
+from timeleap.storage.timeline_damage import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"
 _TO_COME = "to come"
 
 
-class RewritePlan(Struct, frozen=True):
-    """A planned rewrite and what it amounts to.
+def with_files(change: Change, files: Json) -> Change:
+    """The change, the checkpoint that its new log gets with what it says of the files at it."""
+    rewrite = change.rewrite
+    assert rewrite is not None
+    records = [
+        with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
+        for record in rewrite.replacement.records
+    ]
+    made = rewrite.made and replace(rewrite.made, files=files)
+    replacement = replace(rewrite.replacement, records=records)
+    return replace(change, rewrite=replace(rewrite, replacement=replacement, made=made))
 
-    Attributes:
-        kind: What listeners are told.
-        replacement: What the engine is given.
-        source: The log that the new one begins as.
-        kept: The state of that where the beginning ends.
-        removed: Messages, checkpoints and tokens that go; negative where a restore brings more back.
-        target: The checkpoint a revert goes back to.
-        made: The checkpoint it writes.
-        refused: Why it is not to be carried out.
-        exchange: The tool exchange it would stop in the middle of.
-        message_index: The message a revert goes back to.
-        steps: What it undoes or redoes, in that order.
-        compacted: Of a compaction: members of its result.
-        reviewed: Of a compaction: the review of its summary.
-        snapshot: The snapshot of the files that belong to where it goes back to.
-    """
 
-    kind: RewriteKind
-    replacement: Replacement
-    source: LogReader
-    kept: LogState
-    removed: Json
-    target: Checkpoint | None = None
-    made: Checkpoint | None = None
-    refused: str | None = None
-    exchange: Exchange | None = None
-    message_index: int | None = None
-    steps: tuple[HistoryStep, ...] | None = None
-    compacted: Json | None = None
-    reviewed: Json = field(default_factory=dict)
-    snapshot: str | None = None
-
-    def with_files(self, files: Json) -> RewritePlan:
-        """The plan, the checkpoint that it writes with what it says of the files at it."""
-        records = [
-            with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
-            for record in self.replacement.records
-        ]
-        made = self.made and replace(self.made, files=files)
-        return replace(self, replacement=replace(self.replacement, records=records), made=made)
-
-    def result(self, head: str, timeline_id: str | None, context: Json) -> Json:
-        """What the request is answered with; in a dry run `timeline_id` is None."""
-        if self.compacted is not None:
-            return {
-                "head": head,
-                "compacted": self.refused is None,
-                **set_members(reason=self.refused, timelineId=timeline_id),
-                **self.compacted,
-                "context": context,
-                **self.reviewed,
-            }
-        made, exchange = self.made if self.kind == "dmailDelivered" else None, self.exchange
-        found: Json = {
+def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Json:
+    """What the request is answered with; in a dry run `timeline_id` is None."""
+    if rewrite.compacted is not None:
+        return {
             "head": head,
-            **set_members(timelineId=timeline_id),
-            "removed": self.removed,
+            "compacted": rewrite.refused is None,
+            **set_members(reason=rewrite.refused, timelineId=timeline_id),
+            **rewrite.compacted,
             "context": context,
-            **set_members(checkpoint=made and made.wire(), toolExchange=exchange and exchange.wire()),
+            **rewrite.reviewed,
         }
-        if self.steps is not None:
-            steps = [step.wire() for step in self.steps]
-            found |= {"steps": steps, "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
-        return found
-
-    def event(self, head: str, timeline_id: str | None, context: Json) -> Event:
-        """What listeners are told when it is done; `timeline_id` is None where the log before it was empty."""
-        target = self.target
-        members = {
-            **set_members(
-                checkpointId=target and target.id,
-                checkpointUid=target and target.uid,
-                messageIndex=self.message_index,
-                timelineId=timeline_id,
-            ),
-            "removed": self.removed,
-            "context": context,
-        }
-        return Event(self.kind, head, members, CONTEXT)
-
-    def files_result(self, head: str, context: Json) -> Json:
-        """What the request is answered with where only the files go back, of a log that stays as it is."""
-        found: Json = {"head": head, "removed": dict.fromkeys(self.removed, 0), "context": context}
-        if self.steps is not None:
-            found |= {"steps": [], "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
-        return found
-
-    def stacks_after(
-        self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool], files: str | None = None
-    ) -> Stacks:
-        """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have
-        the same bytes, `files` is the snapshot of the files before it."""
-        if self.steps is not None:
-            return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, same, files)
-        reason = self.replacement.facts.reason
-        return before.pushed(reason, prepared, files) if is_step(reason) else before
-
-    def foreseen(self, engine: LogEngine, before: Stacks) -> tuple[Prepared, Stacks]:
-        """The rewrite as if it were about to be done, and the stacks after it, as far as sizes and fingerprints tell
-        what equals what."""
-        now, after, timelines = engine.state, state_after(self.kept, self.replacement.records), engine.timelines()
-        equals = next((log.timeline_id for log in timelines if log.may_equal(now)), None) if now.length else ""
-        prepared = Prepared(_TO_COME, (after.length, after.chain) != (now.length, now.chain), equals, after)
-        known = {log.timeline_id: (log.bytes, log.chain) for log in timelines}
-        return prepared, self.stacks_after(
-            before, prepared, lambda one, other: known.get(one, 0) == known.get(other, 1)
-        )
-
-    def summary(self, past: Past) -> Summary:
-        """The log it would make (its size is off by a few bytes where batch marks or damaged lines are left out)."""
-        made = [self.made] if self.made is not None else []
-        return summarize(self.source, past, self.kept, self.replacement.records, made)
+    made, exchange = rewrite.made if rewrite.kind == "dmailDelivered" else None, rewrite.exchange
+    found: Json = {
+        "head": head,
+        **set_members(timelineId=timeline_id),
+        "removed": rewrite.removed,
+        "context": context,
+        **set_members(checkpoint=made and made.wire(), toolExchange=exchange and exchange.wire()),
+    }
+    if rewrite.steps is not None:
+        steps = [step.wire() for step in rewrite.steps]
+        found |= {"steps": steps, "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
+    return found
 
 
-def plan_revert(
-    engine: LogEngine,
+def files_result(rewrite: LogRewrite, head: str, context: Json) -> Json:
+    """What the request is answered with where only the files go back, of a log that stays as it is."""
+    found: Json = {"head": head, "removed": dict.fromkeys(rewrite.removed, 0), "context": context}
+    if rewrite.steps is not None:
+        found |= {"steps": [], "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
+    return found
+
+
+def event(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Event:
+    """What listeners are told when it is done; `timeline_id` is None where the log before it was empty."""
+    target = rewrite.target
+    members = {
+        **set_members(
+            checkpointId=target and target.id,
+            checkpointUid=target and target.uid,
+            messageIndex=rewrite.message_index,
+            timelineId=timeline_id,
+        ),
+        "removed": rewrite.removed,
+        "context": context,
+    }
+    return Event(rewrite.kind, head, members, CONTEXT)
+
+
+def stacks_after(
+    rewrite: LogRewrite, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool], files: str | None = None
+) -> Stacks:
+    """The undo and redo stacks after a rewrite that is about to be done; `same` says whether two timelines have the same
+    bytes, `files` is the snapshot of the files before it."""
+    if rewrite.steps is not None:
+        return before.moved("undo" if rewrite.kind == "undone" else "redo", len(rewrite.steps), prepared, same, files)
+    reason = rewrite.replacement.facts.reason
+    return before.pushed(reason, prepared, files) if is_step(reason) else before
+
+
+def foreseen(rewrite: LogRewrite, log: LogEngine, before: Stacks) -> tuple[Prepared, Stacks]:
+    """The rewrite as if it were about to be done, and the stacks after it, as far as sizes and fingerprints tell what
+    equals what."""
+    now, after, timelines = log.state, state_after(rewrite.kept, rewrite.replacement.records), log.timelines()
+    equals = next((each.timeline_id for each in timelines if each.may_equal(now)), None) if now.length else ""
+    replaces = (after.length, after.chain) != (now.length, now.chain)
+    prepared = Prepared(_TO_COME, replaces, equals, after)
+    known = {each.timeline_id: (each.bytes, each.chain) for each in timelines}
+    return prepared, stacks_after(
+        rewrite, before, prepared, lambda one, other: known.get(one, 0) == known.get(other, 1)
+    )
+
+
+def summary(rewrite: LogRewrite, past: Past) -> Summary:
+    """The log it would make (its size is off by a few bytes where batch marks or damaged lines are left out)."""
+    made = [rewrite.made] if rewrite.made is not None else []
+    return summarize(rewrite.source, past, rewrite.kept, rewrite.replacement.records, made)
+
+
+def decide_revert(
+    state: SessionView,
     checkpoint_id: int | None = None,
     checkpoint_uid: str | None = None,
     message_index: int | None = None,
     heal: bool = False,
-) -> RewritePlan:
+) -> Change:
     """Remove a checkpoint, or a message, and all after it; with `heal` go back further where the log would end in the
     middle of a tool exchange: to before its calls.
 
     Raises:
         CheckpointNotFoundError, InvalidInputError: There is no such checkpoint; no such message.
     """
-    target = None
+    engine, target = state.log, None
     if message_index is None:
         line = find_line(engine, checkpoint_id, checkpoint_uid)
         target = read_checkpoint(engine, line)
@@ -205,63 +176,57 @@ def plan_revert(
         text = f"there is no message {message_index}: the history has {count}"
         raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
     line, exchange = _sound(engine, line, heal)
-    planned = _rewrite(engine, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
-    return replace(planned, exchange=exchange, message_index=message_index, snapshot=target and target.snapshot)
+    rewrite = _rewrite(state, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
+    snapshot = target and target.snapshot
+    return Change(rewrite=replace(rewrite, exchange=exchange, message_index=message_index, snapshot=snapshot))
 
 
-def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: int) -> RewritePlan:
+def decide_undo(state: SessionView, direction: Direction, steps: int) -> Change:
     """Put the log in the place of the present one that was there before (undo) or after (redo) the last steps.
 
     Raises:
         NothingToUndoError, NothingToRedoError: There are fewer steps.
     """
-    taken = stacks.taken(direction, steps)
+    taken = in_reach(state.facts.stacks, state.log).taken(direction, steps)
     name = taken[-1].timeline_id
-    planned = plan_restore(engine, name) if name is not None else _rewrite(engine, "undone", "restore", LogState())
+    rewrite = _rewrite(state, "undone", "restore", LogState()) if name is None else _restored(state, name)
     # The timeline may have been set aside again since by another step, with other files.
     kind: RewriteKind = "undone" if direction == "undo" else "redone"
-    return replace(planned, kind=kind, steps=taken, snapshot=taken[-1].files)
+    return Change(rewrite=replace(rewrite, kind=kind, steps=taken, snapshot=taken[-1].files))
 
 
-def refuse_damaged(engine: LogEngine, directory: Path, timeline_id: str | None) -> None:
-    """Refuse a timeline that is known not to be what was set aside.
-
-    Raises:
-        CorruptedError: It would not be restored.
-    """
-    known = next((timeline for timeline in engine.timelines() if timeline.timeline_id == timeline_id), None)
-    damage = new_damage(engine.timeline(known.timeline_id), damaged_before(known.facts)) if known else []
-    if known and damage:
-        raise not_restored(directory / known.file, damage[0].offset)
-
-
-def plan_clear(engine: LogEngine, keep_system_prompt: bool) -> RewritePlan:
+def decide_clear(state: SessionView, keep_system_prompt: bool) -> Change:
     """Begin again, with the system prompt or without."""
-    prompt = _prompt_record(engine) if keep_system_prompt else []
-    return _rewrite(engine, "cleared", "clear", LogState(), records=prompt)
+    prompt = _prompt_record(state.log) if keep_system_prompt else []
+    return Change(rewrite=_rewrite(state, "cleared", "clear", LogState(), records=prompt))
 
 
-def plan_restore(engine: LogEngine, timeline_id: str) -> RewritePlan:
+def decide_restore(state: SessionView, timeline_id: str) -> Change:
     """Put an earlier log in the place of the present one, byte for byte.
 
     Raises:
         TimelineNotFoundError: There is no such timeline.
     """
-    timeline = engine.timeline(timeline_id)
+    return Change(rewrite=_restored(state, timeline_id))
+
+
+def _restored(state: SessionView, timeline_id: str) -> LogRewrite:
+    timeline = state.log.timeline(timeline_id)
     end = timeline.state_before(timeline.state.lines)
-    planned = _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
-    facts = next((log.facts for log in engine.timelines() if log.timeline_id == timeline_id), None)
-    return replace(planned, snapshot=files_of(facts))
+    rewrite = _rewrite(state, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
+    facts = next((log.facts for log in state.log.timelines() if log.timeline_id == timeline_id), None)
+    return replace(rewrite, snapshot=files_of(facts))
 
 
-def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = False) -> RewritePlan:
-    """Go back to a D-Mail's checkpoint and leave its note there: a new checkpoint and one user message; `heal` as in
-    `plan_revert`.
+def decide_delivery(state: SessionView, heal: bool = False) -> Change:
+    """Go back to the pending D-Mail's checkpoint and leave its note there: a new checkpoint and one user message; `heal`
+    as in `decide_revert`.
 
     Raises:
         NoPendingDMailError: There is nothing to deliver.
         CheckpointNotFoundError: Its checkpoint does not exist any more.
     """
+    engine, pending = state.log, state.facts.pending_dmail
     if pending is None:
         raise NoPendingDMailError("there is no D-Mail to deliver")
     line = find_line(engine, None, pending.checkpoint_uid)
@@ -271,8 +236,8 @@ def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = F
     note = {"role": "user", "content": dmail_text(pending.message, pending.sender)}
     label = DMAIL_LABEL if pending.sender is None else f"{DMAIL_LABEL} from {pending.sender}"
     record, made = new_checkpoint(kept, kept.next_checkpoint_id, label, preview_of(note), {})
-    planned = _rewrite(
-        engine,
+    rewrite = _rewrite(
+        state,
         "dmailDelivered",
         "dmail",
         kept,
@@ -281,7 +246,7 @@ def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = F
         target=target,
         made=made,
     )
-    return replace(planned, exchange=exchange, snapshot=target.snapshot)
+    return Change(rewrite=replace(rewrite, exchange=exchange, snapshot=target.snapshot))
 
 
 def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | None]:
@@ -293,12 +258,13 @@ def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | No
     return line, exchange
 
 
-def plan_compact(engine: LogEngine, plan: CompactionPlan) -> RewritePlan:
+def decide_compaction(state: SessionView, plan: CompactionPlan) -> Change:
     """Replace all messages before `plan.preserved_from` by a summary; what was appended since the plan was made is preserved.
 
     Raises:
         HeadConflictError: The log was rewritten since, so the summary is one of another past.
     """
+    engine = state.log
     head = engine.head_at(engine.state)
     if plan.head.rpartition(".")[0] != head.rpartition(".")[0]:  # what follows the last dot changes with an append
         raise HeadConflictError(
@@ -325,9 +291,8 @@ def plan_compact(engine: LogEngine, plan: CompactionPlan) -> RewritePlan:
         refused = f"it would make the context longer: {before} tokens before, {after} after"
     elif plan.calls & orphan_results([decode_json(record.body) for record in preserved] if plan.calls else []):
         refused = "a tool call that would go was answered while the summary was made: compact again"
-    planned = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
-    return replace(
-        planned,
+    rewrite = replace(
+        _rewrite(state, "compacted", "compact", LogState(), records=records, made=made),
         refused=refused,
         compacted={
             "summary": plan.summary,
@@ -338,17 +303,24 @@ def plan_compact(engine: LogEngine, plan: CompactionPlan) -> RewritePlan:
         },
         reviewed=plan.review,
     )
+    return Change(rewrite=rewrite)
 
 
-def facts_now(engine: LogEngine, reason: TimelineReason, extra: Mapping[str, Any]) -> TimelineFacts:
+def decide_repair(state: SessionView) -> Replacement:
+    """Leave out the lines that are not part of history."""
+    facts = timeline_facts(state.log, "unknown", state.time, {"by": "repair"})
+    return Replacement(facts, keep_lines=state.log.state.lines)
+
+
+def timeline_facts(log: LogReader, reason: TimelineReason, time: str, extra: Mapping[str, Any]) -> TimelineFacts:
     """Facts of the present log to record when it is set aside, with its lines that are damaged already."""
-    damage = engine.damage()
+    damage = log.damage()
     known = {DAMAGED_LINES: [damaged.line for damaged in damage]} if 0 < len(damage) < DAMAGE_LIMIT else {}
-    return TimelineFacts(reason, clock.now_iso(), {**extra, **known})
+    return TimelineFacts(reason, time, {**extra, **known})
 
 
 def _rewrite(
-    engine: LogEngine,
+    state: SessionView,
     kind: RewriteKind,
     reason: TimelineReason,
     kept: LogState,
@@ -359,21 +331,21 @@ def _rewrite(
     from_timeline: str | None = None,
     target: Checkpoint | None = None,
     made: Checkpoint | None = None,
-) -> RewritePlan:
+) -> LogRewrite:
     """A rewrite to the first lines of `reader` (of the present log where None), up to `kept`, and then `records`."""
-    now = engine.state
+    now = state.log.state
     end = state_after(kept, records)
     extra = set_members(checkpointUid=target and target.uid, restored=from_timeline)
-    return RewritePlan(
+    return LogRewrite(
         kind=kind,
         replacement=Replacement(
-            facts=facts_now(engine, reason, extra),
+            facts=timeline_facts(state.log, reason, state.time, extra),
             keep_lines=keep_lines,
             from_timeline=from_timeline,
             records=records,
             reuse=True,
         ),
-        source=reader or engine,
+        source=reader or state.log,
         kept=kept,
         removed={
             "messages": now.messages - end.messages,

@@ -1,0 +1,83 @@
+"""A change of a session as a value: decided on its state, carried out by `timeleap.sessions.transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot
+from timeleap.sessions.shapes import Approval, Checkpoint, Exchange, HistoryStep, Json
+from timeleap.storage.engine import LogReader, LogState, Replacement
+
+RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
+
+
+class ApprovalChange(Struct, frozen=True):
+    """Approvals that are to be in force, and the difference as the audit is to show it."""
+
+    after: Approval
+    field: str
+    old: Any
+    new: Any
+
+
+class LogRewrite(Struct, frozen=True):
+    """A new log in the place of the present one, and what it amounts to.
+
+    Attributes:
+        kind: What listeners are told.
+        replacement: What the engine is given.
+        source: The log that the new one begins as.
+        kept: The state of that where the beginning ends.
+        removed: Messages, checkpoints and tokens that go; negative where a restore brings more back.
+        target: The checkpoint a revert goes back to.
+        made: The checkpoint it writes.
+        refused: Why it is not to be carried out.
+        exchange: The tool exchange it would stop in the middle of.
+        message_index: The message a revert goes back to.
+        steps: What it undoes or redoes, in that order.
+        compacted: Of a compaction: members of its result.
+        reviewed: Of a compaction: the review of its summary.
+        snapshot: The snapshot of the files that belong to where it goes back to.
+    """
+
+    kind: RewriteKind
+    replacement: Replacement
+    source: LogReader
+    kept: LogState
+    removed: Json
+    target: Checkpoint | None = None
+    made: Checkpoint | None = None
+    refused: str | None = None
+    exchange: Exchange | None = None
+    message_index: int | None = None
+    steps: tuple[HistoryStep, ...] | None = None
+    compacted: Json | None = None
+    reviewed: Json = field(default_factory=dict)
+    snapshot: str | None = None
+
+
+class Change(Struct, frozen=True):
+    """One step of a session. The parts stand in the order in which they become durable.
+
+    Attributes:
+        approval: Approvals, put in force under their seal, with an entry in the audit.
+        state: Members of `state.json`.
+        meta: Members of `timeleap.json`, in one write with the journal line of the request.
+        rewrite: A new log; what `timeleap.json` says of it is written before, and counts once it is in its place.
+        facts: The state beside the log, which counts then; None: nothing of it is written.
+        result: Members of the request's result beside the head.
+    """
+
+    approval: ApprovalChange | None = None
+    state: Mapping[str, Any] = {}
+    meta: Mapping[str, Any] = {}
+    rewrite: LogRewrite | None = None
+    facts: StateSnapshot | None = None
+    result: Mapping[str, Any] = {}
+
+
+Decide = Callable[[SessionView], Change]
+"""Decides at a request's turn. It may be called again, on another state."""
