@@ -28,7 +28,7 @@ def quiet() -> None:
         signal.signal(signal.SIGINT, end)
 
 
-class _End:
+class _ExitAtOnce:
     """The end of the process without its teardown: taking hundreds of modules apart, to no use, takes a fifth of the time
     of a command. All that has to be done at the end has been done by then."""
 
@@ -57,7 +57,7 @@ def at_end(command: "Callable[[], int]") -> int:
     """Run `command`, with whose exit code this process ends, as soon as all exit handlers have run."""
     import atexit
 
-    ending = _End()
+    ending = _ExitAtOnce()
     if not atexit._ncallbacks():  # the first one registered runs last; who was there before wants to be run, too
         atexit.register(ending)
     code = ending.code = command()

@@ -14,7 +14,7 @@ ReportProgress = Callable[[str | None, int | None], None]
 
 
 class Client(Protocol):
-    """One connection, as the service sees it. The protocol edge implements it.
+    """A connection, as the service sees it. The protocol edge implements it.
 
     Attributes:
         name: `clientInfo.name` of `initialize`.

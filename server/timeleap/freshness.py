@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Staleness(Struct):
-    """Of a request that may be answered with less than was committed, where the store cannot be asked: whether it was."""
+    """Tracker of a request that may be answered from an older state while the store cannot be asked: whether it was."""
 
     found: bool = False
     ended: bool = False
@@ -23,7 +23,7 @@ _STALENESS: Final[ContextVar[Staleness | None]] = ContextVar("staleness", defaul
 
 
 def staleness() -> Staleness | None:
-    """That of the request for which this is called; None where its answer has to be up to date."""
+    """The current request's staleness tracker, or None if it needs fresh data."""
     found = _STALENESS.get()
     return None if found is None or found.ended else found  # a task that outlives the request has its context still
 

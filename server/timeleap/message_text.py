@@ -56,7 +56,7 @@ def should_auto_compact(
 def should_compact(
     token_count: int, max_context_size: int | None, *, trigger_ratio: float, reserved_context_size: int
 ) -> bool:
-    """The same with two limits to it: no window, no trigger; and a reserve only where one makes sense."""
+    """Tell whether a context is due for compaction: never without a window; a reserve counts only where it makes sense."""
     if max_context_size is None:
         return False
     reserved = reserved_context_size if reserve_fits(max_context_size, reserved_context_size) else 0
@@ -97,7 +97,7 @@ def harmless(text: str) -> str:
 # Text on one line, without marks of Markdown
 
 MOST_CHARACTERS: Final = 200
-"""Of a text, an argument or a path in a summary, counted in UTF-16 units."""
+"""Limit on a text, an argument or a path in a summary, in UTF-16 units."""
 _MOST_KINDS: Final = 20
 _LOOKED_AT: Final = 1200  # characters of a text; what follows is beyond every cut
 
@@ -114,7 +114,7 @@ NOT_SAID_BY_THE_USER: Final = (
     "<permissions",
     "# AGENTS.md instructions",
 )
-"""What messages begin with that a program put into the user's mouth: no turn begins with them."""
+"""Beginnings of messages that a program put into the user's mouth: no turn begins with them."""
 
 # Format characters that reorder or hide what stands around them, and every control character.
 _CONTROL: Final = re.compile(
@@ -145,7 +145,7 @@ def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> s
 
 
 def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
-    """The same without marks of Markdown."""
+    """One line of a text, without marks of Markdown."""
     begin = text[:_LOOKED_AT]
     if not (_MARK.search(begin) and _ANY_MARK.search(begin)):  # as in most texts
         return one_line(text, most)
@@ -208,7 +208,7 @@ def note_in(message: Mapping[str, Any]) -> str | None:
 
 
 def prompt_in(message: Mapping[str, Any]) -> str:
-    """What a person says in a user message; empty where a program wrote all of it."""
+    """The words of a person in a user message; empty where a program wrote all of it."""
     text = "\n".join(text for text in texts(message) if not is_system_text(text))
     return "" if text.lstrip().startswith(NOT_SAID_BY_THE_USER) else text
 
@@ -252,7 +252,7 @@ _PREAMBLE: Final = (
     r"(?:(?:cd|pushd)\s+(?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;)\s*|set\s+-\w+(?:\s+pipefail)?\s*(?:&&|;)\s*"
     r"|(?:[A-Z_][A-Z0-9_]*=\S+\s+)+)+"
 )
-"""What a command does only to get to its place, or to watch its end."""
+"""Parts of a command that only take it to its place, or watch its end."""
 
 
 _WORD: Final = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])"
@@ -319,7 +319,7 @@ def _edits(calls: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verb(name: str, given: str) -> str:
-    """What a tool does to the file that it is given; empty for a tool that changes none."""
+    """Verb for a tool's work on the file that it is given; empty for a tool that changes none."""
     if " " in given or not re.search("[^\\W\\d_]", given):  # lines of an open file have no name
         return ""
     words = {word.lower() for word in re.findall(_WORD, name)}

@@ -27,7 +27,7 @@ OWN_SECONDS: Final = 20.0
 AGAIN_SECONDS: Final = 2.0
 """Longest pause before a lost connection is made again, or one that is refused for what may pass."""
 REFUSED_SECONDS: Final = 30.0
-"""The same of one that is refused for what somebody has to change, unless the database is used meanwhile."""
+"""Pause after a refusal that somebody has to cure, unless the database is used meanwhile."""
 LISTENING_PAUSE: Final = 0.5
 """How long to wait for notifications before looking whether another server is the primary."""
 _logger = logging.getLogger(__name__)

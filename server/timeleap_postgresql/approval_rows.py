@@ -1,5 +1,5 @@
-"""What the database has of the approvals of one session, apart from its files: rows that no program can change which
-only writes files. They are changed in the transaction of the session's change, and read again with it.
+"""Rows about the approvals of one session, apart from its files: a program that only writes files cannot change
+them. They are changed in the transaction of the session's change, and read again with it.
 
 A process that waits for decisions has an advisory lock for as long as it lives, by which others see that it is there.
 """
@@ -15,7 +15,7 @@ from timeleap_postgresql.database import WAITING_LOCK, Database
 
 STORE: Final = "~"
 KEY: Final = "key"
-"""Of the store, not of a session: tells which key its seals are made with."""
+"""Row of the store, not of a session: the digest of the key that its seals are made with."""
 
 
 class ApprovalRows:
@@ -33,7 +33,7 @@ class ApprovalRows:
 
     @property
     def sender(self) -> str:
-        """What this process is known by to the others."""
+        """Name of this process among the others."""
         return self._database.sender
 
     def now(self) -> dict[str, bytes]:
@@ -107,6 +107,6 @@ class ApprovalRows:
         return bool(self._staged)
 
     def stored(self) -> None:
-        """What was put is committed."""
+        """Note that the rows put so far are committed."""
         self.committed = self.now()
         self._staged.clear()

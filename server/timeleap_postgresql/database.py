@@ -208,7 +208,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[WatchedConnection]:
-        """The same for one transaction, during which no other release changes the schema."""
+        """Hold a connection for one transaction, during which no other release changes the schema."""
         with self.connection() as connection, self.steady(connection):
             yield connection
 
@@ -221,8 +221,8 @@ class Database:
             yield
 
     def read(self, work: Callable[[WatchedConnection, bool], T], mark: Staleness | None) -> T:
-        """What `work` reads over a connection. With a `mark`, and where no primary answers, that may be one to a
-        standby: then its second argument is True, and so is `mark.found` at the end.
+        """Run `work`, which reads, on a connection. With a `mark`, and while no primary answers, that may be one to a
+        standby: then the second argument is True, and so is `mark.found` at the end.
 
         Raises:
             StorageFailureError: Why the primary does not answer, also if the standby has not what `work` needs.
@@ -294,7 +294,7 @@ class Database:
         return connection
 
     def take_idle(self) -> WatchedConnection | None:
-        """The same where that needs not be waited for."""
+        """Take a connection that is idle now; None if there is none."""
         self.used = time.monotonic()
         with self._lock:
             connection = self._idle.pop() if self._idle and self._checked else None

@@ -100,7 +100,7 @@ counts."""
 _SEVERITY: Final = re.compile(r'(?:^|: )[^:"\n]{2,40}:  ', re.MULTILINE)
 """FATAL, in any language; libpq has two blanks behind it."""
 _NAMES: Final = re.compile(r'"[^"]*"')
-"""Of databases, roles and hosts: whatever they are called, those are not a server's words."""
+"""Names of databases, roles and hosts, which are no words of a server."""
 
 
 def of_statement(error: psycopg.Error) -> Refusal:

@@ -39,7 +39,7 @@ SILENT_SECONDS: Final = 15.0
 """Silence after which a connection is given up, whatever its server says: a lock is waited for less long, and a COMMIT
 that takes longer waits for a standby that is not there."""
 WORKING_SECONDS: Final = 130.0
-"""The same for statements that read or make whole tables: a little more than the server's own `statement_timeout`."""
+"""Limit for statements that read or make whole tables: a little more than the server's own `statement_timeout`."""
 _TIMELINE: Final = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 )
@@ -60,12 +60,12 @@ _FORGOTTEN: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedSta
 
 
 class Statement(NamedTuple):
-    """One that is prepared under a name, once for each connection, and whose values are sent as they are.
+    """A statement that is prepared under a name, once for each connection, and whose values are sent as they are.
 
     Attributes:
-        name: Of the prepared statement.
-        text: With `$1` and so on.
-        formats: Of its values: text, or bytes as they are.
+        name: Name of the prepared statement.
+        text: SQL with `$1` and so on.
+        formats: Formats of its values: text, or bytes as they are.
     """
 
     name: bytes
@@ -354,7 +354,7 @@ class Servers:
         return connection
 
     def _newest(self) -> WatchedConnection:
-        """Of the servers that take writes, that of the highest timeline. A promotion ends the wait for a server that does
+        """Connect to the writable server on the highest timeline. A promotion ends the wait for a server that does
         not answer, and a standby is asked until then."""
         arrived: _Arrivals = SimpleQueue()
         enough = threading.Event()

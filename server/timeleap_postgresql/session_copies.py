@@ -37,13 +37,13 @@ from timeleap_postgresql.store_rows import StoreDocuments, TrashedFiles
 from timeleap_postgresql.working_copy import LIVE, WorkingCopy
 
 FOLDER: Final = "copies"
-"""Of working copies, in the home."""
+"""Folder of working copies, in the home."""
 _SIZES: Final = (
     "SELECT session, coalesce(name, ''), length - shared FROM timeleap_log"
     " UNION ALL SELECT session, name, length(body) FROM timeleap_document WHERE session <> %s"
 )
 LEFT_KEPT: Final = 4096
-"""Of so many sessions that are gone it is known which they were, for lists of a standby that is behind."""
+"""Number of deleted sessions that are remembered, for lists of a standby that is behind."""
 _logger = logging.getLogger(__name__)
 
 
@@ -241,11 +241,11 @@ class PostgresStore:
             self._forgot = True
 
     def _directory(self, session_id: str) -> Path:
-        """Of the working copy of a session, or of what is called so in the trash."""
+        """Directory of the working copy of a session, or of one in the trash."""
         return self.path / ("trash" if STORE in session_id else "sessions") / session_id
 
     def _parts(self, session_id: str) -> Path:
-        """Of what the logs of a working copy share."""
+        """Directory of the parts that logs of a working copy share."""
         return self.path / "parts" / session_id
 
     def _drop(self, session_id: str) -> None:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 Told = Callable[[str, LogState, LogState], Sequence[object]]
-"""What listeners are told of a step, by the head after it and the states around it."""
+"""Events of a step for listeners, made from the head after it and the states around it."""
 LOSSES: Final = 3
 """So often in a row another process may be quicker, before an append locks the session."""
 Own = Callable[..., Awaitable[None]]
@@ -37,7 +37,7 @@ MAX_TOLD: Final = 256 << 10
 
 
 class Announcing:
-    """What listeners are told of the steps under way, which other processes are told, too; and what these announced.
+    """Events of the steps under way, for listeners and other processes; and announcements of those.
 
     Attributes:
         forgets: Nothing is kept of what was announced before the step under way.
@@ -78,15 +78,15 @@ class Announcing:
         self._heard = announced
 
     def heard(self) -> list[bytes] | None:
-        """What was announced of the changes that were taken over since this was asked last; None: not all is known."""
+        """Announcements of the changes that were taken over since the last call; None: not all are known."""
         heard, self._heard = self._heard, []
         return heard
 
     def of(
         self, spans: Sequence[tuple[LogState, LogState]] | None = None, before: LogState | None = None
     ) -> bytes | None:
-        """Those of steps with the states around them, or of all from a state to the present one, as JSON; None where not
-        all of them announced themselves."""
+        """Events of steps with the states around them, or of all from a state to the present one, as JSON; None where not
+        all steps announced themselves."""
         told = self._told
         if spans is None:
             spans = [(before or LogState(), self._shown.log.state)] * len(told)
@@ -286,7 +286,7 @@ class SharedLog(LockedLog):
         return result
 
     async def run_unlocked(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The same for work that changes nothing."""
+        """Run work that changes nothing, without the lock."""
         return await super().run(work)
 
     def _commit_all(self, events: bytes | None) -> None:
@@ -301,7 +301,7 @@ class SharedLog(LockedLog):
 
 
 async def _sent(shown: Follower, copy: WorkingCopy, group: WriteGroup, events: bytes | None, *, at_once: bool) -> bool:
-    """As `WorkingCopy.commit_append`. To plan an append takes less long than the way to the log's thread and back: that is
+    """Commit an append, here or in the log's thread. To plan an append takes less long than the way to the log's thread and back: that is
     gone where something but the answer has to be waited for, or (not `at_once`) in any case, or that takes long."""
     asked = copy.begin_append(group.data, group.after, events, at_once=True) if at_once else None
     if asked is None:

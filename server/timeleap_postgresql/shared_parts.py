@@ -28,7 +28,7 @@ from timeleap.storage.load import lines_within
 Segments = Sequence[tuple[int, int, int]]
 """Where a log's bytes are stored, in order: which log has them, from where, how many."""
 MOST_PARTS: Final = 16
-"""Of so many other files a file has parts at most; beyond that it is a copy."""
+"""Number of other files that a file may have parts of; beyond that it is a copy."""
 
 
 class LogRow(NamedTuple):
@@ -65,7 +65,7 @@ class _Sparse:
         self.readers: WeakSet[PartsReader] = WeakSet()
 
     def reader(self) -> PartsReader:
-        """What is to be held by a file that is open. Raises OSError."""
+        """Reader of the parts, to be held by a file that is open. Raises OSError."""
         made = PartsReader(self, self.opened())
         self.readers.add(made)
         return made
@@ -225,11 +225,11 @@ class SharedParts:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _mine(self) -> dict[Identity, _Sparse]:
-        """Those of the folder's files that have a hole, the oldest first."""
+        """Files of the folder that have a hole, the oldest first."""
         return {identity: sparse for identity, sparse in list(_known.items()) if sparse.folder.path == self.path}
 
     def _needing(self, identity: Identity) -> list[tuple[int, int, Identity, _Part]]:
-        """What other files have of a file: up to where, which of them it is, the file and the part."""
+        """Parts of a file that other files need: up to where, the other file's number, that file, and the part."""
         return [
             (part.stop, number, target, part)
             for number, (target, sparse) in enumerate(self._mine().items())
@@ -272,7 +272,7 @@ class SharedParts:
 
     @staticmethod
     def _take_from(sparse: _Sparse, part: _Part, copied: _Part, heir: Identity) -> None:
-        """What a file has of another one it has of the heir from now on, as far as that was copied."""
+        """Point a file's part at the heir, as far as the part was copied to it."""
         start, stop = max(part.start, copied.start), min(part.stop, copied.stop)
         if start >= stop:
             return
@@ -331,7 +331,7 @@ def _places(parts: tuple[_Part, ...], own: Identity, start: int, stop: int) -> l
 
 
 def _rest(part: _Part | _OpenPart, start: int, stop: int | None) -> list[tuple[int, int]]:
-    """What is left of a part without the bytes `[start, stop)`."""
+    """Ranges of a part without the bytes `[start, stop)`."""
     found = [(part.start, min(part.stop, start))]
     if stop is not None:
         found.append((max(part.start, stop), part.stop))

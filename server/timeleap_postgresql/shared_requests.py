@@ -37,6 +37,7 @@ from timeleap.features.approvals.requests import (
     without_value,
 )
 from timeleap.features.approvals.standing import with_action
+from timeleap.json_value import Json
 from timeleap.sessions.documents.audit import MAX_PENDING, Audit
 from timeleap.sessions.kernel.change import ApprovalChange
 from timeleap.sessions.participants import Answer
@@ -47,11 +48,10 @@ from timeleap.storage.engine import LogState
 from timeleap_postgresql.store_key import Rows, StoreKey
 
 T = TypeVar("T")
-Json = dict[str, Any]
 LOOK_SECONDS: Final = 1.0
 """Between two looks whether those are there who wait, while anybody elsewhere does."""
 GONE_SECONDS: Final = 5.0
-"""Who is not to be seen for so long is gone; after a failover it takes that long to come back."""
+"""Seconds without a sign after which a process is gone; after a failover it may take that long to come back."""
 _PREFIX: Final = "a"  # of an approval's id: the names of other rows begin otherwise
 _log = logging.getLogger(__name__)
 

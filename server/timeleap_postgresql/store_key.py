@@ -17,7 +17,7 @@ SET_ONE: Final = f"set {ENVIRONMENT}, or keyFile in config.toml, to the key file
 
 
 class Rows(Protocol):
-    """What a shared store has of a session's approvals apart from its files."""
+    """Rows of a shared store about a session's approvals, apart from its files."""
 
     committed: dict[str, bytes]
 
@@ -83,5 +83,5 @@ class StoreKey:
 
 
 def digest_of(key: bytes) -> bytes:
-    """What tells a key from another one, and does not tell the key."""
+    """Digest that tells a key from another one without giving it away."""
     return hmac.new(key, b"timeleap-key-1", "sha256").hexdigest().encode("ascii")

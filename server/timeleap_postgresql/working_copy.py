@@ -131,7 +131,7 @@ class WorkingCopy:
         return self.doubtful or self.reading.unproven
 
     def fetch(self, mark: Staleness | None = None) -> bool:
-        """As `catch_up`; says whether there is such a session."""
+        """Catch up with the database. False if there is no such session."""
         try:
             self.catch_up(mark)
         except SessionNotFoundError:
@@ -183,7 +183,7 @@ class WorkingCopy:
         return connection
 
     def end_append(self) -> bool:
-        """As `commit_append`, once `begin_append` has begun it."""
+        """Commit the append that `begin_append` has begun."""
         assert self._live is not None and self._asked is not None  # noqa: PT018
         (connection, length), self._asked = self._asked, None
         locked = self._connection is not None
@@ -294,7 +294,7 @@ class WorkingCopy:
         connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._announcement()])
 
     def _announcement(self) -> str:
-        """What is notified of the change under way."""
+        """Payload of the notification about the change under way."""
         return json.dumps({"session": self.session_id, "version": self.version + 1, "by": self._database.sender})
 
     def _settle(self, error: psycopg.Error, connection: Connection[Any]) -> None:

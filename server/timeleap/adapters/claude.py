@@ -32,9 +32,9 @@ from claude_agent_sdk import fold_session_summary
 
 from timeleap.adapters import claude_entries
 from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
+from timeleap.json_value import Json
 from timeleap_client import RawTimeleap, method_names
 
-Json = dict[str, Any]
 OnStale = Literal["fork", "refuse"]
 
 KIND: Final = "claude-code"
@@ -73,7 +73,7 @@ class Continuation:
 
 
 class _Transcript:
-    """One key of the store: its log, and the entries that it holds by their uuids."""
+    """The log behind a key of the store, and the entries that it holds by their uuids."""
 
     def __init__(self, client: RawTimeleap, key: Sequence[str]) -> None:
         self.key = tuple(key)
@@ -117,7 +117,7 @@ class _Transcript:
 
 
 class ClaudeSessionStore:
-    """What `ClaudeAgentOptions(session_store=...)` takes.
+    """A session store for `ClaudeAgentOptions(session_store=...)`.
 
     Args:
         client: A running client; it has to run as long as the store is used.
@@ -186,7 +186,7 @@ class ClaudeSessionStore:
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[Json]:
-        """What the SDK derives of each session for its lists, of the entries that are kept."""
+        """List the summary of each session that the SDK derives from the stored entries."""
         found: list[Json] = []
         for key, info in await self._listed(project_key):
             if len(key) != 2:
@@ -342,9 +342,9 @@ async def _write(log: FollowedLog[str], entries: Sequence[Any]) -> None:
 
 
 def _labels(entries: Sequence[Any]) -> dict[int, str]:
-    """What the checkpoints before entries are called, by the entries' numbers.
+    """Labels of the checkpoints before entries, by the entries' numbers.
 
-    What the program notes before a prompt goes along with it.
+    Records that the program writes before a prompt go along with it.
     """
     found: dict[int, str] = {}
     start = 0  # where the notes before the next entry begin
@@ -394,7 +394,7 @@ def _traits(entries: Sequence[Any]) -> Json:
 
 
 def _first_title(labels: Mapping[int, str]) -> str | None:
-    """What a conversation is called until it has a name: its first prompt."""
+    """The title of a conversation until it has a name: its first prompt."""
     return next((label for label in labels.values() if label != "compacted"), None)
 
 

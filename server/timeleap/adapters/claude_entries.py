@@ -14,18 +14,18 @@ from typing import Any, Final
 from zlib import crc32
 
 from timeleap.adapters.json_values import as_text, first_line, is_plain, readable, value_of
+from timeleap.json_value import Json
 
-Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 MEMBER: Final = "claude"
-"""Of a message: `entry`, the entry without its text; or `text`, the whole entry as JSON text. `content` says where the
+"""Member of a message with its entry: `entry`, the entry without its text; or `text`, the whole entry as JSON text. `content` says where the
 entry's content is: `message` (the record's own), `result` (that is the result of the only tool) or `text` (that is the
 text of the block number `block`)."""
 OPAQUE: Final = "_claude"
 PART: Final = "_claude-part"
 MAX_RECORD_CHARACTERS: Final = 4 * 1024 * 1024
-"""Of the JSON text of an entry in one record: escaped, and in UTF-8, it is well below the largest message."""
+"""Limit on the JSON text of an entry in one record: escaped, and in UTF-8, it is well below the largest message."""
 _NO_PROMPT: Final = ("<local-command-", "[Request interrupted")
 """How texts begin that the program writes in the person's name."""
 
@@ -123,7 +123,7 @@ def prompt_of(entry: Any) -> str | None:
 
 
 def label_of(entry: Any) -> str | None:
-    """What the checkpoint before the entry is called; None where it gets none."""
+    """Label of the checkpoint before the entry, or None if it gets no checkpoint."""
     if isinstance(entry, dict) and entry.get("subtype") == "compact_boundary":
         return "compacted"
     prompt = prompt_of(entry)

@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from timeleap.json_value import Json
 from timeleap_client import Notification, RawTimeleap, TimeleapRpcError, method_names
 
-Json = dict[str, Any]
 K = TypeVar("K")
 
 APPENDING: Final = frozenset({"messagesAppended", "checkpointCreated", "tokenCountUpdated", "systemPromptSet"})
@@ -36,7 +36,7 @@ def session_id_of(prefix: str, *key: str) -> str:
 
 
 class FollowedLog(Generic[K]):
-    """One session, opened by `open`.
+    """A session whose log is followed; `open` opens it.
 
     Args:
         client: A running client.
@@ -76,7 +76,7 @@ class FollowedLog(Generic[K]):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and not closed."""
+        """True from `open` until `close`."""
         return self._stop is not None
 
     async def open(self, *, create: bool, **traits: Any) -> bool:

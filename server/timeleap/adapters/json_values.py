@@ -6,7 +6,6 @@ import json
 import re
 from typing import Any, Final
 
-Json = dict[str, Any]
 MAX_PLAIN_DEPTH: Final = 100
 """Deeper values are kept as text: the protocol's own limit is 128 levels, and a record adds some."""
 _LONG_NUMBER: Final = re.compile("[0-9]{19}")

@@ -23,15 +23,15 @@ from typing import Any, Final, Literal, TypeVar
 
 from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
 from timeleap.adapters.json_values import first_line, is_plain, readable, text_of, value_of
+from timeleap.json_value import Json
 from timeleap_client import RawTimeleap, method_names
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 KIND: Final = "openai-agents"
 """The `source.kind` of the sessions; their key is the session id of the SDK."""
 MEMBER: Final = "openaiAgents"
-"""Of a message: `item`, the item as the SDK gave it, or `text`, the same as JSON text."""
+"""Member of a message with its item: `item`, as the SDK gave it, or `text`, the item as JSON text."""
 MAX_KEY: Final = 4096
 """Characters of a `source.key`; the Timeleap session's id is made of the whole id."""
 JOINED: Final = 2.0
@@ -43,7 +43,7 @@ class StaleRunError(Exception):
 
 
 class TimeleapSession:
-    """What `Runner.run(session=...)` takes.
+    """A session for `Runner.run(session=...)`.
 
     Args:
         session_id: The id of the conversation; any text.
@@ -195,7 +195,7 @@ class TimeleapSession:
 
 
 def _kept(record: Json) -> tuple[Any, ...] | None:
-    """Of a message a tuple of its item, which is empty where the SDK has none for it; of other records nothing."""
+    """Return a message's item in a tuple, which is empty if the SDK has no item for it, and None for other records."""
     role = record.get("role", "_")
     if role.startswith("_"):
         return None
@@ -246,7 +246,7 @@ def _is_prompt(item: Any) -> bool:
 
 
 def _text(item: Any) -> str:
-    """What a window shows of an item."""
+    """Text of an item, as windows show it."""
     if not isinstance(item, dict):
         return ""
     return _shown(next((item[name] for name in ("content", "output", "summary") if item.get(name)), None))

@@ -23,7 +23,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import (
@@ -36,14 +36,13 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from timeleap.adapters.followed_log import FollowedLog, LogMovedError, session_id_of
 from timeleap.adapters.json_values import first_line, is_plain, readable, text_of, value_of
+from timeleap.json_value import Json
 from timeleap_client import RawTimeleap, method_names
-
-Json = dict[str, Any]
 
 KIND: Final = "pydantic-ai"
 """The `source.kind` of the sessions; their key is the conversation's id."""
 MEMBER: Final = "pydanticAi"
-"""Of a message: `id` and `parent` of its entry, and `message`, or `text`, the same as JSON text."""
+"""Member of a message: `id` and `parent` of its entry, and `message`, or `text`, the message as JSON text."""
 RECORD: Final = "_pydantic-ai"
 MAX_OPEN: Final = 64
 """Conversations that are open at a time; the one that was used longest ago is closed for another."""
@@ -52,7 +51,7 @@ _RECORDS: Final = TypeAdapter(ConversationRecord)
 
 
 class _Conversation:
-    """One conversation as its session has it."""
+    """A conversation as its session has it."""
 
     def __init__(self, client: RawTimeleap, conversation_id: str) -> None:
         self.log = FollowedLog(client, session_id_of("pa", conversation_id), (KIND, conversation_id), _kept)
@@ -305,7 +304,7 @@ def _call(part: Json) -> Json:
 
 
 def _prompt(message: ModelMessage) -> str | None:
-    """What a person said in a message, in one line; None if it was nobody."""
+    """The words of a person in a message, on one line; None if there are none."""
     if not isinstance(message, ModelRequest):
         return None
     for part in message.parts:

@@ -72,7 +72,7 @@ class Context(OnLog):
 
     @property
     def token_count_with_pending(self) -> int:
-        """The same with an estimate for the messages appended since."""
+        """`token_count`, with an estimate for the messages appended since."""
         return self._view.seen.token_count_with_pending
 
     @property

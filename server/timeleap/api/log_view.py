@@ -167,7 +167,7 @@ def _step(log: LogReader, line: int, wanted: int) -> int:
 
 
 class LogView:
-    """One object's view of the log at `path`: of the whole log, or else of what the object wrote itself, as if a log
+    """An object's view of the log at `path`: of the whole log, or else of what the object wrote itself, as if a log
     had nothing but that.
 
     Attributes:

@@ -41,7 +41,7 @@ class MergeableMixin:
 
 
 class ContentPart(BaseModel, MergeableMixin):
-    """One part of a message's content; the base of all kinds.
+    """A part of a message's content; the base of all kinds.
 
     A subclass gives its `type` a default, which is the name it is found by:
 
@@ -178,7 +178,7 @@ class VideoURLPart(ContentPart):
 
 
 Role = Literal["system", "user", "assistant", "tool"]
-"""Who a message is from."""
+"""Author of a message."""
 
 
 class ToolCallPart(BaseModel, MergeableMixin):
@@ -225,7 +225,7 @@ class ToolCall(BaseModel, MergeableMixin):
 
 
 class Message(BaseModel):
-    """One message of a conversation.
+    """A message of a conversation.
 
     Args:
         role: Who it is from.

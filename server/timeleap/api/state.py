@@ -53,7 +53,7 @@ class DynamicSubagentSpec(_Open):
 
 
 class TodoItemState(_Open):
-    """One entry of the agent's list of things to do."""
+    """An entry of the agent's list of things to do."""
 
     title: str
     status: Literal["pending", "in_progress", "done"]

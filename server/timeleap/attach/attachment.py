@@ -28,11 +28,12 @@ from timeleap.attach.notified import NotifiedApprovals, as_here, read_change
 from timeleap.attach.peer import PeerCallbacks, PeerConnection, PeerLostError, attach, endpoint_of, unreachable
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.rpc.codec import plain
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions import shapes
 from timeleap.sessions.kernel.session_view import CHANGES, changed
-from timeleap.sessions.shapes import CONTEXT, SESSION, Effect, Json
+from timeleap.sessions.shapes import CONTEXT, SESSION, Effect
 from timeleap.storage.record import MADE_HERE
 from timeleap.store.listing import holder_of
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
@@ -79,7 +80,7 @@ class Forwarded(Struct, eq=False):
 
     @property
     def request_id(self) -> str | None:
-        """Of a change: the client's own, or one made here."""
+        """Request id of a change: the client's own, or one made here."""
         request_id = self.params.get("requestId")
         return request_id if isinstance(request_id, str) and REQUESTS[self.method].mutates else None
 
@@ -95,7 +96,7 @@ class Forwarded(Struct, eq=False):
 
 
 class AttachmentHost(Protocol):
-    """What an attached session needs of the process that has it open (`timeleap.service.service.Service`)."""
+    """Interface of the process that has an attached session open (`timeleap.service.service.Service`)."""
 
     async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession: ...
     def reachable(self) -> AbstractAsyncContextManager[None]: ...
@@ -348,7 +349,7 @@ class Attachment:
         return [name for name in names if name]
 
     def _to_ask_again(self) -> list[Forwarded]:
-        """What the last owner left unanswered; of what waits for a decision the timeout is shortened by its wait."""
+        """Requests that the last owner left unanswered; a wait for a decision counts against its timeout."""
         waiting = self._waiting()
         for request in waiting:
             request.again = True

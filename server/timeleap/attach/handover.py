@@ -37,7 +37,7 @@ _OURS = "timeleap"
 
 
 class HandoverNote(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What processes tell each other in `_meta`."""
+    """Note between processes in `_meta` of a message."""
 
     unanswered: list[str] = []
     made: list[Effect] = []

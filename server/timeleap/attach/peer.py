@@ -90,7 +90,7 @@ def unreachable(lost: PeerLostError, owner: dict[str, Any] | None) -> SessionLoc
 
 
 class PeerCallbacks(Struct, frozen=True):
-    """What an owner says unasked.
+    """Callbacks for messages that an owner sends unasked.
 
     Attributes:
         notified: Called with each notification: its method, and its params as JSON text.
@@ -192,7 +192,7 @@ class _Waiting(Struct):
 
 
 class PeerConnection(asyncio.Protocol):
-    """One connection to an owner."""
+    """A connection to an owner."""
 
     def __init__(self, callbacks: PeerCallbacks) -> None:
         self._callbacks = callbacks

@@ -36,7 +36,7 @@ AT_ONCE = 1.0
 
 
 class SubscriberList(Protocol):
-    """Who hears what is seen of a session on disk (`timeleap.service.service.Subscribers`)."""
+    """Clients that are told of changes of a session on disk (`timeleap.service.service.Subscribers`)."""
 
     def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None: ...
 
@@ -44,7 +44,7 @@ class SubscriberList(Protocol):
 
 
 class Watcher:
-    """One client's view of a session that is open to be read.
+    """A client's view of a session that is open to be read.
 
     `audience` tells the client what can be seen on disk, while there is no owner to be asked; `deleted` is called when
     the client was told that the session was deleted: what has its path by then is another one.

@@ -171,7 +171,7 @@ class _Values:
         self._put(value, word)
 
     def all(self) -> dict[str, Any]:
-        """Those that were found, and defaults; SESSION, and what stands behind it, may be found out later."""
+        """Arguments that were found, and defaults; SESSION, and the ones behind it, may be found out later."""
         for value in self._values:
             if value.name not in self.found:
                 self.found[value.name] = _not_plain() if value.default is inspect.Parameter.empty else value.default

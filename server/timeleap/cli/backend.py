@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from timeleap import user_folders
 from timeleap.cli.command import LATEST
-from timeleap.cli.formatting import Json, count, one_line
+from timeleap.cli.formatting import count, one_line
 from timeleap.cli.terminal import Progress, Terminal, UsageError
+from timeleap.json_value import Json
 from timeleap_client.connection import Trace
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.loop import LoopThread
@@ -166,7 +167,7 @@ class Backend:
         return self._terminal.wait(self._loop.submit(work), progress, saying)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same, where nothing is shown of it."""
+        """Run `work` without showing its progress."""
         return self._loop.run(work)
 
     def changes(self, session_id: str, pause: float = 0.0) -> Iterator[Notification]:
@@ -217,7 +218,7 @@ def writing(
 
 
 def read_state(terminal: Terminal, session: str, member: str) -> Json:
-    """One member of a session's state, with the head."""
+    """Read a member of a session's state, with the head."""
     with reading(terminal, session) as opened:
         state = opened.call("session/getState")
     return {"head": state["head"], member: state.get(member)}

@@ -8,9 +8,10 @@ from typing import Annotated
 from timeleap import user_folders
 from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import Session, command
-from timeleap.cli.formatting import Json, count, one_line, size
+from timeleap.cli.formatting import count, one_line, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 
 app = Commands("Carry")
 

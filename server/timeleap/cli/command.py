@@ -24,10 +24,11 @@ from typing import (
 )
 
 from timeleap import interrupt
-from timeleap.cli.formatting import Json, ago, one_line
+from timeleap.cli.formatting import ago, one_line
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError, forget_output
 from timeleap.errors import TimeleapError
+from timeleap.json_value import Json
 from timeleap_client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 
 P = ParamSpec("P")
@@ -165,13 +166,13 @@ def command(
 
 
 class Signature(NamedTuple):
-    """What a command takes.
+    """Arguments of a command.
 
     Attributes:
-        parameters: Those of the user, with their annotations; where it takes a SESSION no argument is required.
-        takes_session: Whether it does.
+        parameters: The user's, with their annotations; where it takes a SESSION no argument is required.
+        takes_session: True if a SESSION is among them.
         kinds: The types of the arguments after the session, by their names.
-        required: Those of them that have to be given.
+        required: Names of the arguments that have to be given.
     """
 
     parameters: list[inspect.Parameter]

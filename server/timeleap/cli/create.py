@@ -13,9 +13,10 @@ from typing import Annotated, Literal, NamedTuple
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
 from timeleap.cli.command import Session, command, place, text_or_file
 from timeleap.cli.file_changes import Exclude, say_advice, snapshot_words
-from timeleap.cli.formatting import Json, count, one_line
+from timeleap.cli.formatting import count, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
 app = Commands("Write")
@@ -229,7 +230,7 @@ def fork(
 
 
 class ReplayStep(NamedTuple):
-    """One request, without its session, and how many messages it appends."""
+    """A request, without its session, and how many messages it appends."""
 
     method: str
     params: Json

@@ -13,9 +13,10 @@ from typing import Annotated
 
 from timeleap.cli.backend import OpenSession, change_session, read_state, writing
 from timeleap.cli.command import Session, Switch, command
-from timeleap.cli.formatting import Json, ago, one_line, safe
+from timeleap.cli.formatting import ago, one_line, safe
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED, Notification
 

@@ -20,10 +20,11 @@ from timeleap.cli.create import parse, steps
 from timeleap.cli.demo_actor import Actor
 from timeleap.cli.demo_database import SESSION_ID, show_two_machines
 from timeleap.cli.demo_screen import Screen
-from timeleap.cli.formatting import Json, count, size
+from timeleap.cli.formatting import count, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.clock import new_uid
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
 app = Commands("Look")

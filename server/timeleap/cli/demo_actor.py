@@ -11,9 +11,9 @@ from typing import Any, Literal, Self
 
 from timeleap.cli.backend import Backend, OpenSession
 from timeleap.cli.demo_screen import Screen
-from timeleap.cli.formatting import Json
 from timeleap.cli.graph import read_graph
 from timeleap.cli.terminal import Terminal
+from timeleap.json_value import Json
 from timeleap_client.notifications import Notification
 
 

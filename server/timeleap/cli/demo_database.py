@@ -13,10 +13,11 @@ from pathlib import Path
 
 from timeleap.cli.demo_actor import Actor
 from timeleap.cli.demo_screen import Screen
-from timeleap.cli.formatting import Json, count
+from timeleap.cli.formatting import count
 from timeleap.cli.private_cluster import Cluster, ClusterFailedError, private_cluster
 from timeleap.cli.terminal import UsageError
 from timeleap.clock import new_uid
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
 SESSION_ID = "shared"
@@ -72,7 +73,7 @@ class _Machine(Actor):
 
 
 class _Scenes(ExitStack):
-    """What the scenes share: the database's two servers, and the machines."""
+    """The database's two servers and the machines, which all scenes share."""
 
     primary: Cluster
     standby: Cluster

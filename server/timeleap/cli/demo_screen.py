@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.cli.formatting import Json, safe
+from timeleap.cli.formatting import safe
 from timeleap.cli.graph import PLAIN, Graph, draw, glyphs_for
 from timeleap.cli.terminal import Terminal
+from timeleap.json_value import Json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

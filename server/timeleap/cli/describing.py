@@ -7,9 +7,10 @@ from typing import Annotated
 
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
-from timeleap.cli.formatting import Exact, ExactLines, Json, ago, one_line
+from timeleap.cli.formatting import Exact, ExactLines, ago, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 
 app = Commands("Describe")
 subagents = subcommands(app, "subagents", "List, define and remove sub-agents.", "Describe")

@@ -8,9 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 from timeleap.cli.backend import refusal
 from timeleap.cli.command import advice
-from timeleap.cli.formatting import Json, count, one_line, size
+from timeleap.cli.formatting import count, one_line, size
 from timeleap.cli.parameters import Option
 from timeleap.cli.terminal import Terminal
+from timeleap.json_value import Json
 
 Restore = Annotated[
     Literal["conversation", "files", "both"] | None,
@@ -42,7 +43,7 @@ _PUT_BACK: Final = {
 
 
 def change_line(change: Json, words: Mapping[str, str] = _DIFFERS) -> str:
-    """One entry of a comparison: `modified  src/a.py  12 B → 14 B`."""
+    """Line for an entry of a comparison: `modified  src/a.py  12 B → 14 B`."""
     sizes = [size(change[name]) if name in change else None for name in ("bytesFrom", "bytesTo")]
     told = " → ".join(filter(None, sizes)) if sizes[0] != sizes[1] else str(sizes[0] or "")
     binary = ", binary" if change.get("binary") else ""
@@ -67,7 +68,7 @@ def counts(files: Json) -> str:
 
 
 def plan_lines(plan: Json) -> Iterator[str]:
-    """What a dry run says of the files; nothing where it is about the conversation alone."""
+    """Lines about the files in a dry run; none where it is about the conversation alone."""
     if (files := plan.get("files")) is None:
         return
     changes = plan.get("changes", [])
@@ -104,7 +105,7 @@ def refuse_conflicts(plan: Json, on_conflict: str | None) -> None:
 
 
 def restored_line(result: Json) -> str:
-    """What became of the files; empty where only the conversation went back."""
+    """Line about the files of a restore; empty where only the conversation went back."""
     if (files := result.get("files")) is None:
         return ""
     before = f"; as they were: {files['before']}" if files.get("before") else ""
@@ -128,7 +129,7 @@ def say_advice(terminal: Terminal, problem: Json, session: str) -> None:
 
 
 def snapshot_words(files: Json) -> str:
-    """What a new checkpoint says of its snapshot."""
+    """Words about the snapshot of a new checkpoint."""
     if "error" in files:
         return f"its files were not saved: {one_line(files['error']['message'])}"
     skipped = f", {files['skipped']:,} skipped" if files.get("skipped") else ""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from timeleap.cli.backend import LOSSES
-from timeleap.cli.formatting import Json, count, now, one_line, render
+from timeleap.cli.formatting import count, now, one_line, render
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from timeleap.json_value import Json
 from timeleap.message_text import texts
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-Json = dict[str, Any]
 
 _UNSAFE = re.compile(
     # Control characters, and what reorders or hides: marks of direction, characters without width, tags.
@@ -149,7 +149,7 @@ def gist(message: Mapping[str, Any], width: int) -> str:
 
 
 def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
-    """One `{index, message}` of a history: a line with its author, then its parts, each up to `most_lines`."""
+    """Lines of one `{index, message}` of a history: its author, then its parts, each up to `most_lines`."""
     from rich.text import Text
 
     message = entry["message"]

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.file_changes import mark
-from timeleap.cli.formatting import Json, clock, count, now, one_line, size
+from timeleap.cli.formatting import clock, count, now, one_line, size
+from timeleap.json_value import Json
 from timeleap.message_text import span_name
 from timeleap.summaries.names import growth
 
@@ -136,7 +137,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
 
 
 class GraphRow(NamedTuple):
-    """One line of the picture: signs, name, and facts in columns."""
+    """A line of the picture: signs, name, and facts in columns."""
 
     signs: str
     name: str
@@ -197,7 +198,7 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
 
 
 def _checkpoint(checkpoint: Json, signs: str, style: str = "") -> GraphRow:
-    """What a checkpoint is called, then what happened after it, and what that took."""
+    """Row of a checkpoint: its name, the work after it, and the time and tokens that took."""
     label, summary = one_line(checkpoint.get("label") or ""), checkpoint.get("summary")
     said = one_line(span_name(summary) or checkpoint.get("preview") or "")
     known = not said or label.startswith(said.removesuffix("…")) or (label and said.startswith(label.removesuffix("…")))

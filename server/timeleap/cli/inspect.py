@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from timeleap.cli.backend import Backend, OpenSession, given, reading
 from timeleap.cli.command import Full, Session, TimelineOption, command, complete_session, parse_time, place
 from timeleap.cli.following import TerminalFollower, describe
-from timeleap.cli.formatting import Json, clock, count, one_line, process, render, safe, size
+from timeleap.cli.formatting import clock, count, one_line, process, render, safe, size
 from timeleap.cli.graph import read_graph, read_kin, shown
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.session_tables import add_subagents, list_by_project, list_sessions
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _PAUSE = 0.1
 _ROOM = 100
 """Characters of a matching line that are shown."""
 _LEAD = 30
-"""Of them before the first match, where the line is longer."""
+"""Characters before the first match, where the line is longer."""
 _FILES = {"checkpoint": "saved at each checkpoint", "turn": "saved at each checkpoint and end of a turn"}
 _POINT = "present; a timeline (context_2); a checkpoint's number, label or uid; one of a timeline (context_2:3)."
 

@@ -22,10 +22,11 @@ from timeleap.cli.command import (
     subcommands,
 )
 from timeleap.cli.file_changes import path_of
-from timeleap.cli.formatting import Json, count, one_line, size
+from timeleap.cli.formatting import count, one_line, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.session_tables import list_sessions
 from timeleap.cli.terminal import Exit, Terminal, UsageError
+from timeleap.json_value import Json
 
 app = Commands("Keep in order")
 trash = subcommands(app, "trash", "List, delete, undelete and purge sessions.", "Keep in order")

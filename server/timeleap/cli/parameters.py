@@ -1,4 +1,4 @@
-"""What a command takes, declared without the library that parses the general case: `arguments` reads the plain one."""
+"""Parameters of commands, declared without the library that parses the general case: `arguments` reads the plain one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, declared in `Annotated[type, ...]`.
+    """A parameter, declared in `Annotated[type, ...]`.
 
     Attributes:
-        names: Of an option, as they are typed; none: the parameter's own name. `--a/--b` is a switch with two sides.
-        help: What it is, in a line.
-        metavar: What stands for its value in the help.
+        names: Spellings of an option, as they are typed; none: the parameter's own name. `--a/--b` is a switch with two sides.
+        help: Its description, in a line.
+        metavar: The word for its value in the help.
         min: The least number.
         file_okay, dir_okay: Whether a path that exists may be a file, or a directory.
         autocompletion: Values for what was typed so far.
         panel: Where the help lists it.
-        alone: What an option means that no value of its kind stands behind.
+        alone: Value of an option that is typed without one.
     """
 
     names: tuple[str, ...]

@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 import psutil
 
 INSTALL = "apt-get install postgresql"
-"""What installs the programs on Debian and Ubuntu."""
+"""Command that installs the programs on Debian and Ubuntu."""
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",

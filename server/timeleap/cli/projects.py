@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from timeleap.cli.file_changes import path_of
-from timeleap.cli.formatting import Json
+from timeleap.json_value import Json
 
 _MOST_BYTES: Final = 4096
 """Limit for a file of git's that names a folder."""

@@ -18,9 +18,10 @@ from timeleap.cli.command import (
     text_or_file,
 )
 from timeleap.cli.file_changes import OnConflict, Restore, plan_lines, refuse_conflicts, restored_line
-from timeleap.cli.formatting import Json, ago, count, gist, one_line, safe, size
+from timeleap.cli.formatting import ago, count, gist, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 from timeleap_client.errors import NothingToUndoError
 
 app = Commands("Travel in time")
@@ -89,7 +90,7 @@ def revert(
 
 
 def _done(what: str, opened: OpenSession, result: Json, restore: str | None) -> str:
-    """What was done, with the command that takes it back."""
+    """Sentence about a change, with the command that takes it back."""
     files = restored_line(result)
     if files and restore == "files":  # no step of the conversation: undo knows nothing of it
         return f"{files.partition(';')[0]}; undo with: timeleap files restore {opened.id} {result['files']['before']}"
@@ -267,7 +268,7 @@ def compact(
 
 
 def _compacted(result: Json, dry_run: bool) -> Iterator[str]:
-    """What a compaction comes to, with the scorecard of its summary: facts kept and facts lost."""
+    """Lines about a compaction, with the scorecard of its summary: facts kept and facts lost."""
     if dry_run and (lines := (result.get("summary") or "").splitlines()):
         yield from (f"    {safe(line)}" for line in lines)
         yield ""

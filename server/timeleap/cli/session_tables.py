@@ -6,9 +6,10 @@ import itertools
 from typing import Final
 
 from timeleap.cli.backend import Backend
-from timeleap.cli.formatting import Json, ago, count, one_line, process
+from timeleap.cli.formatting import ago, count, one_line, process
 from timeleap.cli.projects import SessionProject, place_of, program_of
 from timeleap.cli.terminal import Terminal
+from timeleap.json_value import Json
 
 _RIGHT = ("messages", "tokens")
 _LOOKED_AT: Final = 10_000

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from timeleap.cli.backend import refusal
 from timeleap.cli.command import command, subcommands
-from timeleap.cli.formatting import Json, count
+from timeleap.cli.formatting import count
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.errors import SessionExistsError, StorageFailureError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.rpc.errors import to_wire
 from timeleap_client.errors import TimeleapRpcError
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
-from timeleap.cli.formatting import Exact, Json, as_line, cell, one_line, safe, safe_json
+from timeleap.cli.formatting import Exact, as_line, cell, one_line, safe, safe_json
+from timeleap.json_value import Json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -36,7 +37,7 @@ _NOT_AS_IT_IS = re.compile("[\t\a\b\v\f\r]")
 _LEAST_WIDTH = 12
 """Columns that a text of a table has, however narrow the terminal is."""
 _GAP = 2
-"""What rich leaves out of a line, or puts something else in its place."""
+"""Characters that rich leaves out of a line or replaces."""
 
 
 class Exit(Exception):
@@ -99,11 +100,11 @@ class Terminal:
             self.hint(hint)
 
     def document(self, value: object) -> None:
-        """One JSON document; spread out for people, on one line for pipes."""
+        """Print a JSON document: spread out for people, on one line for pipes."""
         _write_json(sys.stdout, json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
     def line(self, value: object) -> None:
-        """One of several JSON lines, to be read at once."""
+        """Print a line of JSON Lines, flushed at once."""
         _write_json(sys.stdout, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
         sys.stdout.flush()
 
@@ -271,7 +272,7 @@ class Terminal:
 
 
 def _styled(stream: TextIO) -> bool:
-    """Whether rich may show styles there. If not, a line is written as it is, without loading rich for it."""
+    """True if rich may show styles there. If not, a line is written as it is, without loading rich for it."""
     return stream.isatty() or not os.environ.keys().isdisjoint(_STYLED_BY)
 
 

@@ -43,7 +43,7 @@ _MEANT = {
     "rename": "title",
     "help": "--help",
 }
-"""What other programs call what we have under another name."""
+"""Names that other programs give to commands of ours."""
 
 
 class Group(TyperGroup):

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from timeleap.cli.backend import Backend
-from timeleap.cli.formatting import Json
 from timeleap.cli.projects import program_of
 from timeleap.cli.terminal import Terminal
 from timeleap.errors import TimeleapError
+from timeleap.json_value import Json
 from timeleap.mirrors.model_calls import ModelCall, calls_in_file
 from timeleap.mirrors.vault.given_back import readable_copy
 from timeleap_client.errors import TimeleapRpcError

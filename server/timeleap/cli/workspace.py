@@ -12,10 +12,11 @@ from timeleap.cli.backend import LOG_NAME, Backend, change_session, read_state
 from timeleap.cli.command import FAILED, DryRun, Session, command
 from timeleap.cli.describing import show
 from timeleap.cli.file_changes import path_of
-from timeleap.cli.formatting import Json, count, one_line
+from timeleap.cli.formatting import count, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.features.files.taken_over import MovedSnapshots, find_moved_snapshots, moved_path, take_over
+from timeleap.json_value import Json
 from timeleap.service import config
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.tree_settings import folder_of

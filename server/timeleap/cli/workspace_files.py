@@ -27,10 +27,11 @@ from timeleap.cli.file_changes import (
     restored_line,
     say_advice,
 )
-from timeleap.cli.formatting import Json, ago, count, one_line, safe, size
+from timeleap.cli.formatting import ago, count, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.patches import unified_lines
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:

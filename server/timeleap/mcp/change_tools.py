@@ -7,12 +7,11 @@ import json
 import secrets
 from typing import Any, Final
 
+from timeleap.json_value import Json
 from timeleap.mcp import methods
 from timeleap.mcp.opened_sessions import OpenedSessions
 from timeleap.mcp.read_tools import files_point, line_of_change
 from timeleap.mcp.tool_results import ToolFailureError, ToolResult
-
-Json = dict[str, Any]
 
 MAX_DRY_RUNS: Final = 8
 """Dry runs that are remembered; the oldest is forgotten."""

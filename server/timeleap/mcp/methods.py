@@ -25,7 +25,7 @@ SEND_DMAIL: Final = "context/sendDMail"
 FILES_RESTORE: Final = "files/restore"
 
 FINDING_SESSIONS: Final = frozenset({OPEN, CLOSE, LATEST, LIST, STATE})
-"""What every tool, resource and prompt needs: to find the session that is meant, and to open it."""
+"""Methods that every tool, resource and prompt needs to find and open its session."""
 
 READING: Final[dict[str, frozenset[str]]] = {
     "search_history": frozenset({SEARCH_STORE, SEARCH, HISTORY}),

@@ -9,12 +9,11 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any, Final
 
+from timeleap.json_value import Json
 from timeleap.mcp import methods
 from timeleap.mcp.secret_masks import SecretMask
 from timeleap.mcp.tool_results import ToolFailureError
 from timeleap_client import RECONNECTED, Notification, RawTimeleap, canonical_folder_uri
-
-Json = dict[str, Any]
 
 MAX_OPEN: Final = 32
 """Sessions that are open at a time, those that somebody watches left out; the one used longest ago is closed for another."""

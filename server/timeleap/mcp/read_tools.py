@@ -9,18 +9,17 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
+from timeleap.json_value import Json
 from timeleap.mcp import methods
 from timeleap.mcp.opened_sessions import OpenedSessions
 from timeleap.mcp.secret_masks import without_cut_word
 from timeleap.mcp.tool_results import MAX_RESULT_BYTES, ToolFailureError, ToolResult
 from timeleap_client import TimeleapRpcError
 
-Json = dict[str, Any]
-
 _CHECKPOINT: Final = re.compile(r"[co]-?[0-9]+-[0-9a-f]+")
 _SNAPSHOT: Final = re.compile(r"f[0-9]+-[0-9a-f]+")
 PREVIEW_CHARACTERS: Final = 120
-"""Of the message after a checkpoint, that the server gives."""
+"""Characters of the message after a checkpoint, which the server gives."""
 _SEARCH_SECONDS: Final = 5.0
 """A search through other workspaces' sessions, too, stops after this, and can be gone on with."""
 
@@ -117,7 +116,7 @@ async def list_checkpoints(sessions: OpenedSessions, arguments: Json, cursor: st
 
 
 async def diff(sessions: OpenedSessions, arguments: Json, cursor: str | None = None) -> ToolResult:
-    """What two states of a conversation have in common, and what not."""
+    """Compare two states of a conversation."""
     session_id = await sessions.meant(arguments.get("session"))
     points = {name: _point(arguments[name]) for name in ("from", "to")}
     async with sessions.reading(session_id):
@@ -200,7 +199,7 @@ def _role(message: Json) -> str:
 
 
 def _said(message: Json) -> str:
-    """What a message says, as text: its parts, its tool calls."""
+    """Text of a message: its parts, its tool calls."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
     said: list[str] = []
@@ -240,7 +239,7 @@ def line_of_change(change: Json) -> str:
 
 
 def _point(text: str) -> Json:
-    """One side of a comparison of conversations."""
+    """A side of a comparison of conversations."""
     if text == "now":
         return {}
     return {"checkpointUid": text} if _CHECKPOINT.fullmatch(text) else {"timelineId": text}

@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from timeleap.json_value import Json
 from timeleap.mcp import methods
 from timeleap.mcp.opened_sessions import OpenedSessions
 from timeleap.mcp.read_tools import line_of_checkpoint, messages_text
 from timeleap.mcp.tool_results import ToolFailureError, ToolResult, cut_once
 from timeleap_client import Notification
-
-Json = dict[str, Any]
 
 TEMPLATES: Final = (
     ("session", "timeleap://session/{id}", "A conversation: its state and its newest messages."),
@@ -38,7 +37,7 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 class Resources:
-    """What stands behind `timeleap://` addresses.
+    """The resources behind `timeleap://` addresses.
 
     Args:
         sessions: The sessions of the store.
@@ -173,7 +172,7 @@ class Resources:
 
 
 def _place(uri: str) -> dict[str, Any]:
-    """What an address names.
+    """Parse an address.
 
     Raises:
         ToolFailureError: It is none of ours.
@@ -186,7 +185,7 @@ def _place(uri: str) -> dict[str, Any]:
 
 
 def _concerns(notification: Notification, place: dict[str, Any]) -> bool:
-    """Whether what was notified may have changed a resource."""
+    """True if a notification may be about a change of the resource."""
     if notification.session_id is None:
         return True  # $/reconnected: what changed meanwhile was not told
     if notification.session_id != place["id"]:

@@ -129,7 +129,7 @@ class SdkServer:
         return types.EmptyResult()
 
     async def _listen(self, context: Any, params: Any) -> Any:
-        """What clients of protocol 2026-07-28 do instead of subscribing: the request lasts as long as they want to be told."""
+        """Serve clients of protocol 2026-07-28, which do not subscribe: the request lasts as long as they want to be told."""
         watched: list[str] = []
         try:
             with _refusing():

@@ -1,4 +1,4 @@
-"""What a tool answers: text that is marked as data and cut to a size, or an error in words."""
+"""Answers of tools: text that is marked as data and cut to a size, or an error in words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final
 from timeleap_client import ConnectionLostError, RequestTimeoutError, StartFailedError, TimeleapRpcError
 
 MAX_RESULT_BYTES: Final = 32 * 1024
-"""Of one result, all told."""
+"""Limit on one result, all told."""
 LEAST_RESULT_BYTES: Final = 1024
 _FRAME_BYTES: Final = 512
 """For what stands around the data."""
 MAX_KEPT_BYTES: Final = 8 * 1024 * 1024
-"""Of a result that is too large for one answer; the rest of it is dropped, which is said."""
+"""Limit on a result that takes several answers; the rest of it is dropped, which is said."""
 MAX_CURSORS: Final = 16
 """Results that can be gone on with; the oldest is forgotten."""
 
@@ -36,13 +36,13 @@ class ToolFailureError(Exception):
 
 @dataclass
 class ToolResult:
-    """What a tool found or did.
+    """The result of a tool.
 
     Attributes:
         text: For the model.
-        sessions: Where it comes from.
+        sessions: Its sources.
         following: Gets the next page, where there is one.
-        is_data: Whether it has words of earlier conversations in it.
+        is_data: True if it holds words of earlier conversations.
         most: Bytes of one answer.
     """
 
@@ -150,7 +150,7 @@ _ADVICE: Final = {
 
 
 def failure_of(error: Exception) -> ToolFailureError:
-    """What to tell the model of an error."""
+    """Words about an error for the model."""
     if isinstance(error, ToolFailureError):
         return error
     if isinstance(error, TimeleapRpcError):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from timeleap.json_value import Json
 from timeleap.mcp import change_tools, methods, read_tools
 from timeleap.mcp.opened_sessions import OpenedSessions
 from timeleap.mcp.tool_results import (
@@ -18,7 +19,6 @@ from timeleap.mcp.tool_results import (
     failure_of,
 )
 
-Json = dict[str, Any]
 Function = Callable[[OpenedSessions, Json], Awaitable[ToolResult]]
 _log = logging.getLogger(__name__)
 
@@ -31,15 +31,15 @@ _WRONG_SHOWN: Final = 200
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool.
+    """A tool of the server.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         description: For the model.
         properties: The JSON Schemas of its arguments.
-        required: Those it needs, but for a call with a cursor.
-        function: What answers it.
-        is_destructive: Whether it may take something away.
+        required: Arguments that it needs, but for a call with a cursor.
+        function: Its implementation.
+        is_destructive: True if it may take something away.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Tool:
 
     @property
     def only_reads(self) -> bool:
-        """Whether it changes nothing."""
+        """True if it changes nothing."""
         return self.name in methods.READING
 
     @property

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError, InvalidInputError
+from timeleap.json_value import Json
 from timeleap.mirrors.folders import is_there
 from timeleap.mirrors.formats.conversion import RecordWriter, folder_of
 from timeleap.mirrors.growing_file import Conversation, Step
@@ -27,11 +28,9 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
     from timeleap.storage.engine import NewRecord
 
-Json = dict[str, Any]
-
 
 class AdoptPlan(Struct, frozen=True):
-    """What is to be written.
+    """Plan of the files to write.
 
     Attributes:
         kind: The program.
@@ -58,7 +57,7 @@ class Adopted(Struct, frozen=True):
 
 
 def plan(session: Session, at: str | int | None) -> AdoptPlan:
-    """What to write to go on before `at`: uid of a checkpoint, or index of a message.
+    """Plan the files that let the program go on before `at`: uid of a checkpoint, or index of a message.
 
     Raises:
         InvalidInputError: It is no mirror, or there is no such message.

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, printable, usual_folder
 from timeleap.mirrors.mirror import Growth, Mirror
 from timeleap.mirrors.takeover import Takeover
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from timeleap.call import Client
     from timeleap.service.service import Service
 
-Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
 JOINED_SECONDS: Final = 0.2

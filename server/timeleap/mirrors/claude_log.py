@@ -11,9 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from timeleap.json_value import Json
 from timeleap.mirrors.formats.claude_chain import Chain, ChainEntry, Node
 from timeleap.mirrors.formats.claude_code import TITLES, EntrySurvey, EntryWriter
-from timeleap.mirrors.formats.conversion import Json, JsonLine, JsonLines, LossTally, RecordWriter, opened
+from timeleap.mirrors.formats.conversion import JsonLine, JsonLines, LossTally, RecordWriter, opened
 from timeleap.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step, version_of
 
 TESTED: Final = (2, 1, 330)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.mirrors import codex_files
 from timeleap.mirrors.codex_thread import ItemStep, Kind, Thread
 from timeleap.mirrors.formats.codex import (
@@ -32,7 +33,6 @@ from timeleap.mirrors.formats.codex import (
     words_in,
 )
 from timeleap.mirrors.formats.conversion import (
-    Json,
     JsonLine,
     LossTally,
     RecordWriter,

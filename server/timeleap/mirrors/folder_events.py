@@ -86,7 +86,7 @@ class FolderEvents:
 
 
 def _started(folders: Mapping[str, int]) -> Any:
-    """What tells of changes; None where nothing does."""
+    """Start a source of events; None where the system has none."""
     try:
         from watchfiles._rust_notify import RustNotify
     except ImportError:
@@ -100,7 +100,7 @@ def _started(folders: Mapping[str, int]) -> Any:
 
 
 def _mounts_of(folders: Mapping[str, int]) -> set[str]:
-    """One folder of each file system."""
+    """Pick a folder of each file system."""
     found: dict[int, str] = {}
     for folder in folders:
         try:

@@ -180,7 +180,7 @@ FIRST_LINES: Final = 1 << 16
 PACKED: Final = ".jsonl.zst"
 """How the names of sessions end that Codex has packed."""
 FOLDER: Final = "mirrors"
-"""Of the home: notes about files that are mirrored up to their ends. They may be lost, then all files are compared."""
+"""Folder in the home with notes about files that are mirrored up to their ends. They may be lost, then all files are compared."""
 MAX_FILES: Final = 100_000
 MAX_NOTES: Final = 64 << 20  # bytes
 
@@ -194,7 +194,7 @@ class FileFacts(NamedTuple):
 
 
 class FoundFiles(NamedTuple):
-    """What a look at a folder has found; `problems`: what could not be read, in words; `folders`: it and those in it
+    """Findings in a folder. `problems`: failures to read, in words; `folders`: it and those in it
     that were looked into, with their inodes; `unread`: databases whose sessions are not known this time."""
 
     files: dict[str, FileFacts]
@@ -230,7 +230,7 @@ def printable(text: str) -> str:
 
 
 def facts_of(path: str) -> FileFacts | None:
-    """Of an ordinary file, which is no link, or of a session in a database; None for what is none. Blocking."""
+    """Look at an ordinary file, which is no link, or a session in a database; None for anything else. Blocking."""
     try:
         status = os.lstat(path)
         if stat.S_ISREG(status.st_mode):

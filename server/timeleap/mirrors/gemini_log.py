@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
+from timeleap.json_value import Json
 from timeleap.mirrors import gemini_files
 from timeleap.mirrors.formats.conversion import (
-    Json,
     JsonLine,
     RecordWriter,
     content_of,
@@ -197,7 +197,7 @@ class GeminiLog(Conversation):
         return ResumableSession(folder / name, records, ("gemini", "--resume", session_id))
 
     def _lines_of(self, steps: list[Step], session_id: str) -> Iterator[Json]:
-        """Those of the new session: its facts, then each message once. Blocking."""
+        """Lines of the new session: its facts, then each message once. Blocking."""
         now = clock.now_iso()
         yield {
             "sessionId": session_id,

@@ -12,11 +12,11 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
+from timeleap.json_value import Json
 from timeleap.mirrors.formats.conversion import (
     BLOCK,
     MAX_FILE,
     MAX_LINE,
-    Json,
     JsonLine,
     JsonLines,
     LossTally,
@@ -32,7 +32,7 @@ from timeleap.storage.engine import TimelineReason
 TAIL: Final = 4096
 """Bytes before the end of what was read that are compared before more is read."""
 FRESH_BYTES: Final = 4 << 20
-"""Of lines whose records are kept from the reading until they are written, so that they are parsed once."""
+"""Bytes of lines whose records are kept from the reading until they are written, so that they are parsed once."""
 
 LINES_OF_START: Final = 100
 """Lines that are looked at for the folder that a session is about."""
@@ -41,7 +41,7 @@ MAX_BRANCHES: Final = 50
 
 
 class FileReplacedError(Exception):
-    """What was read is not what the file begins with any more: all of it has to be read again."""
+    """The file does not begin with the bytes read before: all of it has to be read again."""
 
 
 class Step(Struct, frozen=True):
@@ -152,7 +152,7 @@ class GrowingFile:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that was read."""
+        """Fingerprint of all that was read."""
         return self._hash.hexdigest()
 
     def begins_with(self, end: int, fingerprint: str) -> bool:

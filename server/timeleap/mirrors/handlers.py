@@ -24,11 +24,11 @@ from timeleap_protocol.folder_uri import canonical_folder_uri
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.mirrors.bridge import Bridge
     from timeleap.mirrors.mirror import Mirror
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap_protocol.structs.bridge import (
         BridgeAdoptParams,
         BridgeCatchUpParams,

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
+from timeleap.json_value import Json
 from timeleap.mirrors.formats.conversion import (
-    Json,
     JsonLine,
     RecordWriter,
     content_of,

@@ -17,7 +17,8 @@ import msgspec
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, TimeleapError
-from timeleap.mirrors.formats.conversion import Json, JsonLine, LossTally, RecordWriter, sound, workspace_of
+from timeleap.json_value import Json
+from timeleap.mirrors.formats.conversion import JsonLine, LossTally, RecordWriter, sound, workspace_of
 from timeleap.mirrors.formats.said_by import words_of_person
 from timeleap.mirrors.growing_file import (
     MAX_BRANCHES,
@@ -139,7 +140,7 @@ class KimiLog(Conversation):
             log.message(message)
 
     def _read_notes(self) -> None:
-        """What stands beside the log: a title, the version; and which folder the directory's name stands for."""
+        """Read the notes in the log's folder: a title, the version; and which folder the directory's name stands for."""
         directory = self.file.path.parent
         self.first_prompt = self.first_prompt or self._steps.first_prompt
         losses = self.file.left_out
@@ -311,7 +312,7 @@ def _first_line(path: Path) -> Json:
 
 
 def _bytes(path: Path, most: int, *, whole: bool = True) -> bytes:
-    """What is in an ordinary file; nothing of one that is too long, or cannot be read."""
+    """Read an ordinary file; empty if it is too long, or cannot be read."""
     with suppress(OSError):
         file = OpenFile(path)
         try:

@@ -1,4 +1,4 @@
-"""One session that shows what another program's file says.
+"""A session that shows the conversation in another program's file.
 
 The log of a mirror has, beside the messages, marks: opaque records that say which step of the conversation stands before
 them, and how much of the file was read. So the log itself says how far it is, after a crash, too: an append and its mark
@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
+from timeleap.json_value import Json
 from timeleap.mirrors import takeover
 from timeleap.mirrors.claude_log import ClaudeLog
 from timeleap.mirrors.codex_log import CodexLog
@@ -50,11 +51,10 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
 
-Json = dict[str, Any]
 
 STEPS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 4 << 20
-"""Of a file, that become one append."""
+"""Bytes of a file that become one append."""
 MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
 LEFT_OUT: Final = "leftOut"
@@ -109,7 +109,7 @@ class StepDigests:
 
 
 class Growth(Struct, frozen=True):
-    """What a catch-up did: messages that are new; whether the mirror is; whether anything changed."""
+    """Result of a catch-up: number of new messages; whether the mirror is new; whether anything changed."""
 
     added: int = 0
     created: bool = False

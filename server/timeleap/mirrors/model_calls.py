@@ -13,8 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from timeleap.json_value import Json
 from timeleap.mirrors import opencode_database
-from timeleap.mirrors.formats.conversion import Json, JsonLines, LossTally, document, object_in, opened
+from timeleap.mirrors.formats.conversion import JsonLines, LossTally, document, object_in, opened
 
 JOURNAL: Final = "wire.jsonl"
 """Beside a log of kimi-cli: its events, which say what each call took."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.json_value import Json
 from timeleap.mirrors import opencode_database
 from timeleap.mirrors.formats.conversion import (
-    Json,
     JsonLine,
     RecordWriter,
     content_of,

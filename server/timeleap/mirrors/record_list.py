@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.mirrors.formats.conversion import Json, LossTally, RecordWriter
+from timeleap.json_value import Json
+from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
 from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import first_words, preview_of, read_checkpoint
 from timeleap.sessions.shapes import Checkpoint, set_members

@@ -14,9 +14,9 @@ from timeleap.sessions.shapes import Source
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
 
 
 async def verify(service: Service, params: Any, call: Call) -> Json:

@@ -20,11 +20,11 @@ from timeleap.mirrors.folder_events import FolderEvents
 from timeleap.mirrors.folders import FileFacts, FolderNotes, FoundFiles, facts_of, look, may_be_session
 
 POLL_SECONDS: Final = 0.1
-"""Between looks at files that were changed a short time ago, where changes are not told."""
+"""Seconds between looks at files that were changed a short time ago, where changes are not told."""
 SCAN_SECONDS: Final = 1.0
-"""Between looks at the whole folder, where changes are not told or another process has mirrors open."""
+"""Seconds between looks at the whole folder, where changes are not told or another process has mirrors open."""
 TOLD_SCAN_SECONDS: Final = 10.0
-"""The same where they are: the system leaves changes out when there are too many."""
+"""Seconds between looks at folders whose changes are told: the system leaves some out when there are too many."""
 SCAN_SHARE: Final = 4
 """A look at the whole folder is followed by so many times the time it took without one."""
 IDLE_SHARE: Final = 1500

@@ -296,7 +296,7 @@ def _to_json(value: Any) -> Any:
 
 
 encode_usual: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_json).encode
-"""As `encode`, but for lone surrogates, which raise UnicodeEncodeError."""
+"""Encode JSON like `encode`, except that lone surrogates raise UnicodeEncodeError."""
 
 
 def encode(message: Any) -> bytes:

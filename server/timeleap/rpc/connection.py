@@ -1,4 +1,4 @@
-"""One connection: bytes in, bytes out, and everything between them that is not a method.
+"""A connection: bytes in, bytes out, and everything between them that is not a method.
 
 A `Connection` is an `asyncio.Protocol`, so whatever is a transport to asyncio can carry one: `StdioTransport` for the
 process's own descriptors, a local socket's transport for others. Every connection has its own framing, ids, lifecycle
@@ -9,7 +9,7 @@ turn of the loop. A client that sends faster than it can be served is slowed dow
 waits in the inbox, nothing more is read. Answers to requests of ours and cancellations pass by the inbox, and while an
 answer is awaited reading goes on within bounds; else a request that waits for its client would wait for ever.
 
-What may be asked when: `initialize` -> `initialized` -> ... -> `shutdown` -> `exit`, as in LSP. What the client says of
+Order of requests: `initialize` -> `initialized` -> ... -> `shutdown` -> `exit`, as in LSP. What the client says of
 itself is taken leniently (a capability we do not understand is none of our business); what it asks for is judged
 strictly.
 """
@@ -50,7 +50,7 @@ SLICE = 32
 """Requests begun in one turn of the loop: replies that nobody reads show before all of a burst has been worked on."""
 
 TURNS = 2
-"""Of the loop, that a notification waits for a reply: so many it takes from an owner's answer to ours."""
+"""Turns of the loop that a notification waits for a reply: so many it takes from an owner's answer to ours."""
 
 MAX_COLLECTED = 256 * 1024
 """Bytes of replies collected for one write while requests are begun: beyond, a client that does not read shows."""
@@ -110,19 +110,19 @@ _READY, _INITIALIZING = Stage.READY, Stage.INITIALIZING
 
 
 class Connection(asyncio.Protocol):
-    """One client.
+    """A client and its connection.
 
     Args:
-        service: Gives what answers. Where it raises, because of its settings, that is the answer to `initialize`.
+        service: Makes the service. Where it raises, because of its settings, that is the answer to `initialize`.
         max_frame_bytes: A larger frame is passed over.
         max_in_flight: Requests worked on at a time.
 
     Attributes:
         name, can_summarize, wants_approvals, only_asks, ending, is_peer: See `timeleap.call.Client`.
-        initialized: Whether the service knows of it.
+        initialized: True once the service knows of it.
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
-        dropped: Whether it was let go because it did not read.
+        dropped: True if it was let go because it did not read.
         exit_code: How the process ends if this was its connection.
     """
 
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
         return size
 
     def send_pieces(self, pieces: list[bytes]) -> int:
-        """As `send`, of what is JSON already, and too long to be put together."""
+        """Send pieces of JSON that are too long to be put together."""
         size = sum(map(len, pieces))
         if self._transport is not None and not self.dropped:
             self._outbox += framed(self._frames.form, pieces)
@@ -320,7 +320,7 @@ class Connection(asyncio.Protocol):
         return self._service().begin(row.name, row.read_params(params), call, then)
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
-        """What answers a request. Called in order of arrival; what it raises is the reply."""
+        """Find the work that answers a request. Called in order of arrival; an error that it raises is the reply."""
         if row.handler is not None:
             if KEPT.waiting:
                 KEPT.require()

@@ -57,7 +57,7 @@ def wire_error(kind: ErrorKind, message: str, *, retryable: bool | None = None, 
 
 
 def _bounded(value: Any) -> Any:
-    """The same with long texts shortened: what a client sent may stand in them."""
+    """Shorten long texts, which a client may have sent."""
     if isinstance(value, str):
         return _shortened(value, MAX_TEXT)
     if isinstance(value, dict):
@@ -76,7 +76,7 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def refused_value(loc: Iterable[str | int], msg: str, kind: str) -> dict[str, Any]:
-    """One entry of `data.errors`."""
+    """An entry of `data.errors`."""
     return {"loc": list(loc), "msg": msg, "type": kind}
 
 

@@ -86,7 +86,7 @@ would send thousands. What comes too early is kept, and the latest of it is told
 
 
 Work = Callable[[Call], Coroutine[Any, Any, Any]]
-"""What answers a request, once it is called with the circumstances."""
+"""The work that answers a request, once it is called with the circumstances."""
 
 Answer = Callable[[Any, BaseException | None], None]
 """Takes the result of a request, or why there is none."""
@@ -184,7 +184,7 @@ class Running(msgspec.Struct):
 
 
 class ConnectionPort(Client, Protocol):
-    """What requests need of their connection (`timeleap.rpc.connection.Connection`)."""
+    """Interface of a connection for its requests (`timeleap.rpc.connection.Connection`)."""
 
     def send(self, message: Any) -> int: ...
     def send_pieces(self, pieces: list[bytes]) -> int: ...
@@ -197,12 +197,12 @@ class ConnectionPort(Client, Protocol):
 
 
 class EdgeProtocol(JsonRPCProtocol):
-    """One connection's requests, in both directions.
+    """The requests of a connection, in both directions.
 
     Attributes:
-        trace: What `$/setTrace` asked for: off, messages, verbose.
+        trace: The level that `$/setTrace` asked for: off, messages, verbose.
         unwanted: Notifications that the client opted out of.
-        refused_any: Whether anything was answered with an error other than `cancelled`.
+        refused_any: True if anything was answered with an error other than `cancelled`.
         running: Requests taken and not answered yet.
         weight: Bytes that the requests in flight hold, and that their replies are expected to have: a thousand pages
             asked for at once would fill the memory before the first one is read. What a method's replies are like is
@@ -495,7 +495,7 @@ class EdgeProtocol(JsonRPCProtocol):
 
 @types.coroutine
 def _rest(steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> Generator[Any, Any, None]:
-    """What is left of `steps`, which waits for `awaited`: for a task, which takes over as if it had begun it. It
+    """Run the rest of `steps`, which waits for `awaited`, in a task, which takes over as if it had begun it. It
     answers from within the task: a callback would cost a turn of the loop."""
     try:
         while True:
@@ -512,7 +512,7 @@ def _rest(steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> Gene
 
 
 def _log_answer(running: Running, result: Any, kind: str, sent: int) -> None:
-    """One line for a request: a change at `info`, all others at `debug`; never anything of what it carries."""
+    """Log a line for a request: a change at `info`, all others at `debug`; never anything of its contents."""
     message, row = running.message, running.row
     level = logging.INFO if row.mutates and message.params.get("dryRun") is not True else logging.DEBUG
     took = (time.perf_counter() - running.received) * 1000

@@ -22,10 +22,11 @@ from timeleap.storage.spare_descriptor import SPARE
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.connections import OpenHandle
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Access, Json
+    from timeleap.sessions.shapes import Access
     from timeleap.store.store import OpenedSession
     from timeleap_protocol.structs.session import (
         SessionCloseParams,

@@ -37,10 +37,10 @@ from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader, Timeline
     from timeleap_protocol.structs.context import (
         GetHistoryParams,
@@ -61,7 +61,7 @@ class _Role(Struct):
 
 
 _ROLE: Final = msgspec.json.Decoder(_Role)
-"""Of a record that is JSON, or was made so by the engine (`LENIENT`)."""
+"""Decoder of the role of a record that is JSON, or was made so by the engine (`LENIENT`)."""
 
 
 def at_its_turn(

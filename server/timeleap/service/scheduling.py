@@ -115,7 +115,7 @@ class RequestOrder:
             self._elsewhere.discard(session_id)
 
     async def turn_to_read(self, session_id: str) -> None:
-        """As `turn`, but does not wait for a request that waits for another party. Callers keep their order."""
+        """Wait for a turn to read, passing requests that wait for another party. Callers keep their order."""
         ahead = list(self._reading.get(session_id, []))
         if session_id in self._elsewhere and not ahead:
             return

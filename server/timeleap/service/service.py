@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
+    from timeleap.json_value import Json
     from timeleap.service.config import Config
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap.sessions.working_tree import TreeControl
     from timeleap.storage.engine import Progress
     from timeleap.store.open_sessions import SessionLocation
@@ -243,7 +243,7 @@ class Service:
         return self._marked(REQUESTS[method], params, self._at_its_turn(REQUESTS[method], params, call))
 
     def begin(self, method: str, params: Any, call: Call, then: Told) -> Coroutine[Any, Any, Any] | None:
-        """The same for a request that is worked on as soon as it is read (`Method.at_once`); None: `then` is told the
+        """Begin a request that is worked on as soon as it is read (`Method.at_once`). None: `then` is told the
         result, or what went wrong, now or later."""
         if call.client.only_asks:
             refuse_decision(REQUESTS[method], call.client)

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json, SessionPage
+    from timeleap.sessions.shapes import SessionPage
     from timeleap_protocol.structs.session import (
         SessionDeleteParams,
         SessionLatestParams,

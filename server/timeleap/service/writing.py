@@ -19,11 +19,11 @@ from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.connections import OpenHandle
     from timeleap.service.service import Service
     from timeleap.sessions.append_plan import Marks, WorkOut
     from timeleap.sessions.appends import Answer
-    from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogState
     from timeleap_protocol.structs.context import AppendMessageParams, CheckpointParams, UpdateTokenCountParams
 
@@ -50,7 +50,7 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
 
 
 def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Call, then: Answer) -> bool:
-    """As `append_message` in the fewest steps, where that can be: `then` is told the answer; else False."""
+    """Append a message in the fewest steps and tell `then` the answer. False if that cannot be done."""
     transactions, message = held.session.transactions, params.message
     if message is None or held.access == "readOnly":
         return False

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap.json_value import Json
 from timeleap.message_text import DMAIL, NOTE, NOTE_FOLLOWS, harmless
 from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
@@ -25,13 +26,12 @@ from timeleap.storage.record import (
     with_member,
 )
 
-Json = dict[str, Any]
 Marks = Mapping[str, str | int]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
 NO_MARKS: Final[Marks] = MappingProxyType({})
 
 DMAIL_LABEL: Final = "D-Mail"
-"""What the checkpoint before a D-Mail is called."""
+"""Label of the checkpoint before a D-Mail."""
 
 _FRAME = (
     f"{DMAIL}: your later self went back to this point of the session to leave you the note below. "
@@ -52,7 +52,7 @@ _NOTE_FROM = (
 )
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""Of a message as compact JSON, without what we add to it."""
+"""Limit on a message as compact JSON, without the members that we add."""
 
 
 class AppendPlan(Struct, frozen=True):
@@ -189,7 +189,7 @@ def note_text(note: str, sender: str) -> str:
 
 
 def _record(item: Mapping[str, Any], marks: Marks | None) -> NewRecord:
-    """What is written of an item: a message, an opaque record or a token count."""
+    """Make the record of an item: a message, an opaque record or a token count."""
     if "role" not in item and "tokenCount" in item:
         return usage_record(item["tokenCount"], marks)
     is_opaque = "role" not in item and "record" in item

@@ -14,10 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from timeleap.errors import ReadOnlyError
+from timeleap.json_value import Json
 from timeleap.sessions import past, shapes
 from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
 from timeleap.sessions.request_table import RepeatedError, Transaction
-from timeleap.sessions.shapes import Cause, Checkpoint, Json, Mutation
+from timeleap.sessions.shapes import Cause, Checkpoint, Mutation
 from timeleap.sessions.transaction import SessionTransactions, announce
 from timeleap.sessions.working_tree import NO_FILES, AppendFiles
 from timeleap.storage.engine import Appended, AppendStep, LogState, NewRecord

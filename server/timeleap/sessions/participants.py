@@ -13,8 +13,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import DecodeError, json
 
+from timeleap.json_value import Json
 from timeleap.sessions.kernel.change import ApprovalChange, Change
-from timeleap.sessions.shapes import Approval, Cause, Event, Json
+from timeleap.sessions.shapes import Approval, Cause, Event
 from timeleap.storage.engine import LogState
 
 Answer = asyncio.Future[Json]
@@ -39,11 +40,11 @@ class SharedEvents(Protocol):
         """Keep nothing of what was announced before the step under way."""
 
     def heard(self) -> list[bytes] | None:
-        """What others announced of the changes taken over since the last call, as JSON; None: not all is known."""
+        """Announcements of the changes taken over since the last call, as JSON; None: not all are known."""
 
 
 def told_elsewhere(heard: list[bytes] | None) -> list[Event] | None:
-    """What other processes told of their changes; None where that is not known, or no event of ours."""
+    """Events that other processes announced of their changes; None if they are not known, or no events of ours."""
     try:
         return None if heard is None else [event for data in heard for event in json.decode(data, type=list[Event])]
     except DecodeError:
@@ -127,7 +128,7 @@ class StandingApprovals(Protocol):
         """
 
     def misfiled(self) -> bool:
-        """Whether the file says something else than is in force."""
+        """True if the file differs from the approvals in force."""
         ...
 
     def settle(self) -> None:

@@ -1,5 +1,5 @@
-"""What a session can go back to: its checkpoints, the steps of undo and redo, and its timelines, some of which go for
-good (G12); and the summary of a log, which says so.
+"""The past of a session: its checkpoints, the steps of undo and redo, its timelines, some of which go for good (G12), and
+the summary of a log, which names them.
 
 A step leads to a timeline, or to the empty log. The stacks of steps stand in `timeleap.json` (member `undo`) and change
 in the same atomic step as the log: what a rewrite makes of them is noted before it (`next`), with the timeline whose
@@ -26,6 +26,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
     UndoUnavailableError,
 )
+from timeleap.json_value import Json
 from timeleap.message_text import span_name, texts
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.documents.tree_settings import checkpoint_files
@@ -50,15 +51,14 @@ MAX_PREVIEW_BYTES = 4 << 20
 _LABEL_LENGTH = 60
 _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 MEMBER: Final = "undo"
-"""Of `timeleap.json`."""
+"""Member of `timeleap.json` with the stacks."""
 FILES: Final = "files"
-"""Of the facts of a timeline: the snapshot of the files that were there when it was set aside."""
+"""Member of the facts of a timeline: the snapshot of the files that were there when it was set aside."""
 MAX_STEPS: Final = 1000
-"""Of each stack; the oldest are forgotten."""
+"""Steps of each stack; the oldest are forgotten."""
 KINDS: Final = frozenset(get_args(StepKind))
 
 Direction = Literal["undo", "redo"]
-Json = dict[str, Any]
 
 
 # Checkpoints
@@ -179,7 +179,7 @@ def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None, J
 
 
 def _marks_in(record: bytes, number: int, before: LogState) -> tuple[str, str | None, str | None, Json | None]:
-    """The same of a record whose checkpoint has that id, in a log at `before`."""
+    """Read the marks of a record whose checkpoint has that id, in a log at `before`."""
     marks = read_tl(record)
     uid, label, time = (marks.get(name) for name in ("u", "l", "t"))
     if not isinstance(uid, str):
@@ -196,7 +196,7 @@ def preview_of(message: Mapping[str, Any]) -> str | None:
 
 
 def preview_of_record(record: bytes) -> str | None:
-    """The same of a message as it stands in the log; None also where it is too long to be looked at, or damaged."""
+    """Preview of a message as it stands in the log; None also where it is too long to be looked at, or damaged."""
     if len(record) > MAX_PREVIEW_BYTES:
         return None
     try:
@@ -316,7 +316,7 @@ CHECK: Final = model(
         "duplicate": model({"timelineId": text(), "equals": text()}, required=("timelineId", "equals")),
     }
 )
-"""What the member has to be."""
+"""The type of the member."""
 
 
 class Stacks(Struct, frozen=True):
@@ -333,7 +333,7 @@ class Stacks(Struct, frozen=True):
     valid_for: tuple[int, int] | None = None
 
     def at(self, state: LogState) -> Stacks:
-        """As they are where the log is at `state`."""
+        """Stacks where the log is at `state`."""
         return self if self.valid_for == (state.length, state.chain) else replace(self, redo=())
 
     def within(self, timeline_ids: Collection[str]) -> Stacks:
@@ -387,7 +387,7 @@ class Stacks(Struct, frozen=True):
         raise RedoUnavailableError(few or "there is nothing to redo: any other change ends redo", **data)
 
     def members(self) -> Json:
-        """As `timeleap.json` keeps them."""
+        """Members of `timeleap.json`."""
         found: Json = {"undo": [_member(step) for step in self.undo]}
         if self.redo and self.valid_for is not None:
             length, chain = self.valid_for
@@ -435,7 +435,7 @@ def happened(proof: Mapping[str, Any], log: LogEngine) -> bool:
 
 
 def next_of(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Of the member, the note of a rewrite that may have been done."""
+    """Note in the member of a rewrite that may have been done."""
     return value.get("next") if value is not None else None
 
 

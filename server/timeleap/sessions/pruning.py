@@ -19,7 +19,7 @@ from timeleap.storage.engine import Timeline
 if TYPE_CHECKING:
     from timeleap.sessions.request_table import Transaction
     from timeleap.sessions.transaction import SessionTransactions
-from timeleap.sessions.scrubbing import Json
+from timeleap.json_value import Json
 
 
 class PruneRequest(Struct, frozen=True):
@@ -46,7 +46,7 @@ class PrunePlan(Struct, frozen=True):
     quarantine: tuple[tuple[str, int], ...] = ()
 
     def result(self, head: str) -> Json:
-        """What the request is answered with."""
+        """Result of the request."""
         sizes = [*(timeline.bytes for timeline in self.going), *(size for _, size in self.quarantine)]
         return {
             "head": head,

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
+from timeleap.json_value import Json
 from timeleap.sessions import shapes
 from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
 from timeleap.sessions.documents.meta import REQUESTS_REDACTED, Meta
@@ -44,15 +45,13 @@ from timeleap.storage.engine import Appended, Entry, LogEngine, LogState, Record
 from timeleap.storage.record import read_tl
 from timeleap.summaries.log_spans import NewSpans, SpanRead, read_spans, with_spans, without_spans
 
-Json = dict[str, Any]
-
 NO_HEAD = "0.0.0-00000000"
 """In the place of a head that a redaction took out: no log ever has it."""
 LARGE_TOLD = 4 << 10
 """Characters of a notification's members, as JSON, that is not kept: then it is said that something has changed."""
 AT_ONCE = 64
 MOST_LINES = 64 * REMEMBERED
-"""That are looked through for ids that count."""
+"""Lines that are looked through for ids that count."""
 MAX_BYTES_AT_ONCE = 4 << 20
 
 
@@ -67,12 +66,12 @@ class RepeatedError(Exception):
 
 
 class Transaction(Struct, eq=False):
-    """One attempt of a request to change a session: admitted, begun, recorded, finished, told; each exactly once.
+    """An attempt of a request to change a session: admitted, begun, recorded, finished, told; each exactly once.
 
     Attributes:
         before: The head it was admitted at.
-        result: What the request is answered with; made once, so that a repeat gets the same.
-        events: What listeners are told when it is done.
+        result: The result of the request; made once, so that a repeat gets the same.
+        events: Events for listeners when it is done.
         begun: It is on its way to the disk.
     """
 
@@ -185,7 +184,7 @@ def refuse_other_head(expected: str | None, head: str) -> None:
 
 
 class _Records(Struct):
-    """What a request appended: the state before it, the entries of its records, and the checkpoints among them, which are
+    """The records that a request appended: the state before it, the entries of its records, and the checkpoints among them, which are
     read where they are asked for."""
 
     _engine: LogEngine
@@ -352,7 +351,7 @@ class RequestTable:
         return replace(known, result=result, before=self._head_before(known, records), told=told)
 
     def _now(self, members: Collection[str]) -> Json:
-        """Of a result with these members, those that say how the session is, as it is now."""
+        """Members of a result that describe the session, as it is now."""
         engine, facts = self._engine, self._state.facts
         now: Json = {"dynamicSubagents": [agent.wire() for agent in facts.subagents], "approval": facts.approval.wire()}
         if "compacted" not in members:  # a compaction's say which pins its summary has
@@ -363,7 +362,7 @@ class RequestTable:
         return now
 
     def _records(self, line: int, near: Mapping[int, Entry] = MappingProxyType({})) -> _Records:
-        """What the request has appended whose first record is at `line`; `near`: entries that were read already."""
+        """Find the records of the request whose first one is at `line`; `near`: entries that were read already."""
         engine = self._engine
         found = [near[line - 1], near[line]] if line - 1 in near else engine.entries(max(0, line - 1), line + 1)
         before, entries = found[0].state if line else LogState(), found[-1:]
@@ -392,7 +391,7 @@ class RequestTable:
         return self._shapes.appended(Appended(before, after, head["head"]))
 
     def _events(self, known: StoredResponse, head: str, records: _Records, *, with_spans: bool = False) -> list[Event]:
-        """What listeners were told of what a request appended; of spans only where it is asked for, as they are not
+        """Events about the records that a request appended; spans only where it is asked for, as they are not
         stored."""
         engine, end, made = self._engine, records.entries[-1].state, records.made()
         said: tuple[str, Json] | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from timeleap.json_value import Json
 from timeleap.sessions.kernel.session_view import changes
 from timeleap.sessions.shapes import CONTEXT, Cause, Event, Mutation
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from timeleap.sessions.request_table import Transaction
     from timeleap.sessions.session_state import StateManager
     from timeleap.sessions.transaction import SessionTransactions
-
-Json = dict[str, Any]
 
 
 class Scrub(Protocol):

@@ -1,4 +1,4 @@
-"""One open session: its log, and what belongs to it beside the log.
+"""An open session: its log, and its state outside the log.
 
 Every mutator takes its turn in the engine's queue. There, in this order, the request id is looked up, the expected head
 is compared, and the operation's own checks are made; then it is written; then listeners are told; then it returns: all
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from timeleap import clock
+from timeleap.json_value import Json
 from timeleap.sessions import append_plan, past, pruning, shapes
 from timeleap.sessions import scrubbing as removing
 from timeleap.sessions.appends import append
@@ -59,11 +60,9 @@ from timeleap.storage.engine import (
 )
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
-Json = dict[str, Any]
-
 
 class Session:
-    """One open session. Opened and closed by its `SessionStore`.
+    """An open session. Opened and closed by its `SessionStore`.
 
     Attributes:
         transactions: What it consists of, and how that is changed.
@@ -396,7 +395,7 @@ class Session:
     # What others have written
 
     async def catch_up(self) -> None:
-        """Of a follower: show what the owner has changed up to now."""
+        """Show a follower the owner's changes up to now."""
         await self.engine.catch_up()
         self.transactions.reread()
 

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError
+from timeleap.json_value import Json
 from timeleap.sessions import past
 from timeleap.sessions.documents.meta import FILES_FOLLOWED, Meta
 from timeleap.sessions.documents.request_file import RequestFile, StoredResponse, decode
@@ -29,8 +30,6 @@ from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.shapes import Cause, Event, set_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, LogReader, Prepared, Replacement, Timeline, highest_noted
-
-Json = dict[str, Any]
 
 POLL_SECONDS = 0.25
 REMOVING = "removing"

@@ -16,12 +16,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from timeleap.json_value import Json
 from timeleap.message_text import checkpoint_name, should_compact
 from timeleap.storage.engine import Appended
 
 _log = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 AutoCheckpoint = Literal["off", "turn", "step"]
 Access = Literal["owner", "readOnly"]
 Decision = Literal["approve", "approveForSession", "reject"]
@@ -81,7 +81,7 @@ def unguarded(method: str, client: str | None, followed: bool) -> Mutation:
 
 
 class Event(Struct, frozen=True):
-    """What listeners are told, after a change is durable and before its method returns, in the order of the changes."""
+    """Event for listeners, after a change is durable and before its method returns, in the order of the changes."""
 
     kind: str  # of change, or of warning
     head: str  # after it
@@ -236,7 +236,7 @@ def appended_events(
     cause: Cause,
     span: Json | None = None,
 ) -> list[Event]:
-    """What listeners are told of an append that made checkpoints; `span` is `ChangedSpan` of the contract."""
+    """Events of an append that made checkpoints; `span` is `ChangedSpan` of the contract."""
     head, before, after = done.head, done.before.messages, done.after.messages
     if not made and told is None:  # as nearly all are
         added: Json = {"firstIndex": before, "count": after - before}
@@ -386,7 +386,7 @@ class Owner(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """What a session belongs to in another program: the `kind` of program, its `key` of the conversation, and of a mirror
+    """Source of a session in another program: the `kind` of program, its `key` of the conversation, and of a mirror
     the `path` of the program's file."""
 
     kind: str

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.sessions import past, shapes
 from timeleap.sessions.append_plan import AppendPlan
 from timeleap.sessions.documents.meta import Meta
@@ -65,20 +66,19 @@ MAX_NOTICES = 100
 CLOCK_LOOKS, CLOCK_STEP = 25, 0.001
 """How often to look at a file system's clock that has not gone on, and the seconds between; those of ext4 and NTFS tick
 every 10 ms or less, a clock of whole seconds is not waited for."""
-Json = dict[str, Any]
 NOBODY = Mutation()
 T = TypeVar("T")
 
 
 class SessionServices(Struct, frozen=True):
-    """What a session gets from its store.
+    """Services of the store for a session.
 
     Attributes:
         shapes: The forms of results and notifications.
         retention: Limits of the timelines that are kept.
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
-        moved_away: True if what is at the session's place by now is nothing, or another session.
+        moved_away: True if nothing is at the session's place by now, or another session.
         files: Makes what keeps the files of its workspace.
         approval_requests: Questions of a session that wait for a decision.
     """
@@ -102,12 +102,12 @@ class Files(Struct, frozen=True):
 
 
 class SessionTransactions:
-    """What one open session consists of, and the changes of it.
+    """The parts of an open session, and the changes of it.
 
     Attributes:
         meta: Its `timeleap.json`.
         state: Its state beside the log.
-        requests: The requests that are known, and what those were answered with.
+        requests: The requests that are known, and their answers.
         notices: Warnings that it came to while it was open.
         away: Files of it were not there when it was opened, but placeholders of a sync program.
         closed: Nothing is begun any more.
@@ -358,7 +358,7 @@ class SessionTransactions:
                 raise not_restored(self.path / known.file, damage[0].offset)
 
     def _past_after(self, rewrite: LogRewrite, prepared: Prepared, stacks: Stacks) -> Past:
-        """What there will be to go back to: without the timelines that go by themselves then."""
+        """Past after the rewrite, without the timelines that go by themselves then."""
         left = self.engine.timeline_ids()
         if prepared.kept_as is not None:
             left.add(prepared.kept_as)
@@ -541,7 +541,7 @@ class SessionTransactions:
 
 
 def announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:
-    """What a transaction tells, or an append that is planned, other processes are to tell, too."""
+    """Have other processes tell the events of a transaction or of a planned append, too."""
     if shared is None:
         return
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 from msgspec import Struct
 
 from timeleap.errors import FilesUnavailableError, StorageFailureError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import Cause, Mutation, set_members
 
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
     from timeleap.sessions.kernel.change import Decide
     from timeleap.sessions.participants import Participant
 
-Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
 Restore = Literal["conversation", "files", "both"]
-"""What a change of the log takes along."""
+"""Parts that a change of the log takes along."""
 OnConflict = Literal["refuse", "keep", "overwrite"]
-"""What is done with a path that somebody else has changed."""
+"""Treatment of a path that somebody else has changed."""
 
 
 class TreeControl(Struct, frozen=True):
@@ -69,7 +69,7 @@ class TreeSnapshot(Struct, frozen=True):
 
 
 class TreeTarget(Struct, frozen=True):
-    """What files go back to.
+    """The state that files go back to.
 
     Attributes:
         snapshot: Its id.
@@ -108,7 +108,7 @@ class PendingRestore(Protocol):
 
 
 class SnapshotsOverBudget(Protocol):
-    """What is more than the roots of a session may have, and can go."""
+    """Snapshots beyond the budget of a session's roots, which can go."""
 
     def shrink(self, live: Collection[int]) -> None:
         """Remove the oldest snapshots beyond the budget: none of the numbers `live`, which the session's checkpoints
@@ -179,11 +179,11 @@ class WithFiles(TypedDict, total=False):
 
 
 class RestoreRequest(Struct, frozen=True):
-    """What a request wants of the files.
+    """A request's wishes about the files.
 
     Attributes:
-        restore: Whether they go back with the log, alone, or not at all.
-        on_conflict: What is done with paths that somebody else has changed.
+        restore: Parts that go back: the log, the files, or both.
+        on_conflict: Treatment of paths that somebody else has changed.
         control: Where to report, and when to stop.
     """
 
@@ -197,7 +197,7 @@ class RestoreCancelledError(Exception):
 
 
 class AppendFiles(Struct, frozen=True):
-    """What an append does for the session's files.
+    """Work on the session's files that goes with an append.
 
     Attributes:
         at_checkpoints: Gives the checkpoints of the plan a snapshot, before they are written.
@@ -237,11 +237,11 @@ class SessionFiles:
         raise not_kept()
 
     def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendFiles:
-        """What the append of a checkpoint does for the files; `files`: whether it is to, None as the settings say."""
+        """Work on the files for the append of a checkpoint; `files`: switches it on or off, None as the settings say."""
         return NO_FILES
 
     def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
-        """What the append of messages does for the files."""
+        """Work on the files for the append of messages."""
         return NO_FILES
 
     def for_rewrite(self, request: RestoreRequest, cause: Cause) -> Participant | None:

@@ -280,7 +280,7 @@ class WriteQueue(ABC):
         and change nothing."""
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
-        """The same, as durable as was asked for."""
+        """Commit the group, as durable as was asked for."""
         return self.write(group)
 
     def immediate(self) -> bool:
@@ -461,7 +461,8 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
 
 
 def write_record(log: StoredLog, file: OpenFile, record: NewRecord) -> LogState | Written:
-    """As `write_group`, unsynced, for a record on its own, in fewer steps; the state after it, unless it slipped."""
+    """Write a single record unsynced, the fast path of `write_group`. Returns the new state, or `Written` if another
+    process wrote in between."""
     before, line = log.state, record.body + b"\n"
     entry, after = entry_of(record, before, crc32(line), len(line))
     end = _write(log, file, line)
@@ -505,7 +506,7 @@ class GroupWriter:
         return self._short >= self.TRIED and not stalling()
 
     def timed(self, log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
-        """As `write_group`; `quick` counts it, synced or not."""
+        """Write a group and take the time; `quick` counts it, synced or not."""
         began = self._now()
         written = write_group(log, group, durability)
         self._short = self._short + 1 if self._now() - began < self.SHORT_SECONDS else 0

@@ -273,7 +273,7 @@ class Readable(Protocol):
 
 
 class SharedBytes(Protocol):
-    """What an open file shares with others, which have it (`timeleap_postgresql/shared_parts.py`)."""
+    """Bytes of an open file that other files have (`timeleap_postgresql/shared_parts.py`)."""
 
     def within(self, file: OpenFile, offset: int, size: int) -> list[tuple[OpenFile, int, int]]:
         """Where bytes of the file are: in which file, from where, how many; nothing if all of them are its own."""
@@ -578,7 +578,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def replace_at(source: str, target: str, source_folder: int | None, target_folder: int | None) -> None:
-    """As `replace_file`, of names within folders that are open (None: the names are whole paths)."""
+    """Replace a file by names within folders that are open (None: the names are whole paths)."""
     os.replace(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
 
 

@@ -91,7 +91,7 @@ class LogState(Struct, frozen=True, gc=False):
 
 
 class Entry(NamedTuple):
-    """One line of a log, with the state after it."""
+    """A line of a log, with the state after it."""
 
     line: int
     offset: int
@@ -105,7 +105,7 @@ class Entry(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of a log with its text: what a page of history needs, without the state after it."""
+    """A line of a log with its text, as a page of history needs it, without the state after it."""
 
     line: int
     kind: RecordKind
@@ -126,7 +126,7 @@ class LogLines(NamedTuple):
     flags: bytes = b""  # the `RecordFlag`s up to LENIENT for each
 
     def rows(self, kind: RecordKind | None = None) -> Iterator[Row]:
-        """One by one; those of a kind alone."""
+        """Iterate over the rows, or over the rows of a kind."""
         index, places = self.messages, zip(self.kinds, self.flags, self.begins, self.ends, strict=True)
         for line, (number, flags, begin, end) in enumerate(places, self.first):
             if kind is None or number == kind:
@@ -329,7 +329,7 @@ class LogReader(ABC):
         CorruptedError: the bytes are not those that were written."""
 
     def rows(self, start: int, stop: int) -> list[Row]:
-        """The same, one by one."""
+        """Rows of the lines from `start` to `stop`."""
         return list(self.lines(start, stop).rows())
 
     def read(self, start: int, stop: int) -> list[bytes]:

@@ -214,7 +214,7 @@ class EntryStore:
             return True
 
     def found(self, kind: object, stop: int) -> tuple[FoundLines, int]:
-        """What is remembered of lines of a kind before the line `stop`, and what to give back to `remember`."""
+        """Remembered lines of a kind before the line `stop`, and the number to give back to `remember`."""
         with self._lock:
             return _up_to(self.memory.get(kind, (stop, stop, [])), stop), self._edits
 
@@ -412,7 +412,7 @@ class EntryStore:
 
 
 def _up_to(found: FoundLines, stop: int) -> FoundLines:
-    """What was found before a line."""
+    """Lines found before a line."""
     low, high, lines = found
     return min(low, stop), min(high, stop), lines[: bisect_left(lines, stop)]
 

@@ -20,7 +20,7 @@ from timeleap.storage.index import EntryStore, IndexDamagedError, open_index, sa
 
 FILES: Final = 64
 BYTES: Final = 256 << 20
-"""What the cache may hold; the indexes kept longest ago go."""
+"""Limit on the cache; the indexes kept longest ago go."""
 
 _OURS: Final = re.compile(r"[0-9a-f]{32}\.idx|\.[0-9a-f]{32}\.idx\.[0-9a-f]{16}\.tmp")
 

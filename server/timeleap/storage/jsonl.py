@@ -135,7 +135,7 @@ class Follower:
         return self.head_at(self.log.state) != before
 
     async def refresh_if_changed(self) -> bool:
-        """The same at the cost of a look at the file's size, as long as that does not change."""
+        """Refresh at the cost of a look at the file's size, as long as that does not change."""
         there, file = durable.status(self.path), self.log.file
         shown = None if file is None else (file.identity, self._seen)
         changed = (None if there is None else (there.identity, there.size)) != shown or self._decided()
@@ -407,7 +407,7 @@ class LockedLog(WriteQueue):
 
 
 class JsonlEngine(LogEngine):
-    """One log in a file. Opened to be read it takes no lock and writes nothing at all; it shows what its writer does
+    """A log in a file. Opened to be read it takes no lock and writes nothing at all; it shows what its writer does
     while somebody watches it, or after `refresh`."""
 
     def __init__(self, path: Path, access: Access, durability: Durability, lock: LockMode, notes: Notes | None) -> None:

@@ -170,7 +170,7 @@ def as_sent(line: bytes) -> bytes:
 
 
 def without_marks(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a record that was decoded."""
+    """Record without our marks, of a record that was decoded."""
     tl = record.get(TL_KEY)
     absent = isinstance(tl, dict) and ABSENT in tl and record.get("content") is None
     left_out = (TL_KEY, "content") if absent else (TL_KEY,)
@@ -299,7 +299,7 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
 
 
 def plain_record(message: Mapping[str, Any]) -> NewRecord | None:
-    """What `message_record` makes of a message that was decoded strictly, if it is one as nearly all are; else None."""
+    """Make the record of a message that was decoded strictly, if it is one as nearly all are; else None."""
     try:
         found = msgspec.convert(message, _Message)
     except msgspec.ValidationError:

@@ -546,7 +546,7 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
 
 
 def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:
-    """The same without hard links; between the two renames the intent record tells what was meant."""
+    """Exchange the logs without hard links; between the two renames the intent record names the new log."""
     if durable.status(timeline) is not None:
         raise changed_names(log.path)
     declare_intent(log.path, timeline, draft.file.path)

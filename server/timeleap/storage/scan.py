@@ -229,7 +229,7 @@ _COUNTED: Final = {
 
 
 def _sweep(found: Iterable[bytes], state: LogState, stop: int, store: EntryStore, *, parse: bool) -> Scanned:
-    """One pass over lines, up to the byte `stop`; without `parse` only what does not look like an ordinary record is parsed.
+    """Pass once over lines, up to the byte `stop`; without `parse` only what does not look like an ordinary record is parsed.
 
     The loop keeps the state in local names: it is run for every line of logs of gigabytes.
     """

@@ -115,7 +115,7 @@ def _tail(log: StoredLog) -> list[bytes]:
 
 
 def _revise_tail(draft: Draft, log: StoredLog, edit: Edit) -> int:
-    """The same for what does not count at the end of a log: it gets no entries."""
+    """Revise the bytes at the end of a log that do not count: they get no entries."""
     at, changed = draft.log.state.length, 0
     lines = _tail(log)
     for number, line in enumerate(lines):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from timeleap import clock
+from timeleap.json_value import Json
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import meta, statefile, tree_settings
 from timeleap.sessions.documents.request_file import short
@@ -24,7 +25,6 @@ from timeleap_protocol.folder_uri import canonical_folder_uri
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
 
-Json = dict[str, Any]
 _TITLE_LENGTH = 1000
 
 

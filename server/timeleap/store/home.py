@@ -46,13 +46,13 @@ from timeleap.storage.log_files import has_timelines
 from timeleap.store.home_directory import move_in
 
 ABANDONED_SECONDS = 24 * 3600
-"""What has stood in `staging` for so long is nobody's work any more."""
+"""Age at which an entry of `staging` is nobody's work any more."""
 
 UNTOUCHED_SECONDS = 600
 """Where nothing was written for so long nobody is building, when sessions are removed for good."""
 
 _CONDEMNED = "purge-"
-"""What the names in `staging` begin with of what is to be removed for good."""
+"""Beginning of the names in `staging` of entries that are to be removed for good."""
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -113,7 +113,7 @@ def parse_trash_name(name: str) -> tuple[str, str] | None:
 
 
 class Trashed(Struct, frozen=True):
-    """One session in the trash; `name` is that of its directory there.
+    """A session in the trash; `name` is the name of its directory there.
 
     Attributes:
         files_remain: It is gone, but snapshots of its files could not be told from those of others, and stay.

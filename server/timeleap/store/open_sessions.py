@@ -41,7 +41,7 @@ Asked = Literal["write", "read", "readOnly"]
 """How a session is to be opened; `readOnly` is the contract's word for `read`."""
 
 _CHECK_AFTER_SECONDS = 0.5
-"""What a client asks for first, the view of the session, goes before the check of bytes it has not asked for."""
+"""Seconds before the check of bytes that no client has asked for: the view of the session goes first."""
 
 
 class SessionLocation(Struct, frozen=True):
@@ -65,7 +65,7 @@ class _Entry(Struct):
 
 
 _open_directories: set[Identity] = set()
-"""Those that are open in this process: two stores would not know of each other's changes of state."""
+"""Directories that are open in this process: two stores would not know of each other's changes of state."""
 
 
 class Openings:
@@ -276,7 +276,7 @@ class Openings:
         return entry if entry is not None and entry.session.transactions is transactions else None
 
     def _moved_away(self, transactions: SessionTransactions) -> bool:
-        """Of the store's own sessions: one moved elsewhere may be on a file system that is gone for now."""
+        """True if a session of the store itself is gone; one moved elsewhere may be on a file system that is gone for now."""
         entry = self._entry_of(transactions)
         if entry is None or transactions.path.parent != self._home.sessions:
             return False

@@ -21,12 +21,12 @@ from timeleap.errors import (
     TimeleapError,
 )
 from timeleap.freshness import staleness
+from timeleap.json_value import Json
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
     Event,
-    Json,
     Mutation,
     Retention,
     SessionInfo,

@@ -236,8 +236,7 @@ def _made(known: StoredResponse) -> str | None:
 
 
 def _marked(purging: Any, names: Collection[str]) -> Any:
-    """One of the sessions that a purge was about to remove, once it is gone. Where the request named the session, its
-    name is not kept."""
+    """Mark a session that a purge was about to remove as gone. Its name is not kept where the request named it."""
     if not isinstance(purging, dict) or purging.get("name") not in names:
         return purging
     return {**purging, "gone": True, "name": purging["name"] if purging.get("session_id") else ""}

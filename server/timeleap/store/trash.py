@@ -23,9 +23,10 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME, list_files
-from timeleap.sessions.shapes import Cause, Json, Mutation, SessionPage
+from timeleap.sessions.shapes import Cause, Mutation, SessionPage
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.durable import failpoint
 from timeleap.storage.owner_lock import SessionLock

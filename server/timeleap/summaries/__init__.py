@@ -1,1 +1,1 @@
-"""What happened between two checkpoints, in few words: pure, but for `log_spans`, which reads logs."""
+"""Summaries of the work between two checkpoints: pure, but for `log_spans`, which reads logs."""

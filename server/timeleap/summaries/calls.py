@@ -9,10 +9,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from timeleap.json_value import Json
 from timeleap.message_text import one_line, texts
 from timeleap_protocol.secret_masks import is_named_secret
-
-Json = dict[str, Any]
 
 MOST_NAME: Final = 64
 _MOST_PARSED: Final = 256 << 10  # characters of arguments; of longer ones the beginning is searched

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from timeleap.errors import CorruptedError
+from timeleap.json_value import Json
 from timeleap.message_text import (
     MOST_CHARACTERS,
     beginning_of,
@@ -34,8 +35,6 @@ from timeleap.storage.record import after_record, decode_json, decode_strictly
 from timeleap.summaries.calls import CalledTool, calls_in, command_in
 from timeleap.summaries.outcome import is_failure, is_terminal_prompt
 
-Json = dict[str, Any]
-
 BLOCK_BYTES: Final = 1 << 18
 """Read of a log at once, few enough for the processor's cache; a single line may be longer."""
 PAGE_BYTES: Final = 16 << 20
@@ -47,9 +46,9 @@ Kind = Literal["prompt", "calls", "text", "compacted", "dmail", "empty"]
 MOST_CALLS: Final = 20
 MOST_FILES: Final = 20
 READ_MESSAGES: Final = 512
-"""Of a span; those behind them are counted."""
+"""Messages of a span that are read; those behind them are counted."""
 READ_BYTES: Final = 1 << 20
-"""Of a span. Of a record that goes beyond, the beginning is looked at."""
+"""Bytes of a span that are read. A record that goes beyond is read at its beginning."""
 HEAD_BYTES: Final = 8192
 _OPEN_CALLS: Final = 1024  # calls whose results are waited for
 _NONE, _USER, _ASSISTANT, _TOOL, _OTHER = Role.NONE, Role.USER, Role.ASSISTANT, Role.TOOL, Role.OTHER
@@ -204,7 +203,7 @@ class SpanTally:
             self._keep(message)
 
     def _printed(self, message: Mapping[str, Any], said: str) -> None:
-        """What a terminal printed for an agent that has no tools."""
+        """Take in the output of a terminal, from an agent that has no tools."""
         command, self._command = self._command, None
         failed = is_failure(message, shows_files=command is not None and command.shows_files)
         self._errors += failed
@@ -433,8 +432,8 @@ class NewestSpan:
         records: Sequence[NewRecord],
         message: Mapping[str, Any] | None = None,
     ) -> NewSpans | None:
-        """What became of it by an append of `records` between two states; None where there is no checkpoint. `message` is
-        what a single record says, where that is at hand."""
+        """Spans after an append of `records` between two states; None where there is no checkpoint. `message` is
+        a single record's message, where it is at hand."""
         if after.checkpoints == 0:
             return None
         if before.checkpoints == 0:

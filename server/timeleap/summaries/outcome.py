@@ -1,4 +1,4 @@
-"""Whether the result of a tool call says that it failed, and which lines of an output report an error or a success.
+"""Failure and success of tool calls, by their results and by the lines of their outputs.
 
 Agents say it in many ways: a flag, an exit code, an opening of the program that runs the tools, or only in what the tool
 printed. The plainer sign counts. What reads or searches files shows their text, where words of failure say nothing.
@@ -85,7 +85,7 @@ def is_failure(result: Mapping[str, Any], *, shows_files: bool = False) -> bool:
 
 
 def _flag(result: Mapping[str, Any]) -> bool | None:
-    """What a flag says, of the message or of one of its parts; None without one."""
+    """Value of a failure flag, of the message or of one of its parts; None without one."""
     content = result.get("content")
     found = [
         holder[name]

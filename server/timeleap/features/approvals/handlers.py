@@ -1,4 +1,4 @@
-"""What may be done without asking; approval/*: a program asks, any window that may write to the session answers.
+"""Handlers of standing approvals and of approval/*: a program asks, any window that may write to the session answers.
 
 A request waits here, in its own task: neither its connection nor the session waits with it.
 """
@@ -21,11 +21,11 @@ from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETA
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.connections import OpenHandle
     from timeleap.service.service import Service
     from timeleap.sessions.participants import Answer
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap_protocol.structs.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
     from timeleap_protocol.structs.session import (
         SessionIsApprovedParams,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from timeleap.sessions.shapes import APPROVAL_RESOLVED, Cause, Decision, Event, Json, Resolution, set_members
+from timeleap.json_value import Json
+from timeleap.sessions.shapes import APPROVAL_RESOLVED, Cause, Decision, Event, Resolution, set_members
 
 
 class ApprovalQuestion(Struct, frozen=True):
@@ -37,7 +38,7 @@ class PendingApproval(Struct, frozen=True):
 
 
 def answer_of(decision: Decision, reason: str | None, client: str | None, at: str, *, automatic: bool = False) -> Json:
-    """What a request for an approval is answered with; `automatic`: by the session's approvals, no person was asked."""
+    """Answer to a request for an approval; `automatic`: by the session's approvals, no person was asked."""
     return {
         "decision": decision,
         **set_members(reason=reason),

@@ -24,6 +24,7 @@ from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
 from timeleap.features.approvals.questions import ApprovalQuestion, PendingApproval, answer_of, approval_resolved
 from timeleap.features.approvals.standing import with_action
+from timeleap.json_value import Json
 from timeleap.sessions.documents.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
 from timeleap.sessions.kernel.change import ApprovalChange, Change
 from timeleap.sessions.participants import Answer
@@ -35,7 +36,6 @@ from timeleap.storage.engine import LogState
 
 _log = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 
 RETURN_SECONDS = 3.0
 """How long a new owner waits for those to ask again whose questions the last one left open."""
@@ -104,10 +104,10 @@ class AskedApprovals:
         return sorted((asked.pending for asked in self._asked.values()), key=lambda pending: pending.requested_at)
 
     async def ends(self, approval_ids: Sequence[str]) -> list[Json]:
-        """What became of requests for approvals, of those of them that ended, as members of the notification: for who
-        was told of them by the last owner.
+        """Find how requests for approvals ended, as members of the notification. Windows ask that were told of the
+        requests by the last owner; requests that still wait are left out.
 
-        Who listens already misses none: each end is in the audit before anybody is told of it.
+        A window that listens already misses none: each end is in the audit before anybody is told of it.
         """
         if not approval_ids:
             return []
@@ -351,7 +351,7 @@ async def remember(session: SessionTransactions, decided: list[tuple[Transaction
 
 
 def approval_id_of(session: SessionTransactions, guard: Mutation) -> str:
-    """Of a request with an id always the same, so that windows know it again after a hand-over."""
+    """Id of the approval. A request with an id always gets one approval id, so that windows know it after a hand-over."""
     if guard.request_id is None:
         return f"a{clock.new_uid(16)}"
     text = f"{session.meta.uid}\0{guard.request_id}".encode("utf-8", "surrogatepass")

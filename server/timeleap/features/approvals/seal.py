@@ -58,7 +58,7 @@ def mac_of(key: bytes, identity: tuple[str, str], approval: Approval, revision: 
 
 
 class Seal(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One seal, as `timeleap.json` keeps it."""
+    """A seal, as `timeleap.json` keeps it."""
 
     revision: int
     mac: str
@@ -129,7 +129,7 @@ class Register:
                 )
 
     def document(self) -> dict[str, Any]:
-        """As the file keeps it; beyond the limit the longest unchanged are forgotten."""
+        """Members of the file; beyond the limit the longest unchanged are forgotten."""
         for uid in list(self.sessions)[: max(0, len(self.sessions) - MAX_REVISIONS)]:
             self._forget(uid)
         kept = self.sessions

@@ -65,7 +65,7 @@ def with_afk(before: Approval, afk: bool) -> ApprovalChange:
 
 
 def with_action(before: Approval, action: str, enabled: bool) -> ApprovalChange:
-    """One action runs without asking, or not."""
+    """Let an action run without asking, or not."""
     actions = {*before.actions, action} if enabled else {*before.actions} - {action}
     after = replace(before, actions=tuple(sorted(actions)))
     return ApprovalChange(after, f"autoApprove:{action}", action in before.actions, enabled)

@@ -7,8 +7,9 @@ from typing import cast
 from timeleap.errors import InvalidInputError
 from timeleap.features.approvals.requests import AskedApprovals, automatic
 from timeleap.features.approvals.standing import with_action, with_afk, with_yolo
+from timeleap.json_value import Json
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Json, Mutation
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.transaction import NOBODY
 
 
@@ -18,7 +19,7 @@ def asked_in(session: Session) -> AskedApprovals:
 
 
 def is_approved(session: Session, action: str) -> tuple[bool, str]:
-    """Whether an action runs without asking, and the reason: `yolo`, `autoApprove` or `notApproved`."""
+    """Tell whether an action runs without asking, and the reason: `yolo`, `autoApprove` or `notApproved`."""
     decision, reason = automatic(session.facts.approval, action) or ("", "")
     return (True, reason) if decision == "approve" else (False, "notApproved")
 

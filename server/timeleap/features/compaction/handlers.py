@@ -36,9 +36,9 @@ from timeleap.storage.record import decode_json
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.compaction.summarizers import Name, Summarizer
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap_protocol.structs.compaction import CompactParams, PrepareCompactionParams
 
 _LINES_AT_ONCE = 1000

@@ -74,7 +74,7 @@ def installed() -> bool:
 
 
 class OpenAiClient:
-    """One endpoint, as `Config.summarizer` has it; `environ` is `os.environ` where None."""
+    """Client of an endpoint, as `Config.summarizer` names it; `environ` is `os.environ` where None."""
 
     name: Name = "server"
 

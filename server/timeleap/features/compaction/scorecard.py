@@ -35,7 +35,7 @@ MAX_LOST = 20
 """Lost facts of one kind that are named."""
 
 SCANNED_CHARS = 4 * 1024 * 1024
-"""Of a very long past only the newest part is searched."""
+"""Characters of a very long past that are searched, the newest ones."""
 
 _READ_OF_USER = 8_000  # characters; what users paste beyond that is seldom a demand
 _SHARE_OF_WORDS = 0.7  # of a sentence that have to be there for it to count as kept, in whatever order

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 Name = Literal["caller", "client", "server", "builtin"]
-"""Who made a summary; `caller`: it was handed in."""
+"""Author of a summary; `caller`: it was handed in."""
 
 BYTES_PER_TOKEN = 3
-"""Of UTF-8, on the safe side: English has about four, code three, Chinese three (a character)."""
+"""Bytes of UTF-8 in a token, on the safe side: English has about four, code three, Chinese three (a character)."""
 
 SHARE_OF_WINDOW = 0.6
 """The part of a window that a prompt may fill; the answer and the error of the estimate need the rest."""

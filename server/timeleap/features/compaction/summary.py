@@ -32,7 +32,7 @@ SHARE = 0.25
 """A summary may have `SHARE` of the tokens it replaces, or `MIN_TOKENS` if that is more."""
 
 SCANNED_CHARS = 4 * 1024 * 1024
-"""Of a very long past only the newest part is read closely; of what is older, the user's words and old summaries."""
+"""Characters of a very long past that are read closely, the newest ones; before them, the user's words and old summaries."""
 
 _READ_OF_USER = 8_000  # characters; what users paste beyond that is seldom a demand
 _MAX_ITEMS = 400  # found in one section; more than any length allows to show

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
-    from timeleap.sessions.shapes import Json
     from timeleap_protocol.structs.space import SessionStorageParams
 
 KINDS: Final = ("log", "timeline", "index", "quarantine", "other")
@@ -68,7 +68,7 @@ def measure_store(home: Home) -> list[Space]:
 
 
 def measure_shared(sizes: Mapping[str, Sequence[tuple[str, int]]], session_id: str | None = None) -> list[Space]:
-    """The same of a store that is not on this disk, or of one session of it (see `SessionStore.sizes`)."""
+    """Measure a store that is not on this disk, or one session of it (see `SessionStore.sizes`)."""
     spaces: list[Space] = []
     for name, stored in sizes.items():
         if session_id in (None, name):
@@ -85,7 +85,7 @@ def _stored(name: str, size: int) -> SessionFile:
 
 
 def snapshot_bytes(home: Home) -> int:
-    """What the snapshots of files take, of all sessions. What vanishes meanwhile does not count."""
+    """Bytes that the snapshots of all sessions take; files that vanish meanwhile do not count."""
     found = 0
     for folder, _, names in os.walk(home.path / "files"):
         for name in names:

@@ -32,8 +32,8 @@ from timeleap_protocol.structs.context import SendDMailParams
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
-    from timeleap.sessions.shapes import Json
     from timeleap.store.open_sessions import SessionLocation
 
 

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from timeleap.features.files.records import BUDGET, Control, FilesConfig
 from timeleap.features.files.repository import Commit, Details, Repository
 from timeleap.features.files.roots import FOLDER, Root, find_root
 from timeleap.features.files.seed import own_everything
+from timeleap.json_value import Json
 from timeleap.sessions.documents import tree_settings
 from timeleap.sessions.documents.json_files import BAD, Problems, items, model, number, text, whole
 from timeleap.sessions.documents.tree_settings import folder_of
@@ -44,13 +45,11 @@ from timeleap.storage.durable import (
     storage_errors,
 )
 
-Json = dict[str, Any]
-
 SNAPSHOTS_NAME: Final = "snapshots.json"
 MAX_DOCUMENT: Final = 16 << 20
 MAX_SNAPSHOTS: Final = BUDGET.snapshots
 MAX_NUMBER: Final = 99_999_999
-"""Of a snapshot that is imported: the session's own follow, and their numbers have nine digits at most."""
+"""Highest number of an imported snapshot: the session's own follow, and their numbers have nine digits at most."""
 LATEST: Final = 1 << 37
 """Seconds since 1970: later than this is no time of a snapshot."""
 _OID: Final = text("[0-9a-f]{40}")
@@ -287,7 +286,7 @@ class _Arrived(Struct, frozen=True):
     bytes: int
 
     def missing(self, target: Repository, session_uid: str) -> list[str]:
-        """What is in the pack and not in `target`.
+        """Snapshots that are in the pack and not in `target`.
 
         Raises:
             TooLargeError: There is no room for the snapshots beside those of other sessions, which none may push out.

@@ -62,7 +62,7 @@ class Difference(Struct, frozen=True):
 
 
 def differences(git: Git, old: TreeState, new: TreeState) -> list[Difference]:
-    """What differs, by path.
+    """Differences of two states, by path.
 
     Raises:
         CorruptedError: A tree has a name that leads out of the root, or an entry that is neither file nor link.
@@ -122,7 +122,7 @@ def entries(git: Git, state: TreeState, paths: list[str] | None = None) -> dict[
 
 
 def within(found: list[Difference], folders: Iterable[str]) -> list[Difference]:
-    """Those that are one of the `folders`, or below it."""
+    """Differences in one of the `folders`, or at its own path."""
     wanted = list(folders)
     return [difference for difference in found if any(is_below(difference.path, folder) for folder in wanted)]
 
@@ -256,7 +256,7 @@ class TreeJudge:
             self._expect(oid, "tree", name)
 
     def _folder(self, oid: str) -> _Folder:
-        """What is in one tree itself."""
+        """Entries of one tree, without those below its folders."""
         self._read += self._objects[oid].size
         if self._read > MAX_TREES:
             raise UnfitError(f"has folders of more than {MAX_TREES} bytes")

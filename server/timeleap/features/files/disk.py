@@ -96,7 +96,7 @@ class Disk:
                     os.close(fd)
 
     def look(self, path: str, *, content: bool = False) -> Found | None:
-        """What is at `path` now, with `content` also hashed; None for nothing, also where a parent is no folder."""
+        """Look at `path`, and with `content` hash it, too. None if nothing is there, or a parent is no folder."""
         try:
             with self._parent(path) as (fd, name):
                 facts = os.stat(name, dir_fd=fd, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""What folders hold: the permissions and times of their files, and the names of what is neither file nor link.
+"""Contents of folders: permissions and times of files, and names of entries that are neither file nor link.
 
 Run as a program it answers for many folders. In its parent, asking for the state of 50 000 files would hold the
 interpreter for as long as the rest of a first snapshot needs it; so it imports nothing but the standard library.

@@ -596,5 +596,5 @@ def joined(paths: Iterable[bytes]) -> bytes:
 
 
 def split(output: bytes) -> list[bytes]:
-    """What git writes with `-z`."""
+    """Split the output of git with `-z`."""
     return output.split(b"\0")[:-1]

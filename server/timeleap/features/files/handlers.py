@@ -19,9 +19,9 @@ from timeleap_protocol.limits import DEFAULT_PAGE, MAX_FILE_PART
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.files.records import FileContent
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap.sessions.working_tree import TreeControl
     from timeleap_protocol.structs.files import (
         FilesDiffParams,

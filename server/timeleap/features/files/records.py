@@ -13,9 +13,9 @@ from urllib.parse import quote, unquote_to_bytes
 from msgspec import Struct
 
 from timeleap.errors import FilesConflictError
+from timeleap.json_value import Json
 from timeleap.sessions.shapes import set_members
 
-Json = dict[str, Any]
 Mode = Literal["off", "checkpoint", "turn"]
 OnConflict = Literal["refuse", "keep", "overwrite"]
 ChangeKind = Literal["added", "modified", "deleted", "type", "mode"]
@@ -153,7 +153,7 @@ def encode_path(path: str) -> tuple[str, bool]:
 
 
 def decode_path(path: str, percent: bool) -> str:
-    """What `encode_path` was given."""
+    """Undo `encode_path`."""
     return unquote_to_bytes(path).decode("utf-8", "surrogateescape") if percent else path
 
 

@@ -66,15 +66,15 @@ _PACKING: Final = "packing"
 
 
 class Details(Struct, frozen=True):
-    """What a snapshot knows that its tree does not.
+    """Facts of a snapshot that its tree does not have.
 
     Attributes:
         usual: Permissions of a plain file, of an executable one and of a folder that is not named below.
         modes: Permissions of files, where they are not the usual ones.
         folders: Permissions of folders that are not usual, or hold no file that is kept.
-        skipped: What is there, but not in the tree: path to reason.
+        skipped: Paths that are there, but not in the tree, each with its reason.
         exclude, include_ignored: The settings under which it was taken.
-        absent: What is ignored and was certainly not there, of the paths that were asked about.
+        absent: Ignored paths that were asked about and certainly not there.
     """
 
     usual: tuple[int, int, int] = (0o644, 0o755, 0o755)
@@ -380,7 +380,7 @@ class Repository:
                 raise
 
     def publish_once(self, commit: Commit) -> None:
-        """As `publish`; nothing if it is there already."""
+        """Publish the commit, unless it is there already."""
         ref = f"{REFS}/{commit.session_uid}/{commit.number}"
         if self.git.text("for-each-ref", "--format=%(objectname)", ref) != commit.oid:
             self.publish(commit)
@@ -494,7 +494,7 @@ def check_uid(session_uid: str) -> str:
 
 
 def as_snapshot(commit: Commit, details: Details | None = None) -> Snapshot:
-    """What callers get of a snapshot; without `details` nothing is said of what was skipped."""
+    """Snapshot for callers; without `details` it does not name skipped paths."""
     skipped = (
         () if details is None else tuple(Skipped(path, reason) for path, reason in sorted(details.skipped.items()))
     )

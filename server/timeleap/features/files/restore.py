@@ -277,7 +277,7 @@ class Writer:
         self._disk.remove_temporaries({"", *folders_of(step.path for step in steps)}, self._prefix)
 
     def sort(self, steps: list[Difference]) -> tuple[list[Difference], list[str]]:
-        """Those of the steps that are still to be done, and the paths that are in neither state."""
+        """Sort out the steps that are still to be done, and the paths that are in neither state."""
         left: list[Difference] = []
         foreign: list[str] = []
         for step in steps:

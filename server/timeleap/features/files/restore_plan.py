@@ -21,7 +21,7 @@ _IGNORE: Final = ".gitignore"
 
 
 class RestoreGoal(Struct, frozen=True):
-    """What is to go back.
+    """Files that are to go back.
 
     Attributes:
         paths: Only these, and what is below them; None for everything.

@@ -8,10 +8,11 @@ gone, and the files follow it: forward, or back to what they were.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap import clock
 from timeleap.errors import SnapshotNotFoundError, TimeleapError
+from timeleap.json_value import Json
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.shapes import FILES_RESTORED, Event
 from timeleap.sessions.working_tree import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from timeleap.sessions.kernel.change import LogRewrite
     from timeleap.sessions.transaction import SessionTransactions
 
-Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
 
@@ -115,7 +115,7 @@ class FilesStep:
         return self._pending.result if self._pending is not None else {}
 
     def events(self, head: str) -> list[Event]:
-        """What listeners are told of the files."""
+        """Events about the files, for listeners."""
         many = self._pending.events if self._pending is not None else ()
         return [Event("filesRestored", head, members, FILES_RESTORED) for members in many]
 

@@ -24,10 +24,10 @@ from timeleap.features.files.records import Control, FilesConfig, SkipReason, to
 from timeleap.features.files.repository import is_plain_path
 
 TEMPORARY: Final = ".timeleap-restore-"
-"""What names of files begin with that a restore writes before it gives them their own name."""
+"""Beginning of the names of files that a restore writes before it gives them their own name."""
 
 RACY_NS: Final = 2_000_000_000
-"""What changed so shortly before it was looked at is looked at again: times of files are coarse."""
+"""Age below which a file is looked at again, since times of files are coarse."""
 
 _TIMES_TELL: Final = os.name == "posix"  # on Windows, FAT keeps no time of a folder's change
 _ATTEMPTS: Final = 5
@@ -35,7 +35,7 @@ _DEPTH: Final = 64  # repositories within repositories
 
 
 class Listing(Struct, frozen=True):
-    """What a folder had beside files and links, and whether that is a folder; right while `stamp` is."""
+    """Entries of a folder that are neither file nor link, and whether they are folders; right while `stamp` is."""
 
     stamp: tuple[int, ...]
     others: tuple[tuple[str, bool], ...]
@@ -281,7 +281,7 @@ class Walk:
                     (waiting if path in self.known else self.unknown).append(path)
 
     def _others(self, folder: str) -> tuple[tuple[str, bool], ...]:
-        """What is in a folder beside files and links; of the files, what is asked for is noted."""
+        """Entries of a folder that are neither file nor link; states of files are noted where they are asked for."""
         found = self._ahead.pop(folder, None)
         if found is None:
             facts = os.lstat(f"{self._root}/{folder}" if folder else self._root)
@@ -326,7 +326,7 @@ def list_ahead(root: str, folders: Iterable[str], since: int) -> dict[str, Folde
 def ignored_paths(
     git: Git, paths: Iterable[bytes], *, root: Path | None = None, control: Control | None = None
 ) -> set[bytes]:
-    """Those of the paths that the ignore files of a working tree, and our own patterns, leave out."""
+    """Paths that the ignore files of a working tree, or our own patterns, leave out."""
     asked = joined(b"./" + path for path in paths)  # so that none begins with a colon, which git would interpret
     if not asked:
         return set()

@@ -269,7 +269,7 @@ def _names_of_folders(git: Git, tree: str) -> bytes:
 
 
 def _attributes(git: Git, user: UserRepository, paths: list[bytes], control: Control) -> bytes:
-    """What `check-attr` says of all files, or nothing if no attributes that convert contents are set anywhere."""
+    """Output of `check-attr` for all files; empty if no attributes that convert contents are set anywhere."""
     if not _may_convert(git, user, paths, control):
         return b""
     command = ("check-attr", "-z", "--stdin", *(name.decode("ascii") for name in _CONVERTING))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.call import to_its_end
 from timeleap.errors import CancelledError, TimeleapError
 from timeleap.features.files.restore_step import FilesStep, target_of
+from timeleap.json_value import Json
 from timeleap.sessions import past
 from timeleap.sessions.append_plan import AppendPlan, with_files
 from timeleap.sessions.documents.meta import FILES_FOLLOWED
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from timeleap.sessions.transaction import SessionTransactions
     from timeleap.storage.engine import LogState
 
-Json = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
 NOTHING: Final[Json] = {"snapshots": 0, "bytes": 0}
@@ -335,7 +335,7 @@ class FilesOfRewrite(FilesStep):
 
 
 def taken(made: TreeSnapshot, head: str, cause: Cause) -> Event:
-    """What listeners are told of a snapshot."""
+    """Event about a snapshot, for listeners."""
     members = {
         "snapshot": made.snapshot,
         "createdAt": made.created_at,

@@ -79,14 +79,14 @@ _Value = TypeVar("_Value")
 
 
 class Present(Struct, frozen=True):
-    """What is on disk now, stored.
+    """The present state of the disk, stored.
 
     Attributes:
         details_oid: The name of the document of `state`.
         index: Git's index of it, not yet kept; None if the one that is kept is right.
         base: The snapshot that index was made from.
         recent: Permissions of files that changed just before.
-        seed: What it was made from if objects of the user's repository are needed.
+        seed: Its source if objects of the user's repository are needed.
     """
 
     state: TreeState
@@ -261,7 +261,7 @@ class Snapshots:
         control: Control,
         tree: str | None = None,
     ) -> Present:
-        """What a scan has found, stored; `tree`: that of the index, if that is known and nothing differs from it."""
+        """Store the result of a scan. `tree`: the index's tree, if it is known and nothing differs from it."""
         if tree is None:
             self._update(index, scan, control)
         os.utime(index, ns=(started - RACY_NS, started - RACY_NS))
@@ -409,7 +409,7 @@ class Snapshots:
         return self._user[1]
 
     def _patterns(self, control: Control) -> list[bytes]:
-        """What is left out in addition to what the folder's own ignore files say."""
+        """Patterns of paths to leave out in addition to the folder's own ignore files."""
         root = self._repository.root
         patterns = [TEMPORARY.encode() + b"*"]
         if root.home_within is not None:
@@ -428,8 +428,8 @@ class Snapshots:
         return patterns
 
     def with_overlooked(self, present: Present, goal: TreeState, control: Control) -> Present:
-        """The same with files that `goal` has and that are there, but were left out (ignored by now, for instance):
-        what a restore overwrites is in the snapshot before it."""
+        """Add files that `goal` has and that are there, but were left out (ignored by now, for instance): a file
+        that a restore overwrites is in the snapshot before it."""
         added = [step.path for step in differences(self._git, present.state, goal) if step.old is None]
         scan = Scan(skipped=dict(present.state.details.skipped))
         for path in added:

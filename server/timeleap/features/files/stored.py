@@ -1,4 +1,4 @@
-"""What a store has of files, of all roots and sessions: what goes when a session is purged, when a root has too much,
+"""Snapshots of files in a store, of all roots and sessions: removal when a session is purged, when a root has too much,
 and when something is redacted.
 
 A snapshot goes by its ref; then what no snapshot refers to any more goes from the disk. All of it blocks.

@@ -1,4 +1,4 @@
-"""One session's files below one root: the engine's interface.
+"""A session's files below one root: the engine's interface.
 
 All of it blocks and is called in threads; an object is used by one thread at a time.
 """
@@ -76,7 +76,7 @@ class RestorePlan(Struct, frozen=True):
 
 
 class FileTree:
-    """One session's files below one root."""
+    """The files of a session below one root."""
 
     def __init__(self, repository: Repository, session_uid: str, config: FilesConfig) -> None:
         self._repository = repository
@@ -223,7 +223,7 @@ class FileTree:
         log_changed_at: float,
         control: Control | None = None,
     ) -> RestorePlan:
-        """What a restore of snapshot `target` would do: the dry run. Conflicts are named, never raised.
+        """Plan a restore of snapshot `target`: the dry run. Conflicts are named, never raised.
 
         Args:
             target: The snapshot to go back to.

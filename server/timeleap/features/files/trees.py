@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -39,13 +39,12 @@ from timeleap.features.files.records import (
 )
 from timeleap.features.files.tree import FileTree, RestoreInProgress, RestorePlan
 from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path
+from timeleap.json_value import Json
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap_protocol.folder_uri import canonical_folder_uri
-
-Json = dict[str, Any]
 
 MAX_SKIPPED: Final = 1000
 STAGES: Final = {"snapshot": "Saving files", "compare": "Comparing files", "restore": "Putting files back"}
@@ -53,14 +52,14 @@ COUNTS: Final = ("added", "modified", "deleted", "kept", "conflicts")
 
 
 class SessionRoot(Struct, frozen=True, eq=False):
-    """One folder of a session; `uri` is None where it is the only one, and need not be named."""
+    """A folder of a session; `uri` is None where it is the only one, and need not be named."""
 
     uri: str | None
     tree: FileTree
 
 
 class RootsPlan(Struct, frozen=True):
-    """What a restore would do, root by root; `target` is the snapshot of the whole."""
+    """Plan of a restore, root by root; `target` is the snapshot of the whole."""
 
     target: str
     parts: tuple[tuple[SessionRoot, RestorePlan], ...]
@@ -311,7 +310,7 @@ class SessionTrees:
         return next((snapshot.snapshot_id for snapshot in self.snapshots(control)), None)
 
     def state(self) -> Json:
-        """What there is of snapshots: members of `FilesState` of the contract."""
+        """State of the snapshots: members of `FilesState` of the contract."""
         usages = [root.tree.usage() for root in self.roots()]
         return {
             "snapshots": max(usage.snapshots for usage in usages),
@@ -378,7 +377,7 @@ class SessionTrees:
     # Going back
 
     def plan(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> RootsPlan:
-        """What going back to a snapshot would do. Raises no conflicts: they stand in the plan."""
+        """Plan a return to a snapshot. Conflicts are not raised, but named in the plan."""
         plans: list[tuple[SessionRoot, RestorePlan]] = []
         for root, name in self._targets(self.roots(control), target):
             with naming(root.uri):
@@ -459,7 +458,7 @@ class SessionTrees:
 
 
 def trees_below(home: Path) -> TreeOf:
-    """What finds the files of each session of a store: one object for as long as its `timeleap.json` is open."""
+    """Finder of the files of each session of a store: one object for as long as its `timeleap.json` is open."""
     known: WeakKeyDictionary[Meta, SessionTrees] = WeakKeyDictionary()
 
     def tree_of(_directory: Path, meta: Meta) -> WorkingTree | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
@@ -11,13 +11,13 @@ from msgspec import Struct
 from timeleap.clock import iso
 from timeleap.errors import InvalidInputError
 from timeleap.features.files.records import PERCENT, PathChange
+from timeleap.json_value import Json
 from timeleap.service import paging
 from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
     from timeleap.features.files.records import Snapshot
 
-Json = dict[str, Any]
 
 MAX_PATH: Final = 4096
 """Bytes of a path, as on Linux."""

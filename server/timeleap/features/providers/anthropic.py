@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from timeleap.features.providers.transcript import Format, Ids, Json, Losses, Piece, Text, Thought, Transcript, Turn
+from timeleap.features.providers.transcript import Format, Ids, Losses, Piece, Text, Thought, Transcript, Turn
+from timeleap.json_value import Json
 
 LONGEST_ID: Final = 64
 LARGEST_PICTURE: Final = 5 * 1024 * 1024

@@ -17,14 +17,14 @@ from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.providers.transcript import Format
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
-    from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader
     from timeleap_protocol.structs.context import GetHistoryParams
 
 MOST_BYTES = MAX_MESSAGE_BYTES
-"""Of a body: what providers take at most, and well below what fits a reply."""
+"""Limit on a body: the most that providers take, and well below the size of a reply."""
 
 _OF_PAGES = ("cursor", "limit", "order", "include")
 

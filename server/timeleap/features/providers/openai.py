@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from timeleap.features.providers.transcript import Format, Ids, Json, Losses, Picture, Piece, Text, Transcript, Turn
+from timeleap.features.providers.transcript import Format, Ids, Losses, Picture, Piece, Text, Transcript, Turn
+from timeleap.json_value import Json
 from timeleap.storage.record import encode_json
 
 LONGEST_ID: Final = 40

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct, field
 
 from timeleap.errors import TimeleapError, TooLargeError
+from timeleap.json_value import Json
 from timeleap.message_text import without_halves
 from timeleap.storage.record import decode_strictly, encode_json
 
@@ -54,7 +55,7 @@ class Losses:
 
 
 MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Those that every provider takes."""
+"""Media types that every provider takes."""
 
 
 class Picture(Struct, frozen=True):
@@ -157,7 +158,6 @@ class Ids:
         return found
 
 
-Json = dict[str, Any]
 Role = Literal["system", "user", "assistant"]
 
 NO_RESULT: Final = "(There is no result: the call was interrupted or its result was lost.)"

@@ -33,9 +33,10 @@ from timeleap_protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json, Source
+    from timeleap.sessions.shapes import Source
     from timeleap_protocol.structs.redaction import SessionRedactParams
 
 REPLACEMENTS = ("[redacted]", "***", "")
@@ -143,7 +144,7 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
 
 
 def _with_trash(service: Service, session: Session, order: RedactionRequest, held: AsyncExitStack) -> RedactionRequest:
-    """The same for what lies of the session in the trash, too. What is in a shared store is `held` from the session's
+    """Extend an order to the session's copies in the trash. Those in a shared store are `held` from the session's
     turn on."""
     if not service.store.is_shared:
         return replace(order, trash=partial(_trashed, service, session))

@@ -101,7 +101,7 @@ def _places(text: str, words: str) -> Iterator[Span]:
 
 
 def without_overlaps(taken: list[Span], more: Iterable[Span]) -> list[Span]:
-    """Those of `more` that overlap with none of `taken`; both are ascending, and none overlaps with one of its own."""
+    """Keep the spans of `more` that overlap with none of `taken`; both are ascending, and none overlaps with one of its own."""
     free: list[Span] = []
     at = 0
     for start, end in more:

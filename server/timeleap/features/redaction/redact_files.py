@@ -22,6 +22,7 @@ from msgspec import Struct, field
 
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
+from timeleap.json_value import Json
 from timeleap.mirrors.vault import redacted_copies as scrubbing
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
@@ -35,7 +36,6 @@ from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load
 from timeleap.storage.scrub import raw_lines, revise_closed
 
-Json = dict[str, Any]
 Kind = Literal["log", "timeline", "quarantine", "other"]
 Told = Callable[[int], None]
 """Told how many bytes were looked at."""
@@ -45,9 +45,9 @@ MAX_PLACES: Final = 100
 _TELL_EVERY: Final = 256
 
 _FINGERPRINT: Final = re.compile(rb'("_tl":\{(?:[^{}"]|"[^"\\]*")*?"h":")[0-9a-f]{16}(?=")')
-"""Of a request, in records that are damaged or in quarantine."""
+"""A request's fingerprint, in records that are damaged or in quarantine."""
 _KEPT_FINGERPRINT: Final = re.compile(rb'("(?:h|head)"\s*:\s*")[^"\\]*(?=")')
-"""The same in a damaged file of ours that was kept aside."""
+"""A request's fingerprint or head in a damaged file of ours that was kept aside."""
 _META_FIXED: Final = frozenset(
     (
         *("version", "uid", "createdAt", "epoch", "rotation", "autoCheckpoint", "inheritedLines", "parent", "undo"),
@@ -58,7 +58,7 @@ _OWN_FIELD: Final = re.compile(r'"field":"\w+"')
 """In an entry of the audit whose field has a name of ours: behind a colon stands what an action is called."""
 _IDENTITY: Final = frozenset(("checkpointUid", "fromSessionId", "h", "m", "timelineId", "chain", "reason", "createdAt"))
 _SEAL_FIXED: Final = frozenset(("mac", "changedAt"))
-"""Of a seal: what it covers does not change when the name of the client that asked for it does."""
+"""Members of a seal that stay as they are: its cover does not change with the name of the client that asked for it."""
 
 
 class Match(Struct, frozen=True):
@@ -108,7 +108,7 @@ class FileMatches(Struct):
 
     @property
     def timeline_id(self) -> str | None:
-        """Of a log."""
+        """Timeline id of a log."""
         if self.path.name == LOG_NAME:
             return None
         return self.path.name if self.path.name.startswith(f"{LOG_NAME}.") else self.path.stem
@@ -351,7 +351,7 @@ def holds(redactor: Redactor, data: bytes) -> bool:
 
 
 def redacted_bytes(redactor: Redactor, data: bytes) -> tuple[bytes, RedactedText]:
-    """What is no file or record of ours, or not any more."""
+    """Redact bytes that are no file or record of ours, or not any more."""
     done = redactor.text(data.decode("utf-8", "surrogateescape"))
     after = done.text.encode("utf-8", "surrogateescape")
     return _FINGERPRINT.sub(rb"\1", after) if done.occurrences else after, done

@@ -29,6 +29,7 @@ from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rules, secrets_in
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
 from timeleap.features.redaction.redactor import Redactor
+from timeleap.json_value import Json
 from timeleap.sessions import past
 from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
@@ -45,8 +46,6 @@ from timeleap.storage.engine import Progress
 from timeleap.storage.log_files import share
 from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.files_port import HeldSnapshot, SnapshotStore
-
-Json = dict[str, Any]
 
 
 class RedactionRequest(Struct, frozen=True):
@@ -100,11 +99,11 @@ Render = Callable[[RedactOutcome], Json]
 
 
 class _Found:
-    """What was found in some directories, and what it is taken out with. Blocking.
+    """Findings in some directories, and the redactor that takes them out. Blocking.
 
     Args:
-        places: Directories of sessions, and what they are called in the trash.
-        order: What is looked for.
+        places: Directories of sessions, and their names in the trash.
+        order: The text or pattern to look for.
 
     Raises:
         InvalidInputError, StorageFailureError: They cannot be looked through.
@@ -145,7 +144,7 @@ class _Found:
             self._kept.remove(self._snapshots)
 
     def outcome(self, head: str, context: Summary) -> RedactOutcome:
-        """What was found in a log that has this head and these facts; not repeated in them, after a dry run either."""
+        """Findings in a log that has this head and these facts; not repeated in them, after a dry run either."""
 
         def clean(text: str | None) -> str | None:
             return None if text is None else self.redactor.clean(text)
@@ -159,7 +158,7 @@ class _Found:
         return RedactOutcome(head, finds, self._rules, context, self.redactor, self._snapshots, self._unread)
 
     def cause(self, cause: Cause) -> Cause:
-        """As it may be noted: the client that asks may hold the text in its own name."""
+        """Cause without the text: the client that asks may hold it in its own name."""
         request_id, client = (text and self.redactor.clean(text) for text in (cause.request_id, cause.client))
         return Cause(request_id, client)
 
@@ -198,7 +197,7 @@ async def redact(session: Session, order: RedactionRequest, render: Render, guar
 
 
 class _Redaction:
-    """One redaction of an open session: the work that `Session.scrub` does at its turn."""
+    """A redaction of an open session: the work that `Session.scrub` does at its turn."""
 
     _found: _Found
 
@@ -248,7 +247,7 @@ class _Redaction:
             redact_files.redact_sidecar_files(own, redactor)
 
     def outcome(self) -> RedactOutcome:
-        """What was found, and the session as it is now."""
+        """Findings, and the session as it is now."""
         return self._found.outcome(self._session.head, self._session.summary())
 
     def done(self) -> tuple[Json, Json]:
@@ -362,7 +361,7 @@ def _note(directory: Path, guard: Mutation, redactor: Redactor, result: Mapping[
 
 
 async def _head_and_facts(directory: Path) -> tuple[str, Summary]:
-    """Of a log that is not open."""
+    """Head and facts of a log that is not open."""
     meta = Meta(directory, "readOnly")
     lease = await share(directory / LOG_NAME, access="read", lock="per-write", notes=meta)
     try:

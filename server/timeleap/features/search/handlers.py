@@ -23,9 +23,9 @@ from timeleap_protocol.limits import DEFAULT_PAGE
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
-    from timeleap.sessions.shapes import Json
     from timeleap.store.store import SessionStore
     from timeleap_protocol.structs.past import SearchParams, SessionSearchParams
 

@@ -21,11 +21,11 @@ from timeleap.store.creation import Traits
 WRITTEN_AT_ONCE: Final = 1 << 18
 MAX_TIMELINES: Final = 50
 MAX_TIMELINE_BYTES: Final = 2 << 30
-"""Of all together: each repeats what it has in common with the live log, so that a small file could fill a disk."""
+"""Limit on all timelines together: each repeats what it has in common with the live log, so that a small file could fill a disk."""
 
 
 class LogWriter(RecordWriter):
-    """One log on its way to the disk, where there must be none."""
+    """A log on its way to the disk, where there must be none."""
 
     def __init__(self, path: Path, left_out: LossTally) -> None:
         super().__init__(left_out)

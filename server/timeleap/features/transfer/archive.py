@@ -53,7 +53,7 @@ MANIFEST: Final = "manifest.json"
 FORMAT: Final = "timeleap-session"
 VERSION: Final = 1
 VERSION_WITH_FILES: Final = 2
-"""Of archives with snapshots of files, which earlier releases refuse; the others are written as they always were."""
+"""Version of archives with snapshots of files, which earlier releases refuse; the others are written as they always were."""
 
 MAX_RATIO: Final = 200
 MAX_MEMBERS: Final = 20_000

@@ -91,7 +91,7 @@ def listed(names: Iterable[str], most: int = 5) -> str:
 
 
 class Said(Struct, frozen=True):
-    """One message.
+    """A message of the session.
 
     Attributes:
         index: Its place among the messages of its strand, from 0.
@@ -105,15 +105,15 @@ class Said(Struct, frozen=True):
 
 
 class Strand(Struct):
-    """One log of a session: the live one, or a timeline.
+    """A log of a session: the live one, or a timeline.
 
     Attributes:
         log: To read; opened when it is first used.
-        timeline_id: Of a timeline, such as `context_3`; None of the live log.
-        reason: Why the timeline was set aside; None of the live log.
-        created_at: When that was, ISO-8601 UTC; None where it is not known, and of the live log.
+        timeline_id: Id of a timeline, such as `context_3`; None for the live log.
+        reason: Why the timeline was set aside; None for the live log.
+        created_at: Time of that, ISO-8601 UTC; None where it is not known, and for the live log.
         file: Its name in the session's directory.
-        lost: What could not be read so far, in words; grows while the strand is being read.
+        lost: Parts that could not be read so far, in words; grows while the strand is being read.
         masks: Masks the secrets in all that is said; None leaves them.
     """
 
@@ -238,7 +238,7 @@ class Exhibit(Struct, frozen=True):
             present = following
 
     def with_snapshots(self, directory: Path, left: Sequence[str]) -> Exhibit:
-        """The same with the snapshots of files that are in a directory; `left` says what is not."""
+        """Add the snapshots of files that are in a directory; `left` names the missing ones."""
         self.losses.extend(ExportLoss("files", text) for text in left)
         return replace(self, snapshots=tuple(sorted(directory.iterdir())))
 

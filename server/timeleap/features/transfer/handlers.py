@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from timeleap.call import Call
     from timeleap.features.transfer.exhibit import Exhibit
+    from timeleap.json_value import Json
     from timeleap.service.scheduling import T
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json
     from timeleap.sessions.working_tree import TreeControl
     from timeleap_protocol.structs.session import SessionExportParams, SessionImportParams
 
@@ -135,7 +135,7 @@ async def _with_files(service: Service, content: Exhibit, call: Call) -> AsyncIt
 
 
 def _gathered(pieces: Iterator[bytes]) -> Work[bytes | None]:
-    """As much of a file as is written in one go; None at its end."""
+    """A piece of a file, as large as is written in one go; None at its end."""
     found = bytearray()
     for piece in pieces:
         found += piece
@@ -156,7 +156,7 @@ async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], N
 
 
 def _size(exhibit: Exhibit) -> int:
-    """Of all logs; opens every timeline."""
+    """Bytes of all logs; opens every timeline."""
     return sum(strand.log.state.length for strand in (exhibit.live, *exhibit.timelines))
 
 

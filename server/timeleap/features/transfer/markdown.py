@@ -168,7 +168,7 @@ class _Next:
 DEEPEST: Final = 40
 """Levels of a JSON value that are indented: below that the blanks alone would be many times the value."""
 MOST_FILES: Final = 100
-"""That are named for one checkpoint."""
+"""Files that are named for one checkpoint."""
 SUMMARY_LENGTH: Final = 80
 
 _LINES = re.compile(r"\r\n?|\n")

@@ -1,4 +1,4 @@
-"""A session as one HTML page for people: a slider through its checkpoints, its timelines as branches, what differs.
+"""An HTML page of a session for people: a slider through its checkpoints, its timelines as branches, what differs.
 
 The page is whole in itself, and the page of the VS Code extension: script and style in the folder `assets` beside this
 module are made of client-vscode/webview (`npm run exported`), with the words of every language. The session is data in

@@ -36,7 +36,7 @@ class Origin(Struct, frozen=True):
     losses: tuple[ExportLoss, ...] = ()
 
     def members(self) -> dict[str, Any]:
-        """As the file keeps it."""
+        """Members of the file."""
         losses = [asdict(loss) for loss in self.losses[:MOST_LOSSES]]
         return set_members(
             format=self.format, sessionId=self.session_id, uid=self.uid, at=clock.now_iso(), losses=losses

@@ -12,9 +12,9 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeleap.json_value import Json
 from timeleap.mirrors.formats.claude_chain import Kept, Kind, LeafNote, Node
 from timeleap.mirrors.formats.conversion import (
-    Json,
     JsonLine,
     LossTally,
     RecordWriter,
@@ -338,7 +338,7 @@ class EntrySurvey:
         return sum(not each.gone for each in self._queue) - len(self.queued())
 
     def main_nodes(self) -> list[Node]:
-        """Those of the session itself; in the file of a sub-agent all are."""
+        """Nodes of the session itself; in the file of a sub-agent all are."""
         return self.nodes if self.of_subagent else [node for node in self.nodes if not node.sidechain]
 
     @property

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from timeleap.json_value import Json
 from timeleap.mirrors.formats.conversion import (
-    Json,
     LossTally,
     RecordWriter,
     content_of,

@@ -1,4 +1,4 @@
-"""What the readers of other programs' files have in common: JSON lines, however long they are, times, folders and parts
+"""Common parts of the readers of other programs' files: JSON lines, however long they are, times, folders and parts
 of messages, and a count of what is lost. The earliest files of some programs are a single JSON document each."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TooLargeError
+from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import OpenFile, storage_errors
@@ -37,7 +38,6 @@ MAX_RECORD: Final = 32 << 20
 MOST: Final = 100
 """Different losses that are told apart; there may be as many as lines in a file."""
 
-Json = dict[str, Any]
 
 _AS_KEPT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _NOTHING: Final = b" \t\r\n\0\xef\xbb\xbf"
@@ -277,7 +277,7 @@ def joined_records(line: bytes) -> Iterator[tuple[int, int, Json]]:
 
 
 class _TornRecord:
-    """What stands on a line before a place at which an object begins, from the last whole record on."""
+    """Text on a line before a place at which an object begins, from the last whole record on."""
 
     def __init__(self, start: int = 0) -> None:
         self._start = self._at = start

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from timeleap import clock
-from timeleap.mirrors.formats.conversion import Json, JsonLine, image_part, sound, text_part, think_part
+from timeleap.json_value import Json
+from timeleap.mirrors.formats.conversion import JsonLine, image_part, sound, text_part, think_part
 from timeleap.mirrors.formats.said_by import words_of_person
 
 MAIN: Final = "main"

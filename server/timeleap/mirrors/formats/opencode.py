@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from timeleap.mirrors.formats.conversion import Json, image_part, text_part
+from timeleap.json_value import Json
+from timeleap.mirrors.formats.conversion import image_part, text_part
 from timeleap.mirrors.formats.kimi_code import time_of
 from timeleap.mirrors.formats.said_by import words_of_person
 from timeleap.mirrors.growing_file import Step

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from timeleap.mirrors.formats.conversion import Json, image_part, text_part, think_part
+from timeleap.json_value import Json
+from timeleap.mirrors.formats.conversion import image_part, text_part, think_part
 from timeleap.storage.engine import TimelineReason
 
 SUMMARY: Final = (

@@ -106,7 +106,7 @@ class Agent(NamedTuple):
         return SettingsPlace(base, parts, self.form)
 
     def entries(self, command: str) -> dict[str, Any]:
-        """What is added to the hooks of each event."""
+        """Entries to add to the hooks of each event."""
         return {event: self._entry(event, command) for event in self.events}
 
     def _entry(self, event: str, command: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Agent(NamedTuple):
         return {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
 
     def owns(self, handler: object) -> bool:
-        """Whether a hook was added by us: its command is Timeleap's `hook` for this agent, wherever Timeleap is."""
+        """True if a hook was added by us: its command is Timeleap's `hook` for this agent, wherever Timeleap is."""
         command = handler.get("command") if isinstance(handler, dict) else None
         try:
             words = shlex.split(command) if isinstance(command, str) else []

@@ -71,11 +71,11 @@ class Content(NamedTuple):
 
 
 class InstallRecord(NamedTuple):
-    """What an installation did.
+    """Record of an installation.
 
     Attributes:
         before: The text that the file had; None if there was none.
-        after: The digest of what was written.
+        after: The digest of the text that was written.
         made: The members of the file that were not there before: `hooks`, and events of it.
         made_folder: Whether there was no folder for it.
     """
@@ -163,7 +163,7 @@ def with_hooks(agent: Agent, command: str, text: str | None) -> str:
 
 
 class SettingsChange(NamedTuple):
-    """What is to become of a settings file; `after` None: there is to be none."""
+    """A change of a settings file; `after` None: it is removed."""
 
     before: Content | None
     after: bytes | None

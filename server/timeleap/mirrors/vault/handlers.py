@@ -20,9 +20,10 @@ from timeleap.storage.durable import storage_errors
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.shapes import Json, Source
+    from timeleap.sessions.shapes import Source
     from timeleap_protocol.structs.bridge import BridgeListKeptParams, BridgeRestoreFileParams
 
 RESUMES: Final = {

@@ -13,7 +13,7 @@ from timeleap.mirrors.vault.notes import read_notes
 from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
-    from timeleap.sessions.shapes import Json
+    from timeleap.json_value import Json
 
 
 async def add_kept(result: Json) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from timeleap.errors import CorruptedError
+from timeleap.json_value import Json
 from timeleap.mirrors import opencode_database
-from timeleap.mirrors.formats.conversion import Json
 from timeleap.mirrors.vault import packing
 from timeleap.mirrors.vault.kept_file import KeptFile
 from timeleap.mirrors.vault.notes import Generation

@@ -21,11 +21,11 @@ from timeleap.storage.durable import OpenFile, atomic_write, status, storage_err
 MAX_BYTES = 16 << 20
 """A file that is larger is cut to its newest lines."""
 KEPT_BYTES = 8 << 20
-"""Of which so many stay."""
+"""Bytes of the audit that stay when it is cut."""
 MAX_PENDING = 100
 """Questions of a session."""
 FIELD = "approval"
-"""Of entries of approvals that are asked."""
+"""Field of entries about approvals that are asked."""
 _APPROVAL_ID = re.compile(r"a[0-9a-f]{16}")
 
 

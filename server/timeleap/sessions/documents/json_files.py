@@ -45,11 +45,11 @@ from timeleap.storage.lock import FileLock
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""
 MAX_LINES_BYTES = 64 << 20
-"""The same of a file of JSON lines."""
+"""Limit on a file of JSON lines."""
 MAX_MEMBER_BYTES = 4 << 20
 """A larger member could make a file that nobody would read any more."""
 MAX_KEPT_ASIDE = 10
-"""Of a file that is damaged again and again so many damaged ones are kept, the newest."""
+"""Number of damaged files of one name that are kept, the newest ones."""
 LOCK_SECONDS = 5.0
 """How long to wait for another process that changes a small file; it takes milliseconds."""
 MAX_DEPTH: Final = 64
@@ -62,7 +62,7 @@ REST_COUNTS: Final = "the rest of it counts, and the next save keeps the damaged
 _SHOWN: Final = 40
 _DATE_LENGTH: Final = 40
 _ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][dD][89a-fA-F]")
-"""What a value that no client could be given looks like."""
+"""Signs of a value that no client could be given."""
 
 
 # Documents

@@ -68,7 +68,7 @@ MAX_SOURCE_KEY: Final = 4096
 MISSING: Final = f"{META_NAME} is missing, though there was one"
 LOST: Final = "what it said is lost to this session"
 ORIGIN_DIGITS = 8
-"""Of a session's uid, in the records of its requests."""
+"""Digits of a session's uid in the records of its requests."""
 
 REQUEST_LINE: Final = model(
     {"r": text(), "h": text(), "m": text(), "v": wire_value, "x": items(text()), "n": wire_value},
@@ -148,7 +148,7 @@ MODEL: Final[Mapping[str, Check]] = {
         required=("token",),
     ),
 }
-"""What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
+"""The type of each member. A new member is one more row; one that is not here is kept as it stands."""
 
 
 MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (lambda members: {"version": 1, **members},)

@@ -43,14 +43,14 @@ REMEMBERED = 1000
 MADE_REMEMBERED = 4096
 """Requests of a session whose ids were made by attached processes, which have use for them until they are answered."""
 MADE_BY_ONE = 1024
-"""Of them, requests of one window: as many as it may have in flight."""
+"""Remembered requests of one window: as many as it may have in flight."""
 HIGHEST = 1 << 53
 """No number is higher."""
 LARGE = 32 << 10
 """Characters of a member, as JSON, that is not kept."""
 LARGE_IN_OLD = 256
 MAX_CHARACTERS = 4 << 20
-"""Of all results together; beyond it the older ones keep only what is small."""
+"""Limit on all results together; beyond it the older ones keep only small members."""
 FILE_LINES = 2 * REMEMBERED
 """With ids that clients gave; of those that attached processes made there may be `FILE_LINES_MADE`."""
 FILE_LINES_MADE = 2 * MADE_REMEMBERED
@@ -84,7 +84,7 @@ class StoredResponse(Struct, frozen=True):
 
 
 def fitted(known: StoredResponse, large: int = LARGE) -> StoredResponse:
-    """The same without the members of its result that have more than `large` characters and are to be told from the
+    """Drop the members of a result that have more than `large` characters and can be told from the
     session."""
     result, gone = dict(known.result or {}), list(known.left_out)
     if "pendingDMail" in known.members:

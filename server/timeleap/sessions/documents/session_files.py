@@ -80,7 +80,7 @@ _FOREIGN: Final = FileRule("foreign", r".*", "text")
 
 
 class SessionFile(Struct, frozen=True):
-    """One file of a session's directory.
+    """A file of a session's directory.
 
     Attributes:
         name: Relative to the directory, with slashes.

@@ -1,5 +1,5 @@
-"""What a session keeps about the files it works on: the settings of their snapshots (member `files` of `timeleap.json`), and
-what the record of a checkpoint says of them (member `w` of `_tl`). Both are checked, since anybody may have written them.
+"""Settings and marks about the files that a session works on: the settings of their snapshots (member `files` of `timeleap.json`), and
+the mark of a checkpoint's record (member `w` of `_tl`). Both are checked, since anybody may have written them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
+from timeleap.json_value import Json
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, is_encodable, items, model, text, whole
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
-Json = dict[str, Any]
 FilesMode = Literal["off", "checkpoint", "turn"]
 
 MEMBER: Final = "files"
-"""Of `timeleap.json`."""
+"""Member of `timeleap.json` with the settings."""
 MARK: Final = "w"
-"""Of `_tl` of a checkpoint's record."""
+"""Member of `_tl` in a checkpoint's record."""
 MAX_ROOTS: Final = 16
 MAX_PATTERNS: Final = 1000
 _LONGEST: Final = 4096
@@ -40,7 +40,7 @@ CHECK: Final = model(
     },
     required=("mode",),
 )
-"""What the member has to be."""
+"""The type of the member."""
 
 _CHECKPOINT: Final = {
     "snapshot": text(r"f[1-9]\d{0,14}-[0-9a-f]{12}"),

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from timeleap.json_value import Json
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot
-from timeleap.sessions.shapes import Approval, Checkpoint, Exchange, HistoryStep, Json
+from timeleap.sessions.shapes import Approval, Checkpoint, Exchange, HistoryStep
 from timeleap.storage.engine import LogReader, LogState, Replacement
 
 RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
@@ -60,7 +61,7 @@ class LogRewrite(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """One step of a session. The parts stand in the order in which they become durable.
+    """A step of a session. The parts stand in the order in which they become durable.
 
     Attributes:
         approval: Approvals, put in force under their seal, with an entry in the audit.

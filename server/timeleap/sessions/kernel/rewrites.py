@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
+from timeleap.json_value import Json
 from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.documents.tree_settings import MARK
@@ -30,17 +31,7 @@ from timeleap.sessions.past import (
     state_after,
     summarize,
 )
-from timeleap.sessions.shapes import (
-    CONTEXT,
-    Checkpoint,
-    CompactionPlan,
-    Event,
-    Exchange,
-    Json,
-    Past,
-    Summary,
-    set_members,
-)
+from timeleap.sessions.shapes import CONTEXT, Checkpoint, CompactionPlan, Event, Exchange, Past, Summary, set_members
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
     LogEngine,
@@ -75,7 +66,7 @@ def with_files(change: Change, files: Json) -> Change:
 
 
 def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Json:
-    """What the request is answered with; in a dry run `timeline_id` is None."""
+    """Result of the request; in a dry run `timeline_id` is None."""
     if rewrite.compacted is not None:
         return {
             "head": head,
@@ -100,7 +91,7 @@ def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Jso
 
 
 def files_result(rewrite: LogRewrite, head: str, context: Json) -> Json:
-    """What the request is answered with where only the files go back, of a log that stays as it is."""
+    """Result of a request where only the files go back and the log stays as it is."""
     found: Json = {"head": head, "removed": dict.fromkeys(rewrite.removed, 0), "context": context}
     if rewrite.steps is not None:
         found |= {"steps": [], "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
@@ -108,7 +99,7 @@ def files_result(rewrite: LogRewrite, head: str, context: Json) -> Json:
 
 
 def event(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Event:
-    """What listeners are told when it is done; `timeline_id` is None where the log before it was empty."""
+    """Event for listeners when it is done; `timeline_id` is None where the log before it was empty."""
     target = rewrite.target
     members = {
         **set_members(

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from timeleap.json_value import Json
 from timeleap.sessions.past import Stacks
-from timeleap.sessions.shapes import Approval, AutoCheckpoint, Event, Json, PendingDMail, Subagent
+from timeleap.sessions.shapes import Approval, AutoCheckpoint, Event, PendingDMail, Subagent
 from timeleap.storage.engine import LogEngine
 
 CHANGES: Final = {
