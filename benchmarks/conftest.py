@@ -126,7 +126,10 @@ def judge(request: pytest.FixtureRequest) -> Judge:
                 name: None if case is None else results.against(row, case, peer).value
                 for name, case in (("limit", least), ("guarded", guarded), ("edge", edge))
             }
-            result = results.against(row, ours, peer, per, note=note, parts=parts, **reached)
+            possible = {"edge": edge, "limit": least, None: None}[row.share_of]
+            assert possible is not None or row.share_of is None, f"row {key} needs the case of its {row.share_of}"
+            share = None if possible is None else results.share(ours, possible)
+            result = results.against(row, ours, peer, per, note=note, parts=parts, share=share, **reached)
         else:
             result = results.Result.of(row, values, note=note, parts=parts)
         results.keep(result)

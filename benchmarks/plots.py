@@ -53,7 +53,9 @@ def rows(found: Sequence[Result]) -> str:
     """All rows on one axis: how many times as good as its must each is; left of the line it is missed."""
     left, right, top, step = 555, 840, 56, 24
     marks = [
-        value for result in found for value in (_good(result, result.low), _good(result, result.high), _aim(result))
+        value
+        for result in found
+        for value in (_good(result, result.judged[0]), _good(result, result.judged[2]), _aim(result))
     ]
     axis = Axis([*marks, 0.5, 2], left, right)
     bottom = top + step * len(found)
@@ -66,7 +68,7 @@ def rows(found: Sequence[Result]) -> str:
     for number, result in enumerate(found):
         y = top + step * number + step / 2
         kind = "good" if result.holds else "bad"
-        low, high = sorted((axis(_good(result, result.low)), axis(_good(result, result.high))))
+        low, high = sorted((axis(_good(result, result.judged[0])), axis(_good(result, result.judged[2]))))
         x, aim = axis(result.reached), axis(_aim(result))
         label = result.row.question
         if result.row.peer and len(label) + len(result.row.peer) <= 70:

@@ -47,7 +47,9 @@ class Result:
         note: What else is to be said of it.
         limit: What a process that does the least there is to do reached in the same run, where that was measured.
         guarded: What the least process that keeps the guarantees reached in the same run, where that was measured.
-        edge: What that reached behind our protocol edge, likewise.
+        edge: What that reached behind our protocol edge, in the same run.
+        share: Of a row that is judged by it (`Row.share_of`): which share of the possible speed ours has; where the
+            interval of that median begins, the median, and where the interval ends.
         parts: Where the time of one of ours goes, by measurements of the same run.
         when: The day, UTC.
         sources: Which state of the sources was measured.
@@ -65,6 +67,7 @@ class Result:
     limit: float | None = None
     guarded: float | None = None
     edge: float | None = None
+    share: tuple[float, float, float] | None = None
     parts: Sequence[Part] = ()
     when: str = ""
     sources: str = ""
@@ -84,14 +87,22 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the must is not missed by more than the noise."""
-        return self.row.met_by(self.high if self.row.sense == "at least" else self.low)
+        """Whether the must is not missed by more than the noise. A row without its share was not measured for its must."""
+        low, _, high = self.judged
+        return self.row.met_by(high if self.row.sense == "at least" else low)
+
+    @property
+    def judged(self) -> tuple[float, float, float]:
+        """The values that are compared with the must: where the interval begins, the median, where the interval ends."""
+        if self.row.share_of is None:
+            return self.low, self.value, self.high
+        return self.share or (0.0, 0.0, 0.0)
 
     @property
     def reached(self) -> float:
         """How many times as good as its must it is: 1 just holds."""
-        row = self.row
-        return self.value / row.must if row.sense == "at least" else row.must / self.value
+        row, (_, median, _) = self.row, self.judged
+        return median / row.must if row.sense == "at least" else row.must / median
 
     @property
     def runs(self) -> list[tuple[float, bool]]:
@@ -102,10 +113,11 @@ class Result:
         row = self.row
         unit = "x" if row.unit == "times" else f" {row.unit}"
         verdict = "holds" if self.holds else "MISSED"
-        return (
-            f"row {row.key}, {row.question}: {self.value:.3g}{unit} ({self.low:.3g} to {self.high:.3g}),"
-            f" must {row.sense} {row.must:g}, aim {row.aim:g}: {verdict}"
-        )
+        found = f"{self.value:.3g}{unit} ({self.low:.3g} to {self.high:.3g})"
+        if row.share_of is not None:
+            low, median, high = self.judged
+            found += f", {median:.2f} of the {row.share_of} ({low:.2f} to {high:.2f})"
+        return f"row {row.key}, {row.question}: {found}, must {row.sense} {row.must:g}, aim {row.aim:g}: {verdict}"
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -132,6 +144,13 @@ def against(
     ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
     times = {"ours": ours.median / per, "peer": peer.median / per}
     return Result.of(row, ratios, **times, **more)
+
+
+def share(ours: Measured, possible: Measured) -> tuple[float, float, float]:
+    """The share of the possible speed that ours has: where the interval of its median begins, the median, and the end."""
+    shares = [best / mine for best, mine in zip(possible.seconds, ours.seconds, strict=True)]
+    low, high = interval(shares)
+    return low, statistics.median(shares), high
 
 
 def keep(result: Result) -> None:
@@ -175,6 +194,7 @@ def _lists(kept: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "parts": [Part(**part) for part in kept.get("parts", ())],
         "earlier": [(value, holds) for value, holds in kept.get("earlier", ())],
+        "share": None if kept.get("share") is None else tuple(kept["share"]),
     }
 
 
