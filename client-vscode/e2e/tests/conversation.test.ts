@@ -171,6 +171,7 @@ test("with the keyboard alone: message by message, the menu, away again", async 
 });
 
 test("after a reload of the window the page is there again, at the same message", async ({ window }) => {
+    await window.checkpoints.expand(window.checkpoints.row("That is not fair", 1)); // an older turn
     await window.checkpoints.row("python -c", 1).locator(".monaco-icon-label").click();
     await expect(page.row(18)).toBeInViewport();
     await window.page.evaluate(() => Object.assign(globalThis, { old: true }));

@@ -2,6 +2,7 @@ import { OURS, WITH_OTHERS, expect, picture, sample, test, IMPORTS } from "../su
 import type { Workbench } from "../support/workbench";
 import type { Store } from "../support/store";
 import type { Window } from "../window/window";
+import { ConversationPage } from "../window/conversation";
 import { until } from "../support/process";
 import { MOMENT, WHILE, patiently } from "../window/patience";
 import { existsSync, readFileSync, rmSync } from "node:fs";
@@ -79,7 +80,9 @@ test("a language model of the editor's chat writes the summary, which is shown b
     await expect(window.notifications.saying("Summarising…")).toHaveCount(0);
     await picture(window, "model");
     await window.dialog.press("Read the Summary First");
-    await expect(window.editor).toContainText("What the compaction would keep");
+    const { over } = new ConversationPage(window.page);
+    await expect(over).toContainText("What the compaction would keep");
+    await expect(over).toContainText(BEGINNING);
     expect(store.log(session)).toBe(before);
     await window.notifications.press(/This summary would take the place of/, "Compact");
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();

@@ -218,7 +218,7 @@ test("timelines are branches: each says why it was set aside, and can be looked 
     await expect(page.locator(".side.removed h3")).toContainText(`${String(ends.removed.length)} messages`);
     await expect(page.locator(".side.added h3")).toContainText(`${String(ends.added.length)} messages`);
     await page.keyboard.press("Escape");
-    await page.getByRole("button", { name: "Show the Present" }).click();
+    await page.getByRole("button", { name: "Show the Present", exact: true }).click();
     await expect(page.locator("article.row").last()).toContainText("Released.");
 });
 
