@@ -30,7 +30,8 @@ checks.set("every declared command is registered, every registered one declared"
     const ofViews = manifest.contributes.views.timeleap.map(({ id }) => `${id}.`);
     const all = (await vscode.commands.getCommands(true)).filter((command) => command.startsWith("timeleap."));
     const registered = all.filter((command) => !ofViews.some((view) => command.startsWith(view))).sort();
-    assert.deepEqual(registered, declared);
+    const internal = ["timeleap.openFileChange", "timeleap.reloadSession", "timeleap.showMore"]; // what only rows and buttons of ours run
+    assert.deepEqual(registered, [...declared, ...internal].sort());
     return undefined;
 });
 

@@ -319,6 +319,7 @@ for (const theme of THEMES) {
         await expect(window.page.locator(".monaco-workbench")).toHaveClass(theme.includes("Contrast") ? /hc-/ : theme.includes("Dark") ? /vs-dark/ : /(^| )vs( |$)/);
         await window.openSession(named);
         await expect(window.checkpoints.row("Approval needed", 1)).toBeVisible();
+        await window.checkpoints.expand(window.checkpoints.row("Guests complain", 1).last()); // an older turn; a note is named after it
         await window.checkpoints.expand(window.checkpoints.row("python -m pytest", 1).first());
         const found = (await serious(window.page.mainFrame(), { within: ".part.sidebar .pane-body", rules: ["color-contrast"] })).map((one) => `views: ${one}`);
         await window.run("openConversation");
