@@ -98,7 +98,7 @@ test("while the model thinks that is seen, and can be given up: then nothing is 
     const thinks = (): boolean => asked(workbench).some(({ thinking }) => thinking);
     await patiently(async () => {
         if (await window.dialog.root.isVisible()) await window.dialog.dismiss(); // the setting had not arrived
-        await window.ask("compact", ASKS, FOCUS);
+        if (!thinks() && !(await window.notifications.saying("Summarising…").isVisible())) await window.ask("compact", ASKS, FOCUS);
         await until("the model thinks, or has answered", async () => thinks() || (await window.dialog.root.isVisible()), WHILE);
         expect(thinks()).toBe(true);
     });
