@@ -25,7 +25,7 @@ from timeleap.sessions import transaction
 from timeleap.sessions.past import new_checkpoint
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause
-from timeleap.sessions.working_tree import TreeControl
+from timeleap.sessions.working_tree import RestoreRequest, TreeControl, TreeTarget
 from timeleap.storage import durable
 
 Json = dict[str, Any]
@@ -422,3 +422,101 @@ async def test_killed_while_only_the_files_go_the_note_decides(workspace: Worksp
     write(workspace.root, {"a.txt": b"since"}) if done else None
     assert run_child(*run, key_file=workspace.key_file) == 0
     assert workspace.files["a.txt"] == (b"since" if done else b"one")
+
+
+async def keeping(workspace: Workspace, mode: str) -> tuple[Session, FileSnapshots]:
+    """A session that keeps the files of its workspace, and its snapshots."""
+    session = await workspace.session()
+    snapshots = session.snapshots
+    assert isinstance(snapshots, FileSnapshots)
+    await snapshots.keep({"mode": mode})
+    return session, snapshots
+
+
+async def test_settings_are_kept_and_told_with_what_there_is(workspace: Workspace) -> None:
+    session, snapshots = await keeping(workspace, "checkpoint")
+    write(workspace.root, FIRST)
+    await session.checkpoint("first")
+    assert (await snapshots.look() or {}).items() >= {"mode": "checkpoint", "snapshots": 1}.items()
+    await snapshots.keep({"mode": "checkpoint"})
+    session = await workspace.reopened()
+    assert (session.snapshots.wire() or {})["mode"] == "checkpoint"
+    assert workspace.json("timeleap.json")["files"]["mode"] == "checkpoint"
+
+
+@pytest.mark.parametrize("error", [FilesUnavailableError("the folder is away"), OSError("Input/output error")])
+async def test_a_workspace_that_cannot_be_looked_at_is_a_problem_of_its_own(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    session, snapshots = await keeping(workspace, "turn")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    for name in ("state", "snapshot", "recover"):
+        monkeypatch.setattr(CopiedTree, name, fail)
+    looked = await snapshots.look() or {}
+    assert str(error) in looked["problem"]["message"]
+    made = await session.checkpoint("first")
+    assert str(error) in made["checkpoint"]["files"]["error"]["message"], "the checkpoint is written all the same"
+    await session.append([{"role": "assistant", "content": "done"}])
+    await snapshots.recover()
+    warned = [notice["kind"] for notice in session.transactions.notices]
+    assert "filesNotRecovered" in warned and texts(session) == ["done"]
+
+
+async def test_a_turn_and_a_request_have_a_snapshot(workspace: Workspace) -> None:
+    session, snapshots = await keeping(workspace, "turn")
+    events = heard(session)
+    write(workspace.root, FIRST)
+    await session.append([{"role": "assistant", "content": "done"}])
+    assert kinds(events).count("filesTaken") == 1 and len(list(workspace.kept.glob("f*"))) == 1
+    guard = asked("r", "files/snapshot")
+    taken = await snapshots.take("by hand", guard, TreeControl(lambda *_: None, lambda: False))
+    assert (await snapshots.take("by hand", guard, TreeControl(lambda *_: None, lambda: False)))["duplicate"]
+    assert taken["snapshot"].startswith("f2-") and len(list(workspace.kept.glob("f*"))) == 2
+    await snapshots.wait_for_background()
+
+
+async def test_snapshots_beyond_the_budget_go_but_for_those_of_checkpoints(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, snapshots = await keeping(workspace, "checkpoint")
+    shrunk: list[set[int]] = []
+    swept: list[bool] = []
+
+    class Excess:
+        def shrink(self, live: set[int]) -> None:
+            shrunk.append(live)
+
+        def sweep(self) -> None:
+            swept.append(True)
+
+    monkeypatch.setattr(CopiedTree, "over_budget", lambda _: Excess())
+    write(workspace.root, FIRST)
+    await session.checkpoint("first")
+    await snapshots.wait_for_background()
+    assert (shrunk, swept) == ([{1}], [True])
+
+
+async def test_files_go_back_to_a_snapshot_alone_once_and_first_as_a_dry_run(workspace: Workspace) -> None:
+    session, snapshots = await keeping(workspace, "checkpoint")
+    write(workspace.root, FIRST)
+    control = TreeControl(lambda *_: None, lambda: False)
+    then = (await snapshots.take(None, asked("take"), control))["snapshot"]
+    (workspace.root / "b.txt").unlink()
+    write(workspace.root, SECOND)
+    await session.append([{"role": "user", "content": "done"}])
+    request, guard = RestoreRequest("files"), asked("back", "files/restore")
+
+    def target() -> TreeTarget:
+        return TreeTarget(then)
+
+    foretold = await snapshots.restore(asked("dry"), target, request, dry_run=True)
+    assert (foretold["files"], workspace.files) == (COUNTS, SECOND)
+    done = await snapshots.restore(guard, target, request)
+    assert workspace.files == FIRST and done["files"].items() >= COUNTS.items()
+    assert texts(session) == ["done"], "the log stays"
+    write(workspace.root, {"a.txt": b"later"})
+    assert (await snapshots.restore(guard, target, request))["duplicate"]
+    assert workspace.files["a.txt"] == b"later"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records
 
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
 from timeleap.features.approvals.switches import set_auto_approve
-from timeleap.features.redaction import redact_files
+from timeleap.features.redaction import matchers, redact_files
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.features.redaction.redact_files import is_in
 from timeleap.features.redaction.redaction import (
@@ -388,3 +389,20 @@ def test_a_file_too_large_to_redact_stays_too_large(tmp_path: Path, monkeypatch:
     with pytest.raises(StorageFailureError) as caught:
         redact_files.read_whole(tmp_path / "audit.jsonl")
     assert to_wire(caught.value)["data"]["retryable"] is False
+
+
+async def test_what_looks_like_a_secret_goes_and_is_counted_by_its_rule(world: World) -> None:
+    token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    session = await world.session()
+    await session.append([said(f"with {token}"), said("nothing here"), said(f"again {token}")])
+    done = await redact(session, RedactionRequest(None, "*"), lambda one: {"head": one.head, "rules": one.rules})
+    assert sum(done["rules"].values()) >= 1
+    assert holders(world.home, value=token) == []
+    assert texts(session)[1] == "nothing here"
+
+
+def test_without_the_scanner_secrets_are_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matchers, "_scanners", [])
+    monkeypatch.setitem(sys.modules, "kingfisher_sdk", None)
+    with pytest.raises(InvalidInputError, match=r"pip install 'timeleap\[redact\]'"):
+        matchers.load_rules()
