@@ -461,8 +461,7 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
 
 
 def write_record(log: StoredLog, file: OpenFile, record: NewRecord) -> LogState | Written:
-    """Write a single record unsynced, the fast path of `write_group`. Returns the new state, or `Written` if another
-    process wrote in between."""
+    """Write a single record unsynced: the new state, or `Written` if another process wrote in between."""
     before, line = log.state, record.body + b"\n"
     entry, after = entry_of(record, before, crc32(line), len(line))
     end = _write(log, file, line)
