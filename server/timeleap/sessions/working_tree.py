@@ -179,7 +179,7 @@ class WithFiles(TypedDict, total=False):
 
 
 class RestoreRequest(Struct, frozen=True):
-    """A request's wishes about the files.
+    """Restore of files that a request asks for.
 
     Attributes:
         restore: Parts that go back: the log, the files, or both.
