@@ -17,7 +17,7 @@ test("an agent of a few lines keeps its conversation here, and goes on from the 
     await expect(window.header).toContainText("Sample agent");
     await ask("And how old?");
     await window.restore(window.checkpoints.row("And how old?", 1));
-    await expect(window.checkpoints.row("And how old?", 1)).toHaveCount(0);
+    await expect(window.checkpoints.checkpoint("And how old?")).toHaveCount(0);
     await ask("Who built it?");
     const said = (): unknown => store.messages("sample-agent").at(-1)?.content;
     await expect.poll(said).toBe("That was question 2; you said: Who built it?"); // it does not know of the other one
@@ -43,7 +43,7 @@ test("going back stops the agent's turn first, so that it adds nothing to the pa
     await expect(asking).toBeVisible();
     await window.restore(window.checkpoints.row("run workbench", 1));
     await picture(window, "agent-stopped");
-    await expect(window.checkpoints.row("run workbench", 1)).toHaveCount(0);
+    await expect(window.checkpoints.checkpoint("run workbench")).toHaveCount(0);
     await expect(asking).toHaveCount(0);
     await expect(window.notifications.saying(/changed meanwhile/)).toHaveCount(0);
     expect(store.messages("sample-agent")).toEqual(before);

@@ -37,7 +37,7 @@ test("with the keyboard alone a person finds the edit that broke the test, goes 
     const { keyboard } = window.page;
     const before = store.log("long");
     expect(store.checkpoints("long")).toHaveLength(TURNS);
-    const edit = window.checkpoints.row(`part${String(BROKEN)}.py`, 1);
+    const edit = window.checkpoints.checkpoint(`part${String(BROKEN)}.py`);
 
     // To the view, and by a word of the failure to the turn in which the test was run.
     await patiently(async () => {

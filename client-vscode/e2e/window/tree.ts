@@ -23,6 +23,11 @@ export class Tree {
         return rows.filter({ hasText: text });
     }
 
+    /** Those of checkpoints alone: what was set aside is named by its messages, too. */
+    checkpoint(text: string | RegExp): Locator {
+        return this.root.locator(`[role=treeitem]${CHECKPOINT}`).filter({ hasText: text });
+    }
+
     /** The rows in which a number of calls failed: their badge says so, in words to those who hear it. */
     failing(count: number): Locator {
         return this.root.getByRole("treeitem", { name: new RegExp(`, ${String(count)} failed`) });
