@@ -51,7 +51,7 @@ export async function branches(running: Running, count = 1): Promise<Row[]> {
     const inside = await Promise.all(top.filter(({ item }) => item.contextValue === "checkpoint").map(({ node }) => running.rows("checkpoints", node)));
     const found = [...top, ...inside.flat()].filter(({ item }) => item.contextValue === "timeline");
     if (found.length !== count) {
-      throw new Error(`${String(found.length)} branches`);
+      throw new Error(`${String(found.length)} branches, not ${String(count)}: ${labels(found).join("; ")}`);
     }
     return found;
   }, { timeout: 10_000 });
