@@ -1,4 +1,4 @@
-/** An agent whose conversation outlives it: the Timeleap views show it, and a person can take it back in time. */
+/** An agent whose conversation outlives it: the Timeleap view shows it, and a person can take it back in time. */
 
 import * as vscode from "vscode";
 // In an extension of your own: copy that file, and install `timeleap-client` for the types it names.
