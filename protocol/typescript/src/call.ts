@@ -37,6 +37,8 @@ export class Call {
   readonly reply: Promise<unknown>;
   /** How often it was sent. */
   sends = 0;
+  /** How many connections went away before they answered it. */
+  losses = 0;
   /** Why the server did not take it the last time, where it said that it may later. */
   refusal: TimeleapError | undefined;
   /** How often it did not, and since when (`performance.now()`). */

@@ -264,7 +264,7 @@ export class Link implements Host, Holder {
   private keep(call: Call, reason: ConnectionLostError): void {
     if (call.method === "session/close") {
       this.answered(call, { result: {} }); // what was open on that connection went with it
-    } else if (call.repeatable && call.sends < this.settings.restarts.repeats) {
+    } else if (call.repeatable && ++call.losses < this.settings.restarts.repeats) {
       call.holder = this;
       this.waiting.push(call);
     } else {

@@ -17,7 +17,7 @@ export interface Restarts {
   readonly longest: number;
   /** How long a server has to run for its loss to count as the first one again. */
   readonly stable: number;
-  /** How often one request is sent at most: it may be what the server cannot stand. */
+  /** How often one request is sent at most without an answer: it may be what the server cannot stand. */
   readonly repeats: number;
 }
 

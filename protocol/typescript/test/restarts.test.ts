@@ -81,6 +81,15 @@ test("a request that paused when the server went away keeps its place before lat
   );
 });
 
+test("a request that was refused as often as it may be sent is sent again when the server goes away", async () => {
+  const locked = [1, 2, 3].map((nth) => [APPEND, nth, "locked"] as const);
+  const fake = new Fake([...locked, [APPEND, 4, "die"]]);
+  await fake.run(async (client) => {
+    await append(client, "1");
+    assert.deepEqual(fake.appended, ["1"]);
+  });
+});
+
 test("open sessions are opened again as they were, and their heads are told", async () => {
   const fake = new Fake([["session/list", 1, "die"]]);
   await fake.run(async (client) => {
