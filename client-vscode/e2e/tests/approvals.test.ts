@@ -29,6 +29,8 @@ const ask = (description: string, more: object = {}): Promise<Decision> =>
     agent.call<Decision>("approval/request", { sessionId: "asking", action: "run command", description, ...more });
 
 test("what the agent asks for is a question that one press answers, a row, and in the status bar", async ({ window }) => {
+    await window.run("openConversation"); // as somebody who reads on meanwhile
+    await new ConversationPage(window.page).shows("Asking first");
     await window.clearNotifications();
     const answer = ask("npm publish --tag next", { detail: { cwd: "/home/me/split" } });
     const row = window.checkpoints.row("Approval needed: run command", 1);

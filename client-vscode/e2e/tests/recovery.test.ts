@@ -91,6 +91,7 @@ test("a request that is not answered in time is given up on in words; what becam
     });
     middleman.plan({ silent: true });
     await window.ask("createCheckpoint", "A label for the checkpoint", "unheard");
+    await until("it is made, which nobody hears", () => middleman.answered("context/checkpoint", since));
     await window.notifications.look(/did not answer in time/);
     middleman.plan({});
     await window.notifications.press(/did not answer in time/, "Restart Server");
