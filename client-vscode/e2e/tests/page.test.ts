@@ -194,7 +194,7 @@ test("slider and keys go through the checkpoints, on the axis of the curve", asy
         const place = document.querySelector(".curve .place")?.getBoundingClientRect();
         return [box.left + 8 + ((box.width - 16) * Number(input.value)) / Number(input.max), (place?.left ?? 0) + (place?.width ?? 0) / 2];
     });
-    expect(Math.abs((thumb ?? 0) - (cursor ?? 0))).toBeLessThan(2);
+    expect(Math.abs(thumb - cursor)).toBeLessThan(2);
     const { usage } = await pipeline.call<{ usage: unknown[] }>("context/listUsage", { sessionId: "tally" });
     const curve = (await page.locator(".curve path.line").getAttribute("d")) ?? "";
     expect(curve.match(/[ML]/g)?.length).toBeGreaterThanOrEqual(usage.length);

@@ -1,5 +1,6 @@
 import { ConversationPage } from "../window/conversation";
 import { expect, picture, sample, test, SECOND_BUG } from "../support/test";
+import { MOMENT, patiently } from "../window/patience";
 import { pathToFileURL } from "node:url";
 
 let number = 0;
@@ -57,8 +58,10 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
     await window.restore(window.checkpoints.row(SECOND_BUG, 1));
     const timeline = window.checkpoints.row("Before going back", 1);
     await expect(timeline).toContainText("14 messages: "); // what went, and not the past that is still there
-    await window.checkpoints.expand(timeline);
-    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await patiently(async () => {
+        await window.checkpoints.expand(timeline); // it folds up where it is drawn anew while it unfolds
+        await expect(window.checkpoints.row(last, 1)).toBeVisible({ timeout: MOMENT });
+    });
     await expect(window.checkpoints.row("Guests complain", 1)).toHaveCount(1);
     const page = new ConversationPage(window.page);
     await window.checkpoints.command(timeline, window.texts.command("compare"), page.over);
