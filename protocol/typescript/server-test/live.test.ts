@@ -98,6 +98,7 @@ test("the owner is killed: the other takes over, the killed one comes back attac
     const expected = Array.from({ length: 60 }, (_, n) => `${name}${n}`);
     assert.deepEqual(texts.filter((text) => text.startsWith(name)), expected);
   }
+  await until(() => second.heard.some(({ kind }) => kind === "accessChanged")); // what was killed may stand before the server, which ends after it
   const changes = second.heard.filter(({ kind }) => kind === "accessChanged");
   assert.deepEqual(changes.map((change) => "access" in change && change.access), ["owner"]);
   assert.deepEqual((await back).sessions.map(({ access }) => access), ["attached"]);
