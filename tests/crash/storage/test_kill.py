@@ -28,8 +28,6 @@ ELSEWHERE = {
     "replace.declared",
     "replace.set_aside",
     "revise.closed_built",
-    "replace.settled",
-    "replace.duplicate_removed",
 }
 CHILD = "from tests.crash.storage import child; child.main()"
 WORK = ("append", "batch", "checkpoint", "revert", "append", "undo", "redact")
