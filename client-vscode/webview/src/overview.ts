@@ -174,7 +174,7 @@ export class Overview {
     const height = LANE * (this.timelines.length + 1);
     const middle = (row: number): number => row * LANE + LANE / 2;
     const graph = draw("svg", { class: "branches", height, "aria-hidden": "true" });
-    const scale = (at: number): number => 6 + (84 * at) / this.most;
+    const scale = (at: number): number => 6 + (40 * at) / this.most;
     const present = facts.timeline === undefined ? facts.messages : this.most;
     this.timelines.forEach(({ common, messages, id }, row) => {
       const [from, to] = [scale(common ?? 0), scale(messages)];
