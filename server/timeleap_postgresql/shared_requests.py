@@ -302,8 +302,9 @@ class SharedApprovalRequests:
             self._drop(approval_id)  # whether it was given up in the database nobody knows: it is, as soon as can be
             self._finished.add(approval_id)
             self._look()
-            answer.cancel()
             raise
+        finally:
+            answer.cancel()  # nothing, unless the step ended without giving it up: nobody is to wait for ever
 
     async def _leave(self, approval_id: str, resolution: Literal["cancelled", "timedOut"], *gone: str) -> None:
         """Nobody waits in this process any more, or in those that are `gone`; the question ends with the last of them."""
