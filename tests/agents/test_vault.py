@@ -54,7 +54,10 @@ async def go_on_after_losses(
     (path,) = folder.rglob("*.jsonl")
 
     async def kept() -> list[dict[str, Any]]:
-        (session,) = (await client.call("session/list", {"source": {"kind": kind}}))["sessions"]
+        sessions = (await client.call("session/list", {"source": {"kind": kind}}))["sessions"]
+        if not sessions:  # the first look at the folder is not over
+            return []
+        (session,) = sessions
         found = await client.call("bridge/listKept", {"sessionId": session["sessionId"]})
         return [{**each, "sessionId": session["sessionId"]} for each in found["generations"]]
 
