@@ -1,37 +1,30 @@
 /** How far the conversation can go back and forth, and what the next step each way would make of it: a dry run of it. */
 
 import * as vscode from "vscode";
-import { Disposables } from "../../shared/lifecycle.js";
 import type { Session } from "../sessions/session.js";
+import { SessionItem } from "../sessions/sessionItem.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
 import { stepName } from "../../shared/text/steps.js";
 
 type Direction = "context/undo" | "context/redo";
 
-export class UndoItem extends Disposables {
-  private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.undo", vscode.StatusBarAlignment.Right, 91));
+export class UndoItem extends SessionItem {
   /** What the text and the tooltip are about: they are asked for again where it is another one. */
   private shown = "";
 
   constructor(sessions: Sessions) {
-    super();
+    super(sessions, vscode.window.createStatusBarItem("timeleap.undo", vscode.StatusBarAlignment.Right, 91));
     this.item.name = vscode.l10n.t("Timeleap: Undo and Redo");
     this.item.command = "timeleap.undo";
-    this.register(sessions.followShown((session) => this.follow(session)));
   }
 
-  private follow(session: Session | undefined): vscode.Disposable | undefined {
+  protected override follow(session: Session | undefined): vscode.Disposable | undefined {
     this.shown = "";
-    if (session) {
-      this.show(session);
-    } else {
-      this.item.hide();
-    }
-    return session?.onDidChange(() => this.show(session));
+    return super.follow(session);
   }
 
-  private show(session: Session): void {
+  protected show(session: Session): void {
     const { canUndo = 0, canRedo = 0 } = session.state.context;
     if (canUndo + canRedo === 0) {
       this.shown = "";

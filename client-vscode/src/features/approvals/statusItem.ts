@@ -3,34 +3,22 @@
 import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
 import type { Session } from "../../core/sessions/session.js";
+import { SessionItem } from "../../core/sessions/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
-import { Disposables } from "../../shared/lifecycle.js";
 import { exact, listed } from "../../shared/text/format.js";
 import type { Approvals } from "./approvals.js";
 
-export class ApprovalItem extends Disposables {
-  private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.approvals", vscode.StatusBarAlignment.Left, 1_000));
-
+export class ApprovalItem extends SessionItem {
   constructor(
     sessions: Sessions,
     private readonly approvals: Pick<Approvals, "pending" | "onDidChange">,
   ) {
-    super();
+    super(sessions, vscode.window.createStatusBarItem("timeleap.approvals", vscode.StatusBarAlignment.Left, 1_000));
     this.item.name = vscode.l10n.t("Timeleap: Approvals");
-    this.register(sessions.followShown((session) => this.follow(session)));
     this.register(approvals.onDidChange(() => sessions.shown && this.show(sessions.shown)));
   }
 
-  private follow(session: Session | undefined): vscode.Disposable | undefined {
-    if (session) {
-      this.show(session);
-    } else {
-      this.item.hide();
-    }
-    return session?.onDidChange(() => this.show(session));
-  }
-
-  private show(session: Session): void {
+  protected show(session: Session): void {
     const waiting = this.approvals.pending().length;
     const { text, alarm, tooltip, spoken } = approvalsShown(session.state.approval, waiting);
     if (text === "") {

@@ -2,9 +2,9 @@
 
 import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
-import { Disposables } from "../../shared/lifecycle.js";
 import { staleInWords, type Staleness } from "../../core/server/staleness.js";
 import type { Session } from "../../core/sessions/session.js";
+import { SessionItem } from "../../core/sessions/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, exactTokens, short, tokensUsed } from "../../shared/text/format.js";
 
@@ -13,30 +13,18 @@ const NEARLY_FULL = 0.95;
 /** From where on it is shown at all. */
 const WORTH_SAYING = 0.5;
 
-export class TokenItem extends Disposables {
-  private readonly item = this.register(vscode.window.createStatusBarItem("timeleap.tokens", vscode.StatusBarAlignment.Right, 90));
-
+export class TokenItem extends SessionItem {
   constructor(
     sessions: Sessions,
     private readonly staleness: Pick<Staleness, "present" | "onDidChange">,
   ) {
-    super();
+    super(sessions, vscode.window.createStatusBarItem("timeleap.tokens", vscode.StatusBarAlignment.Right, 90));
     this.item.name = vscode.l10n.t("Timeleap: Tokens");
     this.item.command = "timeleap.compact";
-    this.register(sessions.followShown((session) => this.follow(session)));
     this.register(staleness.onDidChange(() => sessions.shown && this.show(sessions.shown)));
   }
 
-  private follow(session: Session | undefined): vscode.Disposable | undefined {
-    if (session) {
-      this.show(session);
-    } else {
-      this.item.hide();
-    }
-    return session?.onDidChange(() => this.show(session));
-  }
-
-  private show(session: Session): void {
+  protected show(session: Session): void {
     const { text, level, quiet, spoken } = tokensShown(session.state);
     this.item.text = text;
     this.item.backgroundColor = level === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${level}Background`);
