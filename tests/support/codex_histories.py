@@ -43,7 +43,7 @@ class CodexHistory:
 
     @property
     def log(self) -> list[Said]:
-        """What is sent on resume: who, and the text, or the id of a call or of a result."""
+        """Pairs that are sent on resume: who, and the text, or the id of a call or of a result."""
         return sent(self.ops)
 
     def grow(self, steps: int) -> CodexHistory:

@@ -32,7 +32,7 @@ class GeminiHistory:
 
     @property
     def log(self) -> list[Said]:
-        """What is sent on resume: who, and the text, or the id of a call or of a result."""
+        """Pairs that are sent on resume: who, and the text, or the id of a call or of a result."""
         return [each for _, said in self.kept for each in said]
 
     def grow(self, steps: int) -> GeminiHistory:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.support.said import Said
 
 from timeleap.mirrors.growing_file import Conversation, Step
 from timeleap.mirrors.record_list import RecordList
@@ -18,6 +21,60 @@ def messages(log: Conversation, steps: list[Step] | None = None) -> list[dict[st
     for _ in log.write(log.steps() if steps is None else steps, records):
         pass
     return [json.loads(record.body) for record in records.records if record.kind is RecordKind.MESSAGE]
+
+
+class History(Protocol):
+    """Conversation that grew by random steps, and what the program sends of it.
+
+    Attributes:
+        log: What is sent on resume.
+        left: What was sent before each step back and compaction.
+        first: The first prompt.
+    """
+
+    @property
+    def file(self) -> Any: ...
+    @property
+    def log(self) -> list[Said]: ...
+
+    left: list[list[Said]]
+    first: str | None
+    random: random.Random
+
+
+def read_whole_and_grown(
+    history: History,
+    reader: Callable[[Path], Conversation],
+    said: Callable[[list[dict[str, Any]]], list[Said]],
+    copy: Path,
+    seed: int,
+) -> tuple[list[list[Said]], list[list[Said]]]:
+    """Check that a history is read as it is sent: its file, the file that continues it, and one that grows by pieces.
+
+    Args:
+        reader: Opens a file.
+        said: Gives messages the form of the history's `log`.
+        copy: Where the growing file is written.
+
+    Returns:
+        The timelines of the whole file, and those of the one that grew.
+    """
+    whole: Any = reader(history.file.path)
+    whole.read()
+    assert said(messages(whole)) == history.log, seed
+    assert whole.first_prompt == history.first
+    made = whole.continuation(whole.steps())
+    made.path.write_text("".join(json.dumps(record) + "\n" for record in made.records))
+    again = reader(made.path)
+    again.read()
+    assert said(messages(again)) == history.log, seed
+    shown = [said(messages(whole, each.steps)) for each in whole.earlier()]
+    logs = [history.log, *shown]
+    assert all(any(log[: len(left)] == left for log in logs) for left in history.left), seed
+    grown, data = reader(copy), history.file.path.read_bytes()
+    read_in_pieces(grown, data, history.random)
+    assert said(messages(grown)) == history.log, seed
+    return shown, [said(messages(grown, each.steps)) for each in grown.earlier()]
 
 
 def read_in_pieces(log: Conversation, data: bytes, chance: random.Random, then: Callable[[], object] = bool) -> None:

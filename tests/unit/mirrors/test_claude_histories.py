@@ -12,12 +12,6 @@ from tests.unit.mirrors.reading import messages, read_in_pieces
 from timeleap.mirrors.claude_log import ClaudeLog
 
 
-def everything(log: ClaudeLog) -> set[tuple[str, str]]:
-    """All that is said in the log and in its timelines."""
-    branches = [log.steps(), *(each.steps for each in log.earlier())]
-    return {each for steps in branches for each in said(messages(log, steps))}
-
-
 def check(folder: Path, seed: int) -> None:
     history = History(folder / "projects", seed).grow(12)
     whole = ClaudeLog(history.file.path)

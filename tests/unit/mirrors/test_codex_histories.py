@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from tests.support.codex_histories import CodexHistory, Said, said
-from tests.unit.mirrors.reading import messages, read_in_pieces
+from tests.support.codex_histories import CodexHistory, said
+from tests.unit.mirrors.reading import read_whole_and_grown
 
 from timeleap.mirrors.codex_log import CodexLog
 
 
-def everything(log: CodexLog) -> set[Said]:
-    """All that is said in the log and in its timelines."""
-    branches = [log.steps(), *(each.steps for each in log.earlier())]
-    return {each for steps in branches for each in said(messages(log, steps))}
-
-
 def check(folder: Path, seed: int) -> None:
     history = CodexHistory(folder / "sessions", seed).grow(12)
-    whole = CodexLog(history.file.path)
-    whole.read()
-    assert said(messages(whole)) == history.log, seed
-    assert whole.first_prompt == history.first
-    made = whole.continuation(whole.steps())
-    made.path.write_text("".join(json.dumps(record) + "\n" for record in made.records))
-    again = CodexLog(made.path)
-    again.read()
-    assert said(messages(again)) == history.log, seed
-    shown = [said(messages(whole, each.steps)) for each in whole.earlier()]
-    logs = [history.log, *shown]
-    assert all(any(log[: len(left)] == left for log in logs) for left in history.left), seed
-    grown, data = CodexLog(folder / f"{seed}.jsonl"), history.file.path.read_bytes()
-    read_in_pieces(grown, data, history.random)
-    assert said(messages(grown)) == history.log, seed
-    assert [said(messages(grown, each.steps)) for each in grown.earlier()] == shown, seed
+    copy = folder / f"{seed}.jsonl"
+    shown, grown = read_whole_and_grown(history, CodexLog, said, copy, seed)
+    assert grown == shown, seed
 
 
 @pytest.mark.parametrize("seed", range(12))

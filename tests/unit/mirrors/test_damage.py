@@ -27,7 +27,7 @@ from timeleap.mirrors.growing_file import Conversation
 from timeleap.mirrors.mirror import READERS
 
 RECORDS = 5_000
-"""Of one kind of damage, in the long tests of a reader: twice as many in all."""
+"""Records of one kind of damage in the long tests of a reader: twice as many in all."""
 
 
 def goes_back(record: dict[str, Any]) -> bool:

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from tests.support.gemini_histories import GeminiHistory, Said, said
-from tests.unit.mirrors.reading import messages, read_in_pieces
+from tests.support.gemini_histories import GeminiHistory, said
+from tests.unit.mirrors.reading import read_whole_and_grown
 
 from timeleap.mirrors.gemini_log import GeminiLog
 
 
-def everything(log: GeminiLog) -> set[Said]:
-    """All that is said in the log and in its timelines."""
-    branches = [log.steps(), *(each.steps for each in log.earlier())]
-    return {each for steps in branches for each in said(messages(log, steps))}
-
-
 def check(folder: Path, seed: int) -> None:
     history = GeminiHistory(folder / f"{seed}", seed).grow(12)
-    whole = GeminiLog(history.file.path)
-    whole.read()
-    assert said(messages(whole)) == history.log, seed
-    assert whole.first_prompt == history.first
-    made = whole.continuation(whole.steps())
-    made.path.write_text("".join(json.dumps(record) + "\n" for record in made.records))
-    again = GeminiLog(made.path)
-    again.read()
-    assert said(messages(again)) == history.log, seed
-    shown = [said(messages(whole, each.steps)) for each in whole.earlier()]
-    logs = [history.log, *shown]
-    assert all(any(log[: len(left)] == left for log in logs) for left in history.left), seed
-    grown, data = GeminiLog(history.file.path.with_name("session-copy.jsonl")), history.file.path.read_bytes()
-    read_in_pieces(grown, data, history.random)
-    assert said(messages(grown)) == history.log, seed
+    copy = history.file.path.with_name("session-copy.jsonl")
+    read_whole_and_grown(history, GeminiLog, said, copy, seed)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -32,7 +32,7 @@ Shown = list[dict[str, Any]]
 
 
 def records(log: LogReader) -> Shown:
-    """What a log says, apart from marks and ids."""
+    """Messages of a log, apart from marks and ids."""
     found = []
     for line in range(log.state.lines):
         record = json.loads(log.read(line, line + 1)[0])
@@ -50,7 +50,7 @@ def kept_apart(timelines: list[Shown], live: Shown) -> set[str]:
 
 
 Written = tuple[Path, Iterator[None]]
-"""What names a session, and its writing: each step is a moment at which somebody may look."""
+"""Session's name and its writing: each step is a moment at which somebody may look."""
 
 
 def in_pieces(path: Path) -> Written:

@@ -181,7 +181,7 @@ def said_in(directory: Path) -> set[bytes]:
 
 
 async def test_a_mirror_of_each_id_is_folded_into_that_of_today(service: Service, old: OldStore) -> None:
-    """As two builds that were used in turn have left them."""
+    """Leave mirrors as two builds do that were used in turn."""
     later = old.at(old.former).parent.parent / "later"
     old.at(old.former).rename(later)
     await catch_up(service, old)
