@@ -87,7 +87,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the must is not missed by more than the noise. A row without its share was not measured for its must."""
+        """True if the must is not missed by more than the noise. A row without its share was not measured for its must."""
         low, _, high = self.judged
         return self.row.met_by(high if self.row.sense == "at least" else low)
 

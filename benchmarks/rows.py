@@ -48,7 +48,7 @@ class Row:
         return int(self.key.partition("-")[0])
 
     def met_by(self, value: float) -> bool:
-        """Whether a value, in the row's unit or a share, is as good as the must."""
+        """True if a value, in the row's unit or a share, is as good as the must."""
         return value >= self.must if self.sense == "at least" else value <= self.must
 
 

@@ -1,4 +1,4 @@
-"""What does it take to keep what agents write: disk, and a watcher that has nothing to do; and to read one very large file?"""
+"""Cost of keeping agents' files: disk, a watcher that has nothing to do, and the memory to read one very large file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _records(said: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What was said, as Claude Code writes it; each session under ids of its own."""
+    """Lines of a conversation as Claude Code writes them; each session under ids of its own."""
     session, parent = str(uuid.uuid4()), None
     for number, message in enumerate(said):
         made = str(uuid.uuid4())

@@ -234,7 +234,7 @@ class SessionExportParams(SessionParams):
     with_files: Opt[bool] = None
     """Of `native`: take the snapshots of the session's files along. Default: false."""
     keep_secrets: Opt[bool] = None
-    """Whether `markdown` and `html` leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place.
+    """Leave what looks like a secret as it is, in `markdown` and `html`. Default: false, and `[secret]` stands in its place.
     `native` holds the session's very bytes, and refuses false."""
 
 

@@ -763,7 +763,7 @@ class AsyncMethods(ABC):
             path: Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all.
             overwrite: Replace a file that is there. Default: false, and such a `path` is refused.
             with_files: Of `native`: take the snapshots of the session's files along. Default: false.
-            keep_secrets: Whether `markdown` and `html` leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false.
+            keep_secrets: Leave what looks like a secret as it is, in `markdown` and `html`. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(

@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -269,7 +270,7 @@ class PiLog(Conversation):
         yield header
         before: str | None = None
         first: str | None = None
-        for step, record in self._edited(sorted(steps, key=_offset)):
+        for step, record in self._edited(sorted(steps, key=attrgetter("offset"))):
             del step
             made = {**record, "id": str(record.get("id") or uuid.uuid4().hex[:8]), "parentId": before}
             made.setdefault("timestamp", header["timestamp"])
@@ -296,7 +297,3 @@ def words_in(message: Json) -> str | None:
 def _say(log: RecordWriter, text: str) -> None:
     """Write what the program says in the person's name."""
     log.message({"role": "user", "content": sound(text)})
-
-
-def _offset(step: Step) -> int:
-    return step.offset

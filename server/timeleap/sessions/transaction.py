@@ -274,10 +274,8 @@ class SessionTransactions:
             context = self.shapes.summary(summarize(draft.log, self._past_after(rewrite, draft, after)))
             head = draft.head if draft.replaces else transaction.before
             name = self._latest = draft.kept_as
-            result, events = (
-                rewrites.result(rewrite, head, name, context),
-                [rewrites.event(rewrite, head, name, context)],
-            )
+            result = rewrites.result(rewrite, head, name, context)
+            events = [rewrites.event(rewrite, head, name, context)]
             if part is not None:
                 result, events = {**result, **part.result()}, [*part.events(head), *events]
             drops = self.state.dropping(draft.log, head) if draft.replaces else []

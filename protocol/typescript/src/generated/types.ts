@@ -2359,7 +2359,7 @@ export interface SessionExportParams {
   overwrite?: boolean;
   /** Of `native`: take the snapshots of the session's files along. Default: false. */
   withFiles?: boolean;
-  /** Whether `markdown` and `html` leave what looks like a secret as it is. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false. */
+  /** Leave what looks like a secret as it is, in `markdown` and `html`. Default: false, and `[secret]` stands in its place. `native` holds the session's very bytes, and refuses false. */
   keepSecrets?: boolean;
 }
 

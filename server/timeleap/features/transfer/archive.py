@@ -136,15 +136,11 @@ def write_archive(exhibit: Exhibit) -> Iterator[bytes]:
     yield sink.taken()
 
 
-def _time_in_zip(seconds: float) -> tuple[int, int, int, int, int, int]:
-    """The time of a member; of a clock that is before or after all that the format knows, the first or last one."""
-    stamp = datetime.fromtimestamp(min(max(seconds, _FIRST_TIME), _LAST_TIME), UTC)
-    return stamp.year, stamp.month, stamp.day, stamp.hour, stamp.minute, stamp.second
-
-
 def _pack(target: ZipFile, sink: _Sink, member: _Member, *, deflated: bool) -> Generator[bytes, None, str]:
     """Pack a member; returns its checksum."""
-    info = ZipInfo(member.name, _time_in_zip(clock.now()))
+    # A clock may be before or after all that the format knows.
+    stamp = datetime.fromtimestamp(min(max(clock.now(), _FIRST_TIME), _LAST_TIME), UTC)
+    info = ZipInfo(member.name, (stamp.year, stamp.month, stamp.day, stamp.hour, stamp.minute, stamp.second))
     info.compress_type = ZIP_DEFLATED if deflated else ZIP_STORED
     info.external_attr = _REGULAR_FILE
     sha256 = hashlib.sha256()
