@@ -23,8 +23,8 @@ export interface Settings {
   readonly maskSecrets: boolean;
   /** Whether Restore, Undo and Redo ask first. */
   readonly restoreAsks: boolean;
-  /** When sessions that this window makes save the workspace's files. */
-  readonly filesMode: "off" | "checkpoint" | "turn";
+  /** When sessions of a folder save its files; `ask`: as somebody has answered for the folder. */
+  readonly filesMode: "ask" | "off" | "checkpoint" | "turn";
 }
 
 /** A change of these needs another server. */
@@ -45,7 +45,7 @@ export function readSettings(): Settings {
     useLanguageModel: given.get("useLanguageModel", true),
     maskSecrets: given.get("chat.maskSecrets", true),
     restoreAsks: given.get("restore.ask", false),
-    filesMode: given.get("files.mode", "off"),
+    filesMode: given.get("files.mode", "ask"),
   };
 }
 

@@ -238,6 +238,22 @@ test("a D-Mail takes the files along to the checkpoint it is for", async () => {
   expect(log()).toContain("Do not touch app.py.");
 });
 
+test("in a git folder the files of a conversation that was there come back with it after one sentence of consent", async () => {
+  mkdirSync(join(folder, ".git"));
+  const other = await agent(running);
+  await other.request("session/open", { sessionId: "shop", workspace: pathToFileURL(folder).href, title: "Shop" });
+  await other.shutdown();
+  pressOnce("Save Files");
+  const session = await running.api.openSession({ sessionId: "shop" });
+  await vi.waitFor(() => expect(session.state.files).toMatchObject({ mode: "checkpoint" }), { timeout: 20_000 });
+  await session.checkpoint("first");
+  await session.append({ role: "user", content: "tidy up" });
+  write("app.py", "broken\n");
+  await session.append({ role: "assistant", content: "done" });
+  await restoreTo("first");
+  expect(read("app.py")).toBe("print('first')\n");
+});
+
 test("without git that is said once, and everything else works", async () => {
   const path = process.env["PATH"]!;
   onTestFinished(() => void (process.env["PATH"] = path));

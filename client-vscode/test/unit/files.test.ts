@@ -275,7 +275,7 @@ test.each(["", "{", "null", '{"session":3,"path":"x"}', '{"session":"s"}'])("a U
 function benchOf(session: Session) {
   const views = { checkpoints: { selection: [] } };
   const sidecar = { request: (method: string, params: object) => session.request(method as never, params as never) };
-  return fileCommands({ sessions: { shown: session }, views, sidecar, log: log() } as never);
+  return fileCommands({ sessions: { shown: session }, views, sidecar, log: log() } as never, { remember: () => Promise.resolve() });
 }
 
 async function fileRows(session: Session, index: number): Promise<TreeNode[]> {
@@ -341,28 +341,4 @@ test("a session of no folder gets that of the window, and none where none is ope
   workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
   await expect(benchOf(session)["setFilesMode"]!()).rejects.toThrow("git 2.36");
   expect(asked).toMatchObject([{ files: { mode: "checkpoint", roots: [ROOT] } }]);
-});
-
-test("the setting is for sessions that are made in a folder, and leaves those that exist alone", async () => {
-  workspace.isTrusted = true;
-  user.settings.set("timeleap.files.mode", "checkpoint");
-  const opened: unknown[] = [];
-  const wire = {
-    onNotification: () => undefined,
-    onDidConnect: new EventEmitter<undefined>().event,
-    request: (method: string, params: object) => {
-      if (method !== "session/open") {
-        return new Promise(() => undefined);
-      }
-      opened.push((params as { files?: object }).files);
-      return Promise.resolve({ sessionId: String(opened.length), context: {} });
-    },
-  };
-  const sessions = new Sessions(wire as never, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
-  await sessions.attach({ workspace: ROOT });
-  await sessions.attach({ workspace: ROOT, sessionId: "there already" });
-  await sessions.attach({ path: "/folder" });
-  await sessions.attach({});
-  await sessions.attach({ workspace: ROOT, files: { mode: "turn" } });
-  expect(opened).toEqual([{ mode: "checkpoint" }, undefined, undefined, undefined, { mode: "turn" }]);
 });

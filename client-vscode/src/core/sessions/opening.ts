@@ -5,7 +5,6 @@ import type { SessionOpenParams, SessionState } from "timeleap-client";
 import { isTimeleapError } from "../server/errors.js";
 import type { Wire } from "../server/sidecar.js";
 import { storageTroubleOf, type StorageTrouble } from "../server/storageTrouble.js";
-import { readSettings } from "../../shared/settings.js";
 import { FIRST_PAGE, type FirstPage } from "./log.js";
 
 export interface OpenedSession {
@@ -22,7 +21,7 @@ export async function openSession(wire: Pick<Wire, "request">, how: SessionOpenP
     return openWithPage(wire, { ...how, create: false, access: "readOnly" });
   }
   try {
-    return await openWithPage(wire, { ...filesOfNew(how), ...how });
+    return await openWithPage(wire, how);
   } catch (error) {
     if (!canBeReadAfter(error, how)) {
       throw error;
@@ -42,12 +41,6 @@ async function openWithPage(wire: Pick<Wire, "request">, how: SessionOpenParams)
   }
   const firstPage = wire.request("context/listCheckpoints", { sessionId, ...FIRST_PAGE }).catch(() => undefined);
   return { state: await opening, firstPage };
-}
-
-/** What the settings say of sessions that are made in a folder. One that exists keeps what it has. */
-function filesOfNew({ sessionId, path, workspace }: SessionOpenParams): Pick<SessionOpenParams, "files"> {
-  const { filesMode: mode } = readSettings();
-  return mode === "off" || sessionId !== undefined || path !== undefined || workspace === undefined ? {} : { files: { mode } };
 }
 
 /** Whether reading may work where writing did not. */

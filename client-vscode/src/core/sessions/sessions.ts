@@ -64,6 +64,9 @@ export class Sessions extends Disposables {
   /** Counts what was shown, nothing included: what is looked for to be shown first gives way to it. */
   private choices = 0;
 
+  /** What a session that is made in a folder begins with; a feature says it. */
+  ofNew: (workspace: string) => Partial<SessionOpenParams> = () => ({});
+
   constructor(
     private readonly sidecar: Sidecar,
     private readonly memory: vscode.Memento,
@@ -165,7 +168,8 @@ export class Sessions extends Disposables {
     if (known) {
       return known; // or asked for again while it takes its time, as with an owner that hangs
     }
-    const opening = openSession(this.sidecar, how).then((opened) => this.take(how, opened));
+    const made = id === undefined && how.path === undefined && how.workspace !== undefined ? this.ofNew(how.workspace) : {};
+    const opening = openSession(this.sidecar, { ...made, ...how }).then((opened) => this.take(how, opened));
     if (id !== undefined) {
       const done = (): boolean => this.opening.delete(id);
       this.opening.set(id, opening);

@@ -1,26 +1,25 @@
 /** Files of the workspace: looking at what changed, putting one back, and whether snapshots are taken at all. */
 
 import * as vscode from "vscode";
-import type { FilesSettings } from "timeleap-client";
 import { fileUri } from "./fileContents.js";
 import type { Session } from "../../core/sessions/session.js";
 import { chooseWorkspace } from "../../core/sessions/workspaces.js";
 import { named, diskPath, nameAndFolder, shownPath } from "../../shared/text/paths.js";
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { FileNode, kindName } from "../../core/tree/fileNodes.js";
-import { problemInWords } from "../../core/tree/viewMessage.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { filesAmount, filesToRestore, restoreFiles, settleConflicts } from "../../core/restore/restoring.js";
 import { target, writableSession, requireTrust } from "../../core/commands/targets.js";
 import { offerFilesBack } from "../../core/restore/timeTravel.js";
+import { switchFiles, type Mode, type Saving } from "./saving.js";
 
-export function fileCommands(bench: Workbench): Handlers {
+export function fileCommands(bench: Workbench, saving: Pick<Saving, "remember">): Handlers {
   return {
     openFileChange: (node) => openFileChange(bench, node),
     compareFileWithDisk: (node) => compareWithDisk(bench, node),
     restoreFile: (node) => restoreFile(bench, node),
-    setFilesMode: () => setFilesMode(bench),
+    setFilesMode: () => setFilesMode(bench, saving),
   };
 }
 
@@ -97,10 +96,8 @@ async function restoreFile(bench: Workbench, node: unknown): Promise<void> {
   }
 }
 
-type Mode = FilesSettings["mode"];
-
 /** When snapshots are taken in the shown session. Only that is sent: what is left out and the limits stay as they are set. */
-async function setFilesMode(bench: Workbench): Promise<void> {
+async function setFilesMode(bench: Workbench, saving: Pick<Saving, "remember">): Promise<void> {
   const session = writableSession(bench.sessions);
   const { files } = session.state;
   if (!files) {
@@ -114,13 +111,8 @@ async function setFilesMode(bench: Workbench): Promise<void> {
   if (roots === undefined) {
     return;
   }
-  const { path } = session.how;
-  const which = path === undefined ? { sessionId: session.id, create: false } : { path };
-  session.take(await bench.sidecar.request("session/open", { ...which, files: { mode, ...roots } }));
-  const { problem } = session.state.files ?? {};
-  if (mode !== "off" && problem) {
-    throw new Refusal(problemInWords(problem));
-  }
+  await saving.remember(session, mode);
+  await switchFiles(bench, session, { mode, ...roots });
   void sayInformation(mode === "off" ? vscode.l10n.t("Files of the workspace are no longer saved; what was saved is kept.") : vscode.l10n.t("Files of the workspace are saved from the next checkpoint on."));
 }
 

@@ -4,5 +4,9 @@ import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
 import { fileCommands } from "./fileCommands.js";
 import { FileContents } from "./fileContents.js";
+import { Saving } from "./saving.js";
 
-export const files: Feature = (core) => vscode.Disposable.from(new FileContents(core.sessions), core.commands(fileCommands(core)));
+export const files: Feature = (core) => {
+  const saving = new Saving(core);
+  return vscode.Disposable.from(saving, new FileContents(core.sessions), core.commands(fileCommands(core, saving)));
+};
