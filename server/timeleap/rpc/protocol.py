@@ -341,14 +341,13 @@ class EdgeProtocol(JsonRPCProtocol):
             if running.weight < 0:
                 running.began = True
                 self._list(running)
-            futures: dict[Any, Any] = self._request_futures
             if waited_for is None and isinstance(awaited, asyncio.Future):
                 awaited._asyncio_future_blocking = False  # as a task does that takes it over
                 awaited.add_done_callback(partial(self._go_on, running, steps))
             else:
                 rest: Any = _rest(steps, awaited, partial(self._answer, running))
                 awaited = asyncio.get_running_loop().create_task(rest)
-            futures[running.message.id] = awaited
+            self._request_futures[running.message.id] = cast("Any", awaited)
 
     async def _run(self, running: Running, work: Work, call: Call) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
@@ -465,11 +464,10 @@ class EdgeProtocol(JsonRPCProtocol):
             self._link.regulate()  # the answer may stand behind what is not read yet
             async with asyncio.timeout(timeout):
                 return await answer
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
             self._link.notify(CANCEL, {"id": number})
-            raise ClientRequestError(f"no answer to {method} in {timeout:g} s", reason="timeout") from None
-        except asyncio.CancelledError:
-            self._link.notify(CANCEL, {"id": number})
+            if isinstance(error, TimeoutError):
+                raise ClientRequestError(f"no answer to {method} in {timeout:g} s", reason="timeout") from None
             raise
         finally:
             self._asked.pop(number, None)
@@ -498,6 +496,9 @@ def _rest(steps: Coroutine[Any, Any, Any], awaited: Any, answer: Answer) -> Gene
     """Run the rest of `steps`, which waits for `awaited`, in a task, which takes over as if it had begun it. It
     answers from within the task: a callback would cost a turn of the loop."""
     try:
+        if isinstance(awaited, asyncio.Future) and awaited.done():  # a turn more would let later requests overtake it
+            awaited._asyncio_future_blocking = False
+            awaited = steps.send(None)
         while True:
             try:
                 sent = yield awaited
