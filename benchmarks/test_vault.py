@@ -34,7 +34,7 @@ IDLE: Final = 60.0
 READ: Final = """
 import resource, sys
 from pathlib import Path
-from timeleap.mirrors.claude_log import ClaudeLog
+from timeleap_agents.mirrors.claude_log import ClaudeLog
 
 log = ClaudeLog(Path(sys.argv[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -14,7 +14,7 @@ LIST: Final = read(
     "approval.ApprovalListParams",
     "approval.ApprovalListResult",
     "What waits for a decision, oldest first.",
-    handler="features.approvals.handlers.list_approvals",
+    handler="timeleap.features.approvals.handlers.list_approvals",
     stale=False,  # nothing can be decided meanwhile
 )
 
@@ -24,7 +24,7 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "approval.ApprovalRequestParams",
         "approval.ApprovalDecision",
         "Asks for an approval and waits for the decision.",
-        handler="features.approvals.handlers.request_approval",
+        handler="timeleap.features.approvals.handlers.request_approval",
         access="write",
         waits=True,
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_TIMEOUT),
@@ -34,7 +34,7 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "approval.ApprovalRespondParams",
         "session.EmptyResult",
         "Decides what was asked.",
-        handler="features.approvals.handlers.respond",
+        handler="timeleap.features.approvals.handlers.respond",
         cancel="unbegun",
         access="write",
         decides=True,

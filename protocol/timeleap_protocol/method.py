@@ -78,10 +78,11 @@ class Method:
         params: `module.Class` of its params.
         result: `module.Class` of its result; None: it has none, or the result is null.
         summary: One line.
-        handler: `module.function` of the server that answers it, or `Session.method` where that gets the params by their
-            names; None where the connection does so itself.
-        formats: `module.function` that answers it instead where its params name a `format`.
-        completed_by: `module.function` of a part outside the core that adds to the result, where the part is installed.
+        handler: `package.module.function` that answers it, or `Session.method` where that gets the params by their names;
+            None where the connection does so itself.
+        formats: `package.module.function` that answers it instead where its params name a `format`.
+        completed_by: `package.module.function` of a part outside the core that adds to the result, where the part is
+            installed.
         scope: Which session it works on.
         order: When it begins.
         cancel: Until when it can be cancelled.

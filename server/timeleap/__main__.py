@@ -5,17 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from importlib import import_module
 
 from timeleap import __version__, interrupt
+from timeleap.cli.installed_parts import program
 
 TYPE_CHECKING = False  # see `timeleap/__init__.py`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "--durability"})
 """Options that may stand before the command and take the next argument as their value."""
-PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap.mcp.stdio_server"}
+PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap_agents.mcp.stdio_server"}
 
 
 def main() -> int:
@@ -30,13 +30,12 @@ def main() -> int:
     if position is not None and (module := PROGRAMS.get(arguments[position])) is not None:
         # What is imported stays: looking for garbage in it, which serving takes up again, costs a tenth of the start.
         gc.disable()
-        code: int = import_module(module).main(arguments[:position] + arguments[position + 1 :])
+        code: int = program(module).main(arguments[:position] + arguments[position + 1 :])
         interrupt.quiet()  # the event loop's own handler is gone with it
         return code
     name = None if position is None else arguments[position]
     if name == "hook" and "--help" not in arguments:
-        from timeleap.mirrors.hooks.hook import main as hook
-
+        hook: Callable[[Sequence[str]], int] = program("timeleap_agents.hooks.hook").main
         return hook(arguments)
     from timeleap.cli.app import main as command_line
 

@@ -145,7 +145,7 @@ def one_line(text: str, most: int = MOST_CHARACTERS, *, more: bool = False) -> s
 
 
 def plain_line(text: str, most: int = MOST_CHARACTERS) -> str:
-    """One line of a text, without marks of Markdown."""
+    """Shorten a text to one line without marks of Markdown."""
     begin = text[:_LOOKED_AT]
     if not (_MARK.search(begin) and _ANY_MARK.search(begin)):  # as in most texts
         return one_line(text, most)

@@ -12,7 +12,7 @@ from tests.agents.claude_code import ClaudeCode, turn
 from tests.agents.model import Model
 from tests.agents.window import Window
 
-from timeleap.adapters.claude import ClaudeSessionStore, Continuation
+from timeleap_agents.adapters.claude import ClaudeSessionStore, Continuation
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # several runs of the program each

@@ -12,9 +12,9 @@ from tests.agents.model import Model
 from tests.agents.test_claude_mirror import ClaudeCode
 from tests.support.claude_histories import History, Said
 from tests.support.said import said
-from tests.unit.mirrors.reading import messages
+from tests.unit.agents.mirrors.reading import messages
 
-from timeleap.mirrors.claude_log import ClaudeLog
+from timeleap_agents.mirrors.claude_log import ClaudeLog
 
 pytestmark = pytest.mark.long  # a run of the program for each history
 OURS = re.compile(r"(?:question|answer|steer|summary) \w+")

@@ -15,9 +15,9 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from tests.agents.transcript import KEY, answer, prompt, result, turn
 from tests.agents.window import Window
 
-from timeleap.adapters import claude, claude_entries
-from timeleap.adapters.claude import ClaudeSessionStore, Continuation, RevertedError, StaleAgentError
-from timeleap.adapters.followed_log import FollowedLog, session_id_of
+from timeleap_agents.adapters import claude, claude_entries
+from timeleap_agents.adapters.claude import ClaudeSessionStore, Continuation, RevertedError, StaleAgentError
+from timeleap_agents.adapters.followed_log import FollowedLog, session_id_of
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`

@@ -21,7 +21,7 @@ from tests.agents.transcript import KEY, Entry, answer, prompt, result, turn
 from tests.agents.window import Window
 
 from timeleap.adapters.claude import ClaudeSessionStore
-from timeleap.adapters.followed_log import session_id_of
+from timeleap_agents.adapters.followed_log import session_id_of
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`

@@ -9,9 +9,9 @@ import pytest
 from tests.agents.codex import Codex, needs_codex
 from tests.agents.model import Model
 from tests.support.codex_histories import CodexHistory, items_of, said
-from tests.unit.mirrors.reading import messages
+from tests.unit.agents.mirrors.reading import messages
 
-from timeleap.mirrors.codex_log import CodexLog
+from timeleap_agents.mirrors.codex_log import CodexLog
 
 pytestmark = [pytest.mark.long, needs_codex]  # a run of the program for each history
 

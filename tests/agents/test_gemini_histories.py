@@ -8,9 +8,9 @@ import pytest
 from tests.agents.gemini import Gemini, needs_gemini
 from tests.agents.model import Model
 from tests.support.gemini_histories import GeminiHistory, contents_of, register, said
-from tests.unit.mirrors.reading import messages
+from tests.unit.agents.mirrors.reading import messages
 
-from timeleap.mirrors.gemini_log import GeminiLog
+from timeleap_agents.mirrors.gemini_log import GeminiLog
 
 pytestmark = [pytest.mark.long, needs_gemini]  # a run of the program for each history
 

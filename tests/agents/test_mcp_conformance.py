@@ -19,11 +19,11 @@ import pytest
 import uvicorn
 from tests.agents.test_mcp import parameters
 
-from timeleap.mcp import methods
-from timeleap.mcp.opened_sessions import OpenedSessions
-from timeleap.mcp.resources import Resources
-from timeleap.mcp.secret_masks import SecretMask
-from timeleap.mcp.toolbox import Toolbox
+from timeleap_agents.mcp import methods
+from timeleap_agents.mcp.opened_sessions import OpenedSessions
+from timeleap_agents.mcp.resources import Resources
+from timeleap_agents.mcp.secret_masks import SecretMask
+from timeleap_agents.mcp.toolbox import Toolbox
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
@@ -64,7 +64,7 @@ def _ours(uri: str) -> str:
 @pytest.fixture
 async def address(tmp_path: Path) -> AsyncIterator[str]:
     """Where the server answers over HTTP."""
-    from timeleap.mcp.sdk_server import SdkServer
+    from timeleap_agents.mcp.sdk_server import SdkServer
 
     async with RawTimeleap(home=tmp_path / "home") as client:
         await client.call("session/open", {"sessionId": "shop", "workspace": tmp_path.as_uri()})

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.agents.conftest import Blocking
 from tests.agents.window import Window
 
-from timeleap.adapters import openai_agents
-from timeleap.adapters.openai_agents import StaleRunError, TimeleapSession
+from timeleap_agents.adapters import openai_agents
+from timeleap_agents.adapters.openai_agents import StaleRunError, TimeleapSession
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`

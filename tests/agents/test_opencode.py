@@ -15,7 +15,7 @@ import pytest
 from tests.agents.model import Model
 from tests.agents.opencode import PROGRAM, Opencode, needs_opencode
 from tests.agents.window import Window, until
-from tests.unit.mirrors.test_opencode_log import everything, log_of, said_in
+from tests.unit.agents.mirrors.test_opencode_log import everything, log_of, said_in
 
 from timeleap_client import RawTimeleap
 

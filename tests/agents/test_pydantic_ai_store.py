@@ -17,8 +17,8 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 from tests.agents.conftest import Blocking
 from tests.agents.window import Window
 
-from timeleap.adapters import pydantic_ai
-from timeleap.adapters.pydantic_ai import TimeleapConversationStore
+from timeleap_agents.adapters import pydantic_ai
+from timeleap_agents.adapters.pydantic_ai import TimeleapConversationStore
 from timeleap_client import RawTimeleap
 
 pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`

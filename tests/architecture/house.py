@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.architecture.sources import ROOT, SERVER, modules, tree
 from tests.architecture.structure import strongly_connected
 
-OUTSIDE_THE_CORE = frozenset({"api", "features", "cli", "adapters", "mirrors", "mcp", "client"})
+OUTSIDE_THE_CORE = frozenset({"adapters", "api", "cli", "client", "features"})
 OPTIONAL = OUTSIDE_THE_CORE - {"cli", "client"}
 
 STORE_WORDS = ("shared", "standby", "working_copy", "staleness", "announce")

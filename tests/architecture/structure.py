@@ -109,7 +109,7 @@ class Structure:
         plain = [
             module
             for module in self.all
-            if not (module.is_package or module.generated or module.path.name == "__main__.py")
+            if not (module.is_package or module.generated or module.path.name == "__main__.py" or _is_alias(module))
         ]
         return _more_than_once((module.path.name, module.rel) for module in plain)
 
@@ -231,6 +231,15 @@ def _visit(node: str, graph: dict[str, set[str]], seen: set[str], order: list[st
     for other in sorted(graph.get(node, ())):
         _visit(other, graph, seen, order)
     order.append(node)
+
+
+def _is_alias(module: Module) -> bool:
+    """True of a module that only hands on the names of another, which it is called after."""
+    _, *statements = module.tree.body
+    return bool(statements) and all(
+        isinstance(each, ast.ImportFrom) or (isinstance(each, ast.Assign) and ast.unparse(each).startswith("__all__"))
+        for each in statements
+    )
 
 
 def _more_than_once(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -118,6 +118,7 @@ def test_the_wheel_has_our_packages_at_its_top() -> None:
     files = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
     assert {name.partition("/")[0] for name in files} == {
         "timeleap",
+        "timeleap_agents",
         "timeleap_client",
         "timeleap_command.py",
         "timeleap_postgresql",

@@ -8,7 +8,7 @@ from tests.support.scene import until
 from tests.support.server import Server
 from tests.support.session import Session
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 
 def mirror_of(server: Server, kind: str, path: Path, messages: int) -> Session:

@@ -52,11 +52,11 @@ def serve(listener: socket.socket, address: str) -> None:
 def _load_mcp() -> None:
     """Not before it is needed: it takes two seconds, and the rules for secrets again as much, which the forks have from
     here. Without the SDK, each fork says so."""
-    if "timeleap.mcp.sdk_server" not in sys.modules:
-        importlib.import_module("timeleap.mcp.stdio_server")
+    if "timeleap_agents.mcp.sdk_server" not in sys.modules:
+        importlib.import_module("timeleap_agents.mcp.stdio_server")
         with suppress(ImportError):
-            importlib.import_module("timeleap.mcp.sdk_server")
-            mask = importlib.import_module("timeleap.mcp.secret_masks").SecretMask()
+            importlib.import_module("timeleap_agents.mcp.sdk_server")
+            mask = importlib.import_module("timeleap_agents.mcp.secret_masks").SecretMask()
             mask.masked("Long enough to be looked at.")
             mock.patch("kingfisher_sdk.Rules").start()
             mock.patch("kingfisher_sdk.Scanner", return_value=mask._scanner).start()

@@ -8,6 +8,7 @@ import pkgutil
 from contextlib import suppress
 
 import timeleap
+import timeleap_agents
 import timeleap_postgresql
 import timeleap_protocol
 from timeleap_protocol.errors import InvalidParamsError
@@ -18,7 +19,8 @@ _NOT_FOR_SERVERS = (
     "timeleap.cli",
     "timeleap.client",
     "timeleap.__main__",
-    "timeleap.mcp",
+    "timeleap_agents.adapters",
+    "timeleap_agents.mcp",
     "timeleap_protocol.generate",
 )
 _STARTS_SERVERS = ("timeleap.__main__", "timeleap.cli.serve")
@@ -28,7 +30,7 @@ _OF_TESTS = ("pytest", "tests.support.forked")
 
 
 def _import_all() -> None:
-    for package in (timeleap, timeleap_postgresql, timeleap_protocol):
+    for package in (timeleap, timeleap_agents, timeleap_postgresql, timeleap_protocol):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_FOR_SERVERS):
                 importlib.import_module(module.name)

@@ -12,9 +12,9 @@ import pytest
 from timeleap import user_folders
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.features.approvals.seal import KeyRing
-from timeleap.mirrors.folders import usual_folder
 from timeleap.service import config
 from timeleap.storage import index_cache
+from timeleap_agents.mirrors.folders import usual_folder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
 

@@ -22,7 +22,7 @@ from tests.support.scene import until
 from tests.support.server import Message, Server
 from tests.support.session import Session
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 
 @pytest.fixture

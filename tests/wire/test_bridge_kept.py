@@ -15,7 +15,7 @@ from tests.support.fixtures import StartServer
 from tests.support.scene import until
 from tests.support.server import Message, Server
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 
 @pytest.fixture

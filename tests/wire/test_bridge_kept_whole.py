@@ -20,7 +20,7 @@ from tests.support.opencode_file import OpencodeFile
 from tests.support.scene import until
 from tests.support.server import Server
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 SECRET = "sesame-3141"
 Made = tuple[str, Path, Path, list[Path]]

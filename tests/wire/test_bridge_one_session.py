@@ -15,7 +15,7 @@ from tests.support.scene import until
 from tests.support.server import Server
 from tests.support.session import Session
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 TWO_TURNS = ["question 1", "answer 1", "question 2", "answer 2"]
 SEGMENT = "00000000-0000-4000-8000-00000000000a"

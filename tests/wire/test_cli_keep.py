@@ -15,7 +15,7 @@ from tests.support.claude_file import ClaudeFile
 from tests.support.cli import Cli, Typed
 from tests.support.scene import until
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 pytestmark = pytest.mark.skipif("sys.platform != 'linux'", reason="the service is one of systemd")
 DAY = 86_400

@@ -12,7 +12,7 @@ from tests.support.fixtures import StartServer
 from tests.support.scene import until
 from tests.support.server import Server
 
-from timeleap.mirrors.folders import mirror_id
+from timeleap_agents.mirrors.folders import mirror_id
 
 SECRET = 'p"w\u00f6rd-3141'
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.architecture.sources import SERVER
+from tests.architecture.sources import BESIDE, CLIENT, SERVER
 from tests.support.fixtures import StartServer
 from tests.support.mostly_long import mostly_long
 from tests.support.session import assistant, user
@@ -18,15 +24,21 @@ from timeleap_protocol.methods import ANSWERED
 __all__ = ["installed"]  # a fixture
 
 PARTS = [
-    *("features/approvals", "features/compaction", "features/disk_usage", "features/dmail", "features/files"),
-    *("features/providers", "features/redaction", "features/search", "features/transfer"),
-    *("mirrors", "adapters", "api", "mcp"),
+    "timeleap/features",
+    *(
+        f"timeleap/features/{name}"
+        for name in (
+            *("approvals", "compaction", "disk_usage", "dmail", "files"),
+            *("providers", "redaction", "search", "transfer"),
+        )
+    ),
+    *("timeleap/api", "timeleap/adapters"),
+    *(package.name for package in BESIDE),
 ]
-PACKAGES = ["timeleap_postgresql"]
 
 NEEDED_BY = {
-    "features/search": {"session/redact"},
-    "mirrors": {"session/export", "session/import", "session/redact"},
+    "timeleap/features/search": {"session/redact"},
+    "timeleap_agents": {"session/export", "session/import", "session/redact"},
 }
 """Methods of other parts, which cannot do without this one."""
 
@@ -38,7 +50,7 @@ def take_out(installed: Path, part: str) -> None:
     (installed / "sitecustomize.py").write_text(found)
 
 
-@pytest.mark.parametrize("part", mostly_long([*(f"timeleap/{part}" for part in PARTS), *PACKAGES], every=4))
+@pytest.mark.parametrize("part", mostly_long(PARTS, every=4))
 def test_the_server_does_without_a_part(start: StartServer, installed: Path, tmp_path: Path, part: str) -> None:
     take_out(installed, part)
     (tmp_path / "work").mkdir()
@@ -66,11 +78,9 @@ def test_the_server_does_without_a_part(start: StartServer, installed: Path, tmp
             assert error["code"] == 4028
     places = {name: (row.handler or "", row.formats or "") for name, row in ANSWERED.items()}
     handled = {
-        name
-        for name, place in places.items()
-        if any(one.startswith(part.removeprefix("timeleap/").replace("/", ".")) for one in place)
+        name for name, place in places.items() if any(one.startswith(f"{part.replace('/', '.')}.") for one in place)
     }
-    assert set(refused) <= handled | NEEDED_BY.get(part.removeprefix("timeleap/"), set())
+    assert set(refused) <= handled | NEEDED_BY.get(part, set())
     assert server.finish() == 0
 
 
@@ -79,3 +89,42 @@ def test_a_store_in_a_database_is_refused_without_its_package(start: StartServer
     server = started(start, installed, "--store", "postgresql://localhost/nowhere")
     error = server.refuse("session/open", sessionId="s")
     assert "its package timeleap_postgresql is missing" in error["message"] and not error["data"]["retryable"]
+
+
+@pytest.fixture
+def run_in(installed: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        shutil.copytree(CLIENT, installed / CLIENT.name, dirs_exist_ok=True)
+        environ = {**os.environ, "PYTHONPATH": str(installed), "TIMELEAP_HOME": str(tmp_path / "home")}
+        command = [sys.executable, "-m", "timeleap", *arguments]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+
+    return run
+
+
+def test_the_command_line_does_without_agents(
+    installed: Path, run_in: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    take_out(installed, "timeleap_agents")
+    overview = run_in("--help")
+    assert overview.returncode == 0
+    offered = {line.split()[1] for line in overview.stdout.splitlines() if line.startswith("│ ")}
+    assert "serve" in offered and not offered & {"agents", "hook", "mcp"}
+    assert run_in("new", "s").returncode == 0
+    for arguments in (("agents", "status"), ("agents", "--help"), ("hook", "claude-code"), ("mcp",)):
+        done = run_in(*arguments)
+        assert (done.returncode, done.stdout) == (1, ""), arguments
+        assert done.stderr == "error: this installation does not do this: its package timeleap_agents is missing\n"
+    done = run_in("--json", "agents", "status")
+    assert done.returncode == 1 and json.loads(done.stderr or done.stdout)["error"]["kind"] == "notSupported"
+
+
+@pytest.mark.parametrize("module", ["claude", "openai_agents", "pydantic_ai"])
+def test_adapters_are_importable_by_their_public_name(module: str) -> None:
+    """The two modules are read, not imported: SDKs are not installed everywhere."""
+    public = ast.parse((SERVER / "adapters" / f"{module}.py").read_text("utf-8"))
+    (taken,) = [node for node in public.body if isinstance(node, ast.ImportFrom)]
+    assert taken.module == f"timeleap_agents.adapters.{module}"
+    defined = ast.parse((SERVER.parent / "timeleap_agents" / "adapters" / f"{module}.py").read_text("utf-8"))
+    classes = {node.name for node in defined.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")}
+    assert {alias.name for alias in taken.names} == classes

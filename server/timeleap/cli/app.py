@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from timeleap.cli.arguments import NotPlainError, read
 from timeleap.cli.command import FAILED, MISUSED, Home, Machine, run_command
 from timeleap.cli.formatting import safe
+from timeleap.cli.installed_parts import PACKAGES, missing, part
 from timeleap.cli.parameters import Commands
 from timeleap.cli.terminal import Exit, Terminal, forget_output
 
@@ -35,16 +36,23 @@ _MODULES = {
     ),
     "settings": ("config",),
     "store_commands": ("store",),
-    "timeleap.mirrors.hooks.commands": ("agents", "hook"),
+    "timeleap_agents.hooks.commands": ("agents", "hook"),
     "calling": ("call", "schema", "serve", "mcp"),
 }
 """The commands of each module, here or elsewhere, in the order of the overview."""
 
 
 def modules(command: str | None = None) -> list[Commands]:
-    """The modules that `command` needs, so that a person does not wait for all the others; else all of them."""
-    needed = [name for name, commands in _MODULES.items() if command in commands]
-    return [importlib.import_module(name if "." in name else f"timeleap.cli.{name}").app for name in needed or _MODULES]
+    """The modules that `command` needs, so that a person does not wait for all the others; else all that are installed.
+
+    Raises:
+        ModuleNotFoundError: The package of `command` is not installed.
+    """
+    places = {name if "." in name else f"timeleap.cli.{name}": commands for name, commands in _MODULES.items()}
+    needed = [place for place, commands in places.items() if command in commands]
+    if needed:
+        return [importlib.import_module(place).app for place in needed]
+    return [module.app for module in map(part, places) if module is not None]
 
 
 def application(command: str | None = None) -> typer.Typer:
@@ -66,6 +74,13 @@ def main(command: str | None = None) -> int:
     except BrokenPipeError:
         forget_output()
         return 0
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES:
+            raise
+        message = missing(package)
+        Terminal(None, machine="--json" in sys.argv).fail([message], {"kind": "notSupported", "message": message})
+        return FAILED
     except OSError as error:  # of help, and of a command's last lines: a full disk
         forget_output()
         sys.stderr.write(f"error: the output cannot be written: {error.strerror}\n")

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from timeleap.__main__ import PROGRAMS
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command, text_or_file
+from timeleap.cli.installed_parts import part
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap_protocol.methods import METHODS, REQUESTS, Method
@@ -122,4 +123,5 @@ def _for_programs(name: str, text: str) -> None:
 
 
 _for_programs("serve", "Run the server: JSON-RPC 2.0 on the standard input and output, until their end.")
-_for_programs("mcp", "Offer a model its earlier conversations: the Model Context Protocol on the same streams.")
+if part("timeleap_agents") is not None:
+    _for_programs("mcp", "Offer a model its earlier conversations: the Model Context Protocol on the same streams.")

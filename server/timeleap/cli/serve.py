@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import importlib
 import logging
 import os
 import signal
@@ -20,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timeleap.cli.installed_parts import PACKAGES, part
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.kept_modules import KEPT
 from timeleap.log_output import LogHandler, LogOutput, take_standard_error
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-SEPARATE = ("timeleap_postgresql",)
-"""Packages beside the server's own, which it does without where they are not installed."""
 PATIENCE = 5.0
 """Seconds a reader of our output may take nothing after we were asked to stop."""
 LAST_WORD = 60.0
@@ -59,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if argv is None else argv, os.environ)
     descriptors = stdio.claim()
     errors = take_standard_error(and_output=True)
-    KEPT.enable(*SEPARATE)
+    KEPT.enable(*PACKAGES)
     try:
         configure_log(options.log_level, options.log_file, errors)
     except OSError as error:
@@ -133,7 +131,7 @@ def configure_log(level: str, file: Path | None, errors: LogOutput) -> None:
     form = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[LogHandler(output)])
     logging.raiseExceptions = False  # a record that cannot be put into words is left out
-    for package in ("timeleap", *SEPARATE):
+    for package in ("timeleap", *PACKAGES):
         logging.getLogger(package).setLevel(level.upper())
     # pygls logs payloads, at levels that somebody may switch on for everything.
     logging.getLogger("pygls").setLevel(logging.WARNING)
@@ -156,16 +154,6 @@ def _network(service: ServicePort) -> LocalNetwork:
     return LocalNetwork(service)
 
 
-def _part(name: str) -> Any:
-    """Load a module outside the core; None where this installation does not have its package."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
-        return None
-
-
 def _parts(settings: config.Config) -> StoreParts:
     """The parts outside the core. Files of workspaces are loaded when a session keeps some, or is in a database."""
     home = settings.home
@@ -175,20 +163,20 @@ def _parts(settings: config.Config) -> StoreParts:
 
     @cache
     def trees() -> TreeOf:
-        found: TreeOf = _part("timeleap.features.files.trees").trees_below(home)
+        found: TreeOf = part("timeleap.features.files.trees").trees_below(home)
         return found
 
     def files(session: SessionTransactions) -> SessionFiles:
-        part = _part("timeleap.features.files.session_snapshots")
-        if part is None:
+        found = part("timeleap.features.files.session_snapshots")
+        if found is None:
             return SessionFiles(session)
-        made: SessionFiles = part.FileSnapshots(
+        made: SessionFiles = found.FileSnapshots(
             lambda path, meta: trees()(path, meta) if meta.keeps_files else None, session
         )
         return made
 
     def snapshots() -> SnapshotStore | None:
-        stored = _part("timeleap.features.files.stored")
+        stored = part("timeleap.features.files.stored")
         return None if stored is None else stored.SnapshotsOfStore(home)
 
     return StoreParts(
@@ -205,21 +193,21 @@ def _shared_store(url: str, home: Path, key_file: Path | None) -> SharedStore:
         StorageFailureError: This installation has no package for databases, or no library for them.
     """
     try:
-        part = _part("timeleap_postgresql.shared_seals")
+        found = part("timeleap_postgresql.shared_seals")
     except ImportError as error:
         message = f"a store in a database needs psycopg: pip install 'timeleap[postgresql]' ({error})"
         raise StorageFailureError(message, path="psycopg", errno="ENOSYS", reason="unreachable") from error
-    if part is None:
+    if found is None:
         message = "this installation does not do stores in databases: its package timeleap_postgresql is missing"
         raise StorageFailureError(message, path="timeleap_postgresql", errno="ENOSYS", reason="unreachable")
-    store: SharedStore = part.open_store(url, home, key_file)
+    store: SharedStore = found.open_store(url, home, key_file)
     return store
 
 
 def _approvals(home: Home) -> StoreApprovals:
     """The approvals of sessions in a home directory."""
-    part = _part("timeleap.features.approvals.store_approvals")
-    return no_approvals(home) if part is None else part.ApprovalsInFiles(home)
+    found = part("timeleap.features.approvals.store_approvals")
+    return no_approvals(home) if found is None else found.ApprovalsInFiles(home)
 
 
 def make_home(home: Path | None) -> bool:

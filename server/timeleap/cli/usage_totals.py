@@ -11,8 +11,8 @@ from timeleap.cli.projects import program_of
 from timeleap.cli.terminal import Terminal
 from timeleap.errors import TimeleapError
 from timeleap.json_value import Json
-from timeleap.mirrors.model_calls import ModelCall, calls_in_file
-from timeleap.mirrors.vault.given_back import readable_copy
+from timeleap_agents.mirrors.model_calls import ModelCall, calls_in_file
+from timeleap_agents.mirrors.vault.given_back import readable_copy
 from timeleap_client.errors import TimeleapRpcError
 
 _COUNTS = ("input", "cache_read", "cache_write", "output", "total")

@@ -61,9 +61,9 @@ class Handlers(dict[str, Handler]):
         module, _, name = place.rpartition(".")
         of_session = module == "Session"
         try:
-            loaded = importlib.import_module(f"timeleap.{'service.writing' if of_session else module}")
+            loaded = importlib.import_module("timeleap.service.writing" if of_session else module)
         except ModuleNotFoundError as error:
-            # Folders of features can be left out of an installation; the other methods go on being served.
+            # Features and packages can be left out of an installation; the other methods go on being served.
             raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
         handler: Handler = functools.partial(self._change_session, change=name) if of_session else getattr(loaded, name)
         return handler, getattr(loaded, f"{name}_then", None)
@@ -72,5 +72,5 @@ class Handlers(dict[str, Handler]):
 async def _completed(plain: Handler, complete: Any, service: Any, params: Any, call: Call) -> Any:
     """Answer a method, and let a part add to the result."""
     result = await plain(service, params, call)
-    await complete(result)
+    await complete(service, params, call, result)
     return result

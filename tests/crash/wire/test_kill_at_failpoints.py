@@ -48,7 +48,7 @@ KILLED_ELSEWHERE = {
     "approval.after_requests": "wire/test_approval_ends",
     "approval.after_audit": "wire/test_approval_ends",
     "bridge.adopted": "wire/test_bridge",
-    "vault.packed": "unit/mirrors/vault/test_kept_file",
+    "vault.packed": "unit/agents/mirrors/vault/test_kept_file",
     "vault.restoring": "wire/test_bridge_kept",
     "mail.arrived": "test_dmail_elsewhere",
     "redact.before_note": "wire/test_purge",

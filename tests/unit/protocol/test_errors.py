@@ -14,6 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 import timeleap.errors
+import timeleap_agents
 from timeleap.errors import LASTING, CompactionFailedError, StorageFailureError, TimeleapError
 from timeleap.rpc.errors import OwnersRefusalError, to_wire
 from timeleap_protocol.context import AppendMessageParams
@@ -162,13 +163,18 @@ def below(error: type[TimeleapError]) -> list[type[TimeleapError]]:
 
 
 def test_of_every_error_of_the_server_it_is_known_whether_it_may_pass():
-    for module in pkgutil.walk_packages(timeleap.__path__, "timeleap."):
-        if (
-            not module.name.startswith(("timeleap.client", "timeleap.cli", "timeleap.adapters", "timeleap.mcp"))
-            and "__main__" not in module.name
-        ):
-            importlib.import_module(module.name)
-    ours = [one for one in below(TimeleapError) if one.__module__.startswith("timeleap.")]
+    left_out = (
+        "timeleap.adapters",
+        "timeleap.client",
+        "timeleap.cli",
+        "timeleap_agents.adapters",
+        "timeleap_agents.mcp",
+    )
+    for package in (timeleap, timeleap_agents):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.startswith(left_out) and "__main__" not in module.name:
+                importlib.import_module(module.name)
+    ours = [one for one in below(TimeleapError) if one.__module__.startswith(("timeleap.", "timeleap_agents."))]
     ours.remove(OwnersRefusalError)  # as the owner said it
     told = {one.__name__: to_wire(one("what was wrong"))["data"]["retryable"] for one in ours}
     assert told == {one.__name__: OF_ITS_OWN.get(one.__name__, RETRYABLE[one.kind]) for one in ours}

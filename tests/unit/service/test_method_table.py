@@ -73,7 +73,7 @@ def _name_of(handler: Any) -> str:
         return _name_of(handler.args[0])  # a part answers it in other formats, or adds to it
     if isinstance(handler, partial):
         return f"Session.{handler.keywords['change']}"
-    return f"{handler.__module__.removeprefix('timeleap.')}.{handler.__name__}"
+    return f"{handler.__module__}.{handler.__name__}"
 
 
 @pytest.mark.parametrize("row", [row for row in ANSWERED.values() if (row.handler or "").startswith("Session.")])

@@ -1,7 +1,7 @@
 /**
  * Entries of a Claude Code transcript as records of a log, and back; and what the adapter has to know of an entry.
  *
- * The records are those of the Python adapter (`timeleap.adapters.claude_entries`): either reads what the other wrote. An
+ * The records are those of the Python adapter (`timeleap_agents.adapters.claude_entries`): either reads what the other wrote. An
  * entry of a person or the model is a message, so that windows show it; what the message does not say stands in its member
  * `claude`. Every other entry is an opaque record. An entry that is too large for one record is cut into several, which
  * count only together.

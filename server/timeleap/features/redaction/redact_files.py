@@ -23,7 +23,6 @@ from msgspec import Struct, field
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
 from timeleap.json_value import Json
-from timeleap.mirrors.vault import redacted_copies as scrubbing
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files
@@ -35,6 +34,7 @@ from timeleap.storage.durable import atomic_write, remove_file, status, storage_
 from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load
 from timeleap.storage.scrub import raw_lines, revise_closed
+from timeleap_agents.mirrors.vault import redacted_copies as scrubbing
 
 Kind = Literal["log", "timeline", "quarantine", "other"]
 Told = Callable[[int], None]

@@ -10,13 +10,13 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.sanitize import Arrival, Origin
-from timeleap.mirrors.formats.conversion import LossTally, RecordWriter
-from timeleap.mirrors.growing_file import Conversation, Step
-from timeleap.mirrors.mirror import READERS
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.storage.durable import create_exclusive
 from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
 from timeleap.store.creation import Traits
+from timeleap_agents.mirrors.formats.conversion import LossTally, RecordWriter
+from timeleap_agents.mirrors.growing_file import Conversation, Step
+from timeleap_agents.mirrors.mirror import READERS
 
 WRITTEN_AT_ONCE: Final = 1 << 18
 MAX_TIMELINES: Final = 50

@@ -16,8 +16,6 @@ from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupp
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.recognition import journal_in, log_of_kimi, may_be_a_log, recognised
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
-from timeleap.mirrors import opencode_database
-from timeleap.mirrors.formats.conversion import ExportLoss, opened
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.sessions.shapes import Mutation
@@ -33,6 +31,8 @@ from timeleap.storage.durable import (
 from timeleap.storage.load import lost_of
 from timeleap.storage.reader import timeline_names
 from timeleap.store.home import is_session
+from timeleap_agents.mirrors import opencode_database
+from timeleap_agents.mirrors.formats.conversion import ExportLoss, opened
 
 Work = Generator[tuple[int, int], None, Arrival]
 """Writes the logs of a session into a directory, and returns its other data. Pauses often, with the bytes done

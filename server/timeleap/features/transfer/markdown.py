@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from timeleap.features.transfer.exhibit import Exhibit, Said
 from timeleap.message_text import span_name
-from timeleap.mirrors.formats.conversion import ExportLoss, LossTally
 from timeleap.sessions.shapes import Checkpoint
 from timeleap.summaries.names import growth
+from timeleap_agents.mirrors.formats.conversion import ExportLoss, LossTally
 
 _FENCES: Final = re.compile("`{3,}")
 _LINE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n|$)")

@@ -1,7 +1,7 @@
 """`timeleap.json`: what is ours beside a log, in one file, so that one atomic write is one step.
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
-`workspace`, `source`, `mirrored` (see `timeleap.mirrors.mirror`), `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
+`workspace`, `source`, `mirrored` (see `timeleap_agents.mirrors.mirror`), `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.documents.request_file`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:

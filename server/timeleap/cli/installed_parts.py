@@ -1,0 +1,35 @@
+"""Loading parts that an installation may lack: features, and the packages beside the server's own."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+FAILED = 1
+PACKAGES = ("timeleap_agents", "timeleap_postgresql")
+"""Packages beside the server's own, which it does without where they are not installed."""
+
+
+def part(name: str) -> Any:
+    """Load a module outside the core; None where this installation does not have its package."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
+        return None
+
+
+def program(name: str) -> Any:
+    """Load the module of a command that programs start; ends the process where its package is not installed."""
+    found = part(name)
+    if found is None:
+        sys.stderr.write(f"error: {missing(name)}\n")
+        sys.exit(FAILED)
+    return found
+
+
+def missing(name: str) -> str:
+    """The error message for a module, or a package, that is not installed."""
+    return f"this installation does not do this: its package {name.partition('.')[0]} is missing"
