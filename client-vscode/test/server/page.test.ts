@@ -404,3 +404,43 @@ test("of 10 000 checkpoints all are told, and of the messages only those around"
   const read = page.told.flatMap((message) => (message.kind === "messages" ? message.messages : []));
   expect(read.length).toBeLessThanOrEqual(60);
 });
+
+const revealed = (): string[] => (user.revealed as { readonly name?: string }[]).map(({ name }) => name ?? "");
+
+test("the tree selects the row of what the page shows, as far as it has read; it shows the session of a page that comes in front", async () => {
+  seed(running.home, "chat", turns(300));
+  seed(running.home, "another", turns(2));
+  const page = await pageOf("chat");
+  await running.rows("checkpoints");
+  user.revealed = [];
+  page.say({ kind: "top", index: 598 }); // passed on the way
+  page.say({ kind: "top", index: 592 });
+  await vi.waitFor(() => expect(revealed()).toEqual(["question 296"]), WAIT);
+  page.say({ kind: "top", index: 0 }); // not read yet
+  page.say({ kind: "top", index: 600 });
+  await vi.waitFor(() => expect(revealed()).toEqual(["question 296", "question 299"]), WAIT);
+  await open("another");
+  page.say({ kind: "top", index: 592 });
+  expect(running.api.shownSession!.id).toBe("another");
+  user.panels[0]!.turn(true);
+  expect(running.api.shownSession!.id).toBe("chat");
+  expect(revealed()).toHaveLength(2);
+});
+
+test("while rows are selected to be compared the tree does not follow the page, and of a row that is selected below its checkpoint nothing is changed", async () => {
+  seed(running.home, "chat", turns(3));
+  const page = await pageOf("chat");
+  const [newest, middle] = await running.rows("checkpoints");
+  const tree = user.trees.get("timeleap.checkpoints")!;
+  user.revealed = [];
+  tree.selection = [newest!.node, middle!.node];
+  page.say({ kind: "top", index: 0 });
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  tree.selection = [(await running.rows("checkpoints", newest!.node))[0]!.node];
+  page.say({ kind: "top", index: 4 });
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  expect(user.revealed).toEqual([]);
+  tree.selection = [newest!.node];
+  page.say({ kind: "top", index: 2 });
+  await vi.waitFor(() => expect(revealed()).toEqual(["question 1"]), WAIT);
+});

@@ -156,6 +156,7 @@ export class WebviewPanel {
   private readonly viewState = new EventEmitter<undefined>();
   readonly onDidChangeViewState = this.viewState.event;
   visible = true;
+  active = true;
   readonly webview = {
     html: "",
     options: undefined as unknown,

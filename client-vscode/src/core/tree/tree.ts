@@ -22,7 +22,7 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   /** What the editor has been given, or is about to ask for. */
   private given: Rows = new Map();
   /** Whose children the editor shows. */
-  private readonly open = new Set<string>();
+  readonly open = new Set<string>();
   private readonly items = new WeakMap<TreeNode, vscode.TreeItem>();
   private readonly appearances = new WeakMap<TreeNode, string>();
   private isVisible = (): boolean => true;

@@ -43,7 +43,7 @@ export interface Filter {
 
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
-  private readonly tree: CheckpointsTree;
+  readonly tree: CheckpointsTree;
   private readonly sources: RowSource[] = [];
   private filtering: Filter | undefined;
   private comparing = false;

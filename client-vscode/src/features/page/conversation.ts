@@ -20,6 +20,7 @@ import type { Sheet } from "../../shared/sheet.js";
 import type { MakeHtml } from "./html.js";
 import { Changes } from "./changes.js";
 import { compared } from "./compare.js";
+import { Leading } from "./leading.js";
 import { pickPoint } from "./points.js";
 import { errorsOf, MOST_TEXT, shownMessage, textAt } from "./shown.js";
 import type { Facts, FromPage, Point, ShownCheckpoint, ShownMessage, ShownTimeline, TextPlace, ToPage } from "./wire.js";
@@ -67,6 +68,7 @@ export class Conversation extends Disposables {
   private known = new Map<string, Checkpoint>();
   private lost = false;
   private changes: Changes;
+  private readonly leading: Leading;
 
   constructor(
     readonly panel: vscode.WebviewPanel,
@@ -78,12 +80,16 @@ export class Conversation extends Disposables {
     super();
     this.current = session;
     this.changes = new Changes(session, (uid) => this.known.get(uid));
+    this.leading = this.register(new Leading(bench.views));
     this.register(panel.webview.onDidReceiveMessage((message: FromPage) => void this.take(message)));
     this.register(bench.sidecar.onDidChangeState(() => this.tellTrouble()));
     this.register(bench.sidecar.staleness.onDidChange(() => this.tellTrouble()));
     this.register(bench.sessions.onDidChangeList(() => this.lookForSession()));
     this.register(new vscode.Disposable(() => void this.following?.dispose()));
-    this.register(panel.onDidChangeViewState(() => this.hidden()));
+    this.register(panel.onDidChangeViewState(() => {
+      this.hidden();
+      this.inFront();
+    }));
     this.follow(session);
     this.loaded = this.load(place);
   }
@@ -113,6 +119,14 @@ export class Conversation extends Disposables {
       this.ready = false;
       this.early = Promise.resolve(undefined);
       this.panel.webview.html = this.html([]);
+    }
+  }
+
+  /** The tree shows the session of the page that somebody has come back to. */
+  private inFront(): void {
+    const { sessions } = this.bench;
+    if (this.panel.active && !this.lost && sessions.shown && sessions.shown !== this.current) {
+      sessions.show(this.current);
     }
   }
 
@@ -250,6 +264,9 @@ export class Conversation extends Disposables {
         return this.readOn(message.epoch, message.place, message.from);
       case "top":
         this.place = { index: message.index };
+        if (!this.timeline && this.current === this.bench.sessions.shown) {
+          this.leading.to(this.current, message.index);
+        }
     }
   }
 
