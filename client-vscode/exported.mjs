@@ -6,6 +6,7 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
+import { readsNames } from "./libraries.mjs";
 
 const ASSETS = new URL("../server/timeleap/features/transfer/assets/", import.meta.url);
 const LIBRARIES = ["diff", "markdown-it"];
@@ -42,6 +43,7 @@ const parts = {
     target: "es2022",
     tsconfig: "webview/tsconfig.json",
     alias: { "linkify-it": "./webview/src/noLinks.ts", "timeleap-client": "../protocol/typescript/src/index.ts" },
+    plugins: [readsNames],
     define: { WORDS: JSON.stringify({ en: english, "zh-cn": chinese }) },
     legalComments: "none",
     banner: { js: `/*! Made of client-vscode/webview, with markdown-it ${markdown} (MIT, markdown-it.LICENSE) and diff ${diff} (BSD-3-Clause, diff.LICENSE) */` },

@@ -17,6 +17,7 @@ import { search } from "./features/search/index.js";
 import { sessions } from "./features/sessions/index.js";
 import { status } from "./features/status/index.js";
 import { transfer } from "./features/transfer/index.js";
+import { promptsOf } from "./kit/prompts.js";
 
 /** Documents come first: others show texts with them. Rows that wait for a person stand in this order. */
 const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, page, compact, search, files, transfer, pins, status, chat, mcp];
@@ -29,7 +30,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
   core = made;
   context.subscriptions.push(made, ...FEATURES.map((register) => register(made)));
   made.warmUp();
-  return createApi(made.sessions, made.prompts);
+  return createApi(made.sessions, promptsOf(made));
 }
 
 /** The server finishes what it has accepted. */

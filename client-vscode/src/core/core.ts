@@ -6,11 +6,8 @@ import { onDidChangeServerSettings, readSettings, type Settings } from "../share
 import { registerCommands, titleCommandsOf, type Handlers, type Workbench } from "./commands/register.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { timeTravelCommands } from "./restore/timeTravel.js";
-import { UndoItem } from "./restore/undoItem.js";
-import { environment } from "./server/environment.js";
-import { locateServer } from "./server/locate.js";
+import { launchOf } from "./server/launch.js";
 import { Sidecar, type SidecarOptions } from "./server/sidecar.js";
-import { Prompts } from "./sessions/prompts.js";
 import { Sessions } from "./sessions/sessions.js";
 import { registerBadges } from "./tree/badges.js";
 import { Views } from "./tree/views.js";
@@ -24,22 +21,20 @@ export class Core extends Disposables implements Workbench {
   readonly sidecar: Sidecar;
   readonly sessions: Sessions;
   readonly views: Views;
-  readonly prompts = new Prompts(this.log);
-  /** The Python of a private environment, for the search of a server; set by the feature that makes one. */
-  privatePython = (): string | undefined => undefined;
+  /** Finds the server; the feature that looks around on this machine sets another one. @throws ServerFailure */
+  locate: SidecarOptions["locate"] = (settings) => Promise.resolve(launchOf(settings));
 
   constructor(readonly context: vscode.ExtensionContext) {
     super();
     this.launching = {
       settings: readSettings,
-      locate: (settings: Settings) => locateServer(settings, environment(() => this.privatePython())),
+      locate: (settings: Settings) => this.locate(settings),
       log: this.log,
       version: String((context.extension.packageJSON as { version?: unknown }).version),
     };
     this.sidecar = this.register(new Sidecar(this.launching));
     this.sessions = this.register(new Sessions(this.sidecar, context.workspaceState));
     this.views = this.register(new Views(this.sidecar, this.sessions));
-    this.register(new UndoItem(this.sessions));
     this.register(registerBadges());
     this.register(this.commands({ ...serverCommands(this), ...timeTravelCommands(this) }));
     this.register(onDidChangeServerSettings(() => void this.restart()));

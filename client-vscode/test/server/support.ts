@@ -2,7 +2,7 @@
 
 import { TimeleapClient, type SessionInfo } from "timeleap-client";
 import { vi } from "vitest";
-import { ChosenSession } from "../../src/core/sessions/chosen.js";
+import { ChosenSession } from "../../src/kit/chosen.js";
 import { COMMAND, type Row, type Running } from "../support/extension.js";
 import { commands, user } from "../support/vscode.js";
 

@@ -2,8 +2,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { locateServer, usablePython, type Environment } from "../../src/core/server/locate.js";
-import { findOnPath, run, type Run } from "../../src/core/server/programs.js";
+import { locateServer, usablePython, type Environment } from "../../src/features/agents/locate.js";
+import { findOnPath, run, type Run } from "../../src/shared/programs.js";
 import type { Settings } from "../../src/shared/settings.js";
 
 const SETTINGS: Settings = {
@@ -159,3 +159,27 @@ test("running a program that is missing, fails or hangs is an answer, not an exc
   expect(await run(process.execPath, ["-e", "console.error('no'); process.exit(3)"], 10_000)).toMatchObject({ code: 3, stderr: "no\n" });
   expect(await run(process.execPath, ["-e", "setInterval(() => {}, 1000)"], 200)).toMatchObject({ code: null });
 });
+
+test.each([
+  "postgresql://agent:hunter2@db/timeleap",
+  "POSTGRES://agent:hunter2@db1,db2/timeleap",
+  "postgresql://agent:hunt/er2@db/timeleap",
+  "postgresql://agent:hunt?er2@db/timeleap",
+  "postgresql://db/timeleap?user=agent&password=hunter2",
+  "postgresql://db/timeleap?p%61ssword=hunter2",
+  "postgresql://db/timeleap?sslpassword=hunter2",
+  "host=db password = hunter2",
+])("a password in the setting is refused in words that do not have it: %s", async (store) => {
+  const program = vi.fn(answering({}));
+  const refused = await locateServer({ ...SETTINGS, store }, around({ run: program })).catch((error: unknown) => error);
+  expect(refused).toMatchObject({ name: "ServerFailure", kind: "startFailed", message: expect.stringContaining("~/.pgpass") as unknown });
+  expect(program).not.toHaveBeenCalled();
+  expect(String(refused)).not.toMatch(/hunt/);
+});
+
+test.each(["postgresql://agent@db/timeleap", "postgresql:///timeleap?host=/run/postgresql&passfile=/secret/pgpass", "/srv/a:b@c", "file:///srv/x"])(
+  "a store without a password is no reason not to look for a server: %s",
+  async (store) => {
+    expect(await locateServer({ ...SETTINGS, store, command: ["timeleap"] }, around())).toMatchObject({ command: "timeleap" });
+  },
+);

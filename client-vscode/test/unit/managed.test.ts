@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ManagedEnvironment, type ManagedOptions } from "../../src/features/agents/managed.js";
-import type { Run } from "../../src/core/server/programs.js";
+import type { Run } from "../../src/shared/programs.js";
 import { log } from "../support/vscode.js";
 
 let storage: string;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Prompts, type Prompt } from "../../src/core/sessions/prompts.js";
+import { Prompts, type Prompt } from "../../src/kit/prompts.js";
 
 const PROMPT = { text: "again" } as Prompt;
 /** Handlers that hang are given up at once. */

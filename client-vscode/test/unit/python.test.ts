@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { isNewEnough, probe, selectedPython } from "../../src/core/server/python.js";
-import { run } from "../../src/core/server/programs.js";
+import { isNewEnough, probe, selectedPython } from "../../src/features/agents/python.js";
+import { run } from "../../src/shared/programs.js";
 import { extensions, Uri, user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind, type RestoredFiles } from "timeleap-client";
 import { carryOut, chooseRestoring, decideRestoring, filesAmount, forecast, restoreFiles } from "../../src/core/restore/restoring.js";
-import { withLateProgress } from "../../src/core/commands/progress.js";
+import { withLateProgress } from "../../src/shared/progress.js";
 import { CancellationError, user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());

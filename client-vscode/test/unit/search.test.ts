@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TimeleapError, type SessionMatch } from "timeleap-client";
 import { searchCommands } from "../../src/features/search/searchCommands.js";
-import { previewOf, Search } from "../../src/core/sessions/search.js";
+import { previewOf, Search } from "../../src/kit/search.js";
 import { log, user, type QuickPick } from "../support/vscode.js";
 
 beforeEach(() => {

@@ -195,25 +195,6 @@ test("the store goes to the server, and neither its command nor the log says whe
   expect(logged.join("\n")).not.toContain("db1");
 });
 
-test.each([
-  "postgresql://agent:hunter2@db/timeleap",
-  "POSTGRES://agent:hunter2@db1,db2/timeleap",
-  "postgresql://agent:hunt/er2@db/timeleap",
-  "postgresql://agent:hunt?er2@db/timeleap",
-  "postgresql://db/timeleap?user=agent&password=hunter2",
-  "postgresql://db/timeleap?p%61ssword=hunter2",
-  "postgresql://db/timeleap?sslpassword=hunter2",
-  "host=db password = hunter2",
-])("a password in the setting is refused in words that do not have it: %s", async (store) => {
-  let asked = false;
-  make(() => ((asked = true), Promise.resolve(SOUND)), 10_000, store);
-  await expect(sidecar.started()).rejects.toEqual(failure("startFailed"));
-  await expect(sidecar.started()).rejects.toThrow("~/.pgpass");
-  expect(asked).toBe(false);
-  const said = JSON.stringify([logged, sidecar.state, String(await sidecar.started().catch((error: unknown) => error))]);
-  expect(said).not.toMatch(/hunt/);
-});
-
 test.each(["postgresql://agent@db/timeleap", "postgresql:///timeleap?host=/run/postgresql&passfile=/secret/pgpass", "/srv/a:b@c", "file:///srv/x"])(
   "a store without a password is taken: %s",
   async (store) => {

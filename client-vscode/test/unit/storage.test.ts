@@ -4,7 +4,7 @@ import { TimeleapError } from "timeleap-client";
 import { wordsFor } from "../../src/core/commands/report.js";
 import { writableSession } from "../../src/core/commands/targets.js";
 import { startFailure } from "../../src/core/server/failure.js";
-import { storageTroubleOf } from "../../src/core/server/storageTrouble.js";
+import { storageTroubleOf } from "../../src/shared/text/storageTrouble.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
 import { TroubleNode } from "../../src/core/tree/node.js";
 import { viewMessage } from "../../src/core/tree/viewMessage.js";

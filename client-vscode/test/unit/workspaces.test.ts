@@ -1,7 +1,7 @@
 /** The folders of the window, in the form in which sessions name their workspace. */
 
 import { expect, test } from "vitest";
-import { folderOf, isAmong, workspaces } from "../../src/core/sessions/workspaces.js";
+import { folderOf, isAmong, workspaces } from "../../src/shared/workspaces.js";
 import { Uri, workspace } from "../support/vscode.js";
 
 test("a folder is the session's however either of them is spelled", () => {

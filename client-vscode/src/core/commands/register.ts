@@ -2,7 +2,6 @@
 
 import * as vscode from "vscode";
 import type { Sidecar } from "../server/sidecar.js";
-import type { Prompts } from "../sessions/prompts.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Views } from "../tree/views.js";
 import { Refusal, report } from "./report.js";
@@ -12,7 +11,6 @@ export interface Workbench {
   readonly sidecar: Sidecar;
   readonly sessions: Sessions;
   readonly views: Views;
-  readonly prompts: Prompts;
   readonly log: vscode.LogOutputChannel;
 }
 

@@ -1,9 +1,9 @@
 /** Errors in words, with the next step as a button. */
 
 import * as vscode from "vscode";
-import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../server/errors.js";
+import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../../shared/errors.js";
 import { ServerFailure } from "../server/failure.js";
-import { storageTroubleOf } from "../server/storageTrouble.js";
+import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { sayError, sayWarning } from "../../shared/text/say.js";
 import type { Workbench } from "./register.js";

@@ -5,12 +5,12 @@
 
 import * as vscode from "vscode";
 import type { FilePath, Methods, RestoredFiles } from "timeleap-client";
-import { isTimeleapError } from "../server/errors.js";
+import { isTimeleapError } from "../../shared/errors.js";
 import type { Session } from "../sessions/session.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { exact, files, listed } from "../../shared/text/format.js";
 import { shownPath } from "../../shared/text/paths.js";
-import { withLateProgress } from "../commands/progress.js";
+import { withLateProgress } from "../../shared/progress.js";
 
 /** The changes that can take files along. */
 type Change = "context/revertTo" | "context/restoreTimeline" | "context/deliverDMail" | "context/undo" | "context/redo";

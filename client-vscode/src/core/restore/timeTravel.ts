@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
-import { isTimeleapError } from "../server/errors.js";
+import { isTimeleapError } from "../../shared/errors.js";
 import type { Session } from "../sessions/session.js";
 import { amount, exact, listed, messages, oneLine, tokens, tokensUsed } from "../../shared/text/format.js";
 import { roleName } from "../../shared/text/roles.js";

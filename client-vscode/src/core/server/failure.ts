@@ -1,8 +1,8 @@
 /** Why there is no server, in words a user can act on. */
 
 import * as vscode from "vscode";
-import { isTimeleapError, messageOf } from "./errors.js";
-import { storageTroubleOf } from "./storageTrouble.js";
+import { isTimeleapError, messageOf } from "../../shared/errors.js";
+import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 import { withDetail } from "../../shared/text/detail.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */

@@ -1,5 +1,6 @@
 /** How a server is started, and where the way to start it came from. */
 
+import type { Settings } from "../../shared/settings.js";
 import type { ServerFailure } from "./failure.js";
 
 export type LaunchSource = "setting" | "environment" | "path" | "managed";
@@ -12,12 +13,7 @@ export interface Launch {
   readonly blame?: () => Promise<ServerFailure | undefined>;
 }
 
-/**
- * Runs the module of a Python that has it. `-P` keeps the working directory out of the import path. The Python that is the
- * extension's own takes nothing from the surroundings at all (`-I`: neither PYTHONPATH nor PYTHONHOME, nor the user's
- * site-packages), since whatever is there is meant for another one; `-X utf8` stands for PYTHONUTF8, which goes with them.
- */
-export function launchModule(python: string, source: LaunchSource): Launch {
-  const isolation = source === "managed" ? ["-I", "-X", "utf8"] : ["-P"];
-  return { command: python, args: [...isolation, "-m", "timeleap", "serve"], source };
+/** As the settings say, else the program that is on PATH. */
+export function launchOf({ command: [command, ...args] }: Settings): Launch {
+  return command === undefined ? { command: "timeleap", args: ["serve"], source: "path" } : { command, args, source: "setting" };
 }

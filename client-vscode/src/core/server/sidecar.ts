@@ -19,7 +19,6 @@ import { withDetail } from "../../shared/text/detail.js";
 import { ServerFailure, startFailure } from "./failure.js";
 import type { Launch } from "./launch.js";
 import { Staleness } from "./staleness.js";
-import { refusePassword } from "./storeUrl.js";
 
 export type SidecarState =
   | { readonly kind: "idle" }
@@ -163,7 +162,6 @@ export class Sidecar extends Disposables implements Wire {
     let launch: Launch | undefined;
     try {
       const settings = this.options.settings();
-      refusePassword(settings.store);
       launch = await this.options.locate(settings);
       this.options.log.info(`starting ${[launch.command, ...launch.args].join(" ")} (${launch.source})`);
       const client = await this.connect(launch, settings);

@@ -2,9 +2,9 @@
 
 import * as vscode from "vscode";
 import type { SessionOpenParams, SessionState } from "timeleap-client";
-import { isTimeleapError } from "../server/errors.js";
+import { isTimeleapError } from "../../shared/errors.js";
 import type { Wire } from "../server/sidecar.js";
-import { storageTroubleOf, type StorageTrouble } from "../server/storageTrouble.js";
+import { storageTroubleOf, type StorageTrouble } from "../../shared/text/storageTrouble.js";
 import { FIRST_PAGE, type FirstPage } from "./log.js";
 
 export interface OpenedSession {

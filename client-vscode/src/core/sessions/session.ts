@@ -5,14 +5,14 @@ import * as vscode from "vscode";
 import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
-import type { StorageTrouble } from "../server/storageTrouble.js";
+import type { StorageTrouble } from "../../shared/text/storageTrouble.js";
 import { SessionFiles } from "./files.js";
 import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
 import { OwnChanges } from "./ownChanges.js";
 import { Rewriting } from "./rewriting.js";
 import { spanIn } from "../../shared/spanSummary.js";
-import { programName } from "./sources.js";
+import { programName } from "../../shared/text/sources.js";
 import { Timelines, type Aside } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */

@@ -4,13 +4,13 @@ import { dirname } from "node:path";
 import * as vscode from "vscode";
 import type { ContextDidChange, Methods, Reconnected, SessionInfo, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
-import { isTimeleapError } from "../server/errors.js";
+import { isTimeleapError } from "../../shared/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
-import { storageTroubleOf, type StorageTroubleKind } from "../server/storageTrouble.js";
+import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/storageTrouble.js";
 import { tokensReported, tokensUsed } from "../../shared/text/format.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session } from "./session.js";
-import { workspaces } from "./workspaces.js";
+import { workspaces } from "../../shared/workspaces.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
 export interface SessionProblem {

@@ -1,8 +1,8 @@
 /** Rows of the trees. */
 
 import * as vscode from "vscode";
-import { messageOf } from "../server/errors.js";
-import { storageTroubleOf } from "../server/storageTrouble.js";
+import { messageOf } from "../../shared/errors.js";
+import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 
 /** One row. Its id is the same after every refresh, so that selection and expansion survive. */
 export abstract class TreeNode {

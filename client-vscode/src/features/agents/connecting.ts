@@ -2,11 +2,11 @@
 
 import * as vscode from "vscode";
 import type { BridgeSource, SessionInfo } from "timeleap-client";
-import { withProgress } from "../../core/commands/progress.js";
+import { withProgress } from "../../shared/progress.js";
 import { requireTrust } from "../../core/commands/targets.js";
 import type { Core } from "../../core/core.js";
 import { confirm } from "../../core/restore/timeTravel.js";
-import { workspaces } from "../../core/sessions/workspaces.js";
+import { workspaces } from "../../shared/workspaces.js";
 import { ContextKeys } from "../../core/tree/context.js";
 import { Disposables } from "../../shared/lifecycle.js";
 import { sayInformation, sayWarning } from "../../shared/text/say.js";

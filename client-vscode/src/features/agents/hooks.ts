@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Core } from "../../core/core.js";
 import { Refusal } from "../../core/commands/report.js";
-import { run } from "../../core/server/programs.js";
+import { run } from "../../shared/programs.js";
 import type { Agent } from "./programs.js";
 
 const TIMEOUT = 60_000;

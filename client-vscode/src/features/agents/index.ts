@@ -3,9 +3,11 @@
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
-import { run } from "../../core/server/programs.js";
+import { run } from "../../shared/programs.js";
 import { Connections } from "./connecting.js";
+import { environment } from "./environment.js";
 import { Installation } from "./install.js";
+import { locateServer } from "./locate.js";
 import { ManagedEnvironment } from "./managed.js";
 import { openSample } from "./sample.js";
 
@@ -18,7 +20,7 @@ export const agents: Feature = (core) => {
     run,
     log,
   });
-  core.privatePython = () => managed.python;
+  core.locate = (settings) => locateServer(settings, environment(() => managed.python));
   const installation = new Installation(core, managed);
   const connections = new Connections(core, installation);
   return vscode.Disposable.from(

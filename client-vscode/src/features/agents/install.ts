@@ -4,9 +4,9 @@ import * as vscode from "vscode";
 import type { Core } from "../../core/core.js";
 import { requireTrust } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/timeTravel.js";
-import { environment } from "../../core/server/environment.js";
+import { environment } from "./environment.js";
 import { ServerFailure } from "../../core/server/failure.js";
-import { usablePython } from "../../core/server/locate.js";
+import { usablePython } from "./locate.js";
 import type { ManagedEnvironment } from "./managed.js";
 
 export class Installation {

@@ -5,7 +5,7 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import { ServerFailure } from "../../core/server/failure.js";
-import type { Ran, Run } from "../../core/server/programs.js";
+import type { Ran, Run } from "../../shared/programs.js";
 
 const CREATE_TIMEOUT = 120_000;
 const INSTALL_TIMEOUT = 600_000;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Core } from "../../core/core.js";
 import { requireTrust } from "../../core/commands/targets.js";
-import { isTimeleapError } from "../../core/server/errors.js";
+import { isTimeleapError } from "../../shared/errors.js";
 import type { Installation } from "./install.js";
 
 const ID = "timeleap-sample";

@@ -3,7 +3,7 @@
 import type * as vscode from "vscode";
 import type { ApprovalDecision, Checkpoint, ContextDidChange, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
 import type { ApprovalQuestion, Reverted, TimeleapApi, TimeleapChange, TimeleapContextChange, TimeleapSession, TimeleapWillRevert } from "./apiTypes.js";
-import type { Prompts } from "../../core/sessions/prompts.js";
+import type { Prompts } from "../../kit/prompts.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 

@@ -1,7 +1,7 @@
 /** What the agent may do without asking: shown, and switched on only by a person who was told what it means. */
 
 import * as vscode from "vscode";
-import { isTimeleapError } from "../../core/server/errors.js";
+import { isTimeleapError } from "../../shared/errors.js";
 import type { Asking, PendingApproval } from "./approvals.js";
 import type { Session } from "../../core/sessions/session.js";
 import { approvalText, gistOfApproval, visible } from "../../shared/text/approval.js";

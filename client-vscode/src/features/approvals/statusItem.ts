@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
 import type { Session } from "../../core/sessions/session.js";
-import { SessionItem } from "../../core/sessions/sessionItem.js";
+import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, listed } from "../../shared/text/format.js";
 import type { Approvals } from "./approvals.js";

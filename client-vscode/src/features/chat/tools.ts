@@ -8,8 +8,8 @@ import type { DiffPoint, RequestOptions } from "timeleap-client";
 
 import type { Workbench } from "../../core/commands/register.js";
 import { offerUndo } from "../../core/restore/timeTravel.js";
-import { messageOf } from "../../core/server/errors.js";
-import { Search, type Hit } from "../../core/sessions/search.js";
+import { messageOf } from "../../shared/errors.js";
+import { Search, type Hit } from "../../kit/search.js";
 import type { Wire } from "../../core/server/sidecar.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
@@ -69,20 +69,27 @@ const DEFAULT_READ = 20;
 const MOST_CHECKPOINTS = 100;
 const DEFAULT_CHECKPOINTS = 30;
 
-export function registerTools(bench: Workbench): vscode.Disposable[] {
-  const tools = new Tools(bench.sidecar, bench.sessions);
-  return [
-    vscode.lm.registerTool<SearchInput>("timeleap_search", { invoke: (options, token) => tools.search(options.input, token) }),
-    vscode.lm.registerTool("timeleap_read", tools.reading<ReadInput>(read)),
-    vscode.lm.registerTool("timeleap_checkpoints", tools.reading<CheckpointsInput>(listCheckpoints)),
-    vscode.lm.registerTool("timeleap_compare", tools.reading<CompareInput>(compare)),
-    vscode.lm.registerTool("timeleap_create_checkpoint", tools.changing<LabelInput>(creatingCheckpoint)),
-    vscode.lm.registerTool("timeleap_go_back", tools.changing<GoBackInput>(goingBack(bench))),
-    vscode.lm.registerTool("timeleap_write_note", tools.changing<NoteInput>(writingNote)),
-  ];
+/** A tool, whatever it takes. */
+export type Tool = vscode.LanguageModelTool<never>;
+export type ToolName = "search" | "read" | "checkpoints" | "compare" | "create_checkpoint" | "go_back" | "write_note";
+
+/** They remember what a person has agreed to. */
+export type Tools = Readonly<Record<ToolName, Tool>>;
+
+export function toolsOf(bench: Workbench): Tools {
+  const tools = new Invocations(bench.sidecar, bench.sessions);
+  return {
+    search: { invoke: (options: vscode.LanguageModelToolInvocationOptions<SearchInput>, token) => tools.search(options.input, token) },
+    read: tools.reading<ReadInput>(read),
+    checkpoints: tools.reading<CheckpointsInput>(listCheckpoints),
+    compare: tools.reading<CompareInput>(compare),
+    create_checkpoint: tools.changing<LabelInput>(creatingCheckpoint),
+    go_back: tools.changing<GoBackInput>(goingBack(bench)),
+    write_note: tools.changing<NoteInput>(writingNote),
+  };
 }
 
-class Tools {
+class Invocations {
   constructor(
     private readonly wire: Pick<Wire, "request">,
     private readonly sessions: Sessions,

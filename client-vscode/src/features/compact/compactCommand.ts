@@ -10,7 +10,7 @@ import { showSheet } from "../../shared/sheet.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { messages, tokens } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
-import { withProgress, type Work } from "../../core/commands/progress.js";
+import { withProgress, type Work } from "../../shared/progress.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { fileUri } from "./fileContents.js";
 import type { Session } from "../../core/sessions/session.js";
-import { chooseWorkspace } from "../../core/sessions/workspaces.js";
+import { chooseWorkspace } from "../../shared/workspaces.js";
 import { named, diskPath, nameAndFolder, shownPath } from "../../shared/text/paths.js";
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { FileNode, kindName } from "../../core/tree/fileNodes.js";

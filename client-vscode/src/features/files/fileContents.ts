@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { FilePath } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
-import { isTimeleapError, messageOf } from "../../core/server/errors.js";
+import { isTimeleapError, messageOf } from "../../shared/errors.js";
 import type { Session } from "../../core/sessions/session.js";
 import { withDetail } from "../../shared/text/detail.js";
 import type { Sessions } from "../../core/sessions/sessions.js";

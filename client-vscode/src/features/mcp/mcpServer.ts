@@ -2,7 +2,6 @@
 
 import * as vscode from "vscode";
 import type { Launch } from "../../core/server/launch.js";
-import { refusePassword } from "../../core/server/storeUrl.js";
 import { onDidChangeServerSettings, type Settings } from "../../shared/settings.js";
 
 export interface McpServerOptions {
@@ -24,7 +23,6 @@ export function registerMcpServer({ settings, locate, log, version }: McpServerO
       }
       try {
         const { home, store } = settings();
-        refusePassword(store);
         const { command, args } = await locate(settings());
         const offered = mcpArguments(args, home, vscode.workspace.workspaceFolders?.[0]?.uri.fsPath);
         const env = { PYTHONUTF8: "1", ...(store === "" ? {} : { TIMELEAP_STORE: store }) };

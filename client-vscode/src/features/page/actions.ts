@@ -2,7 +2,8 @@
 
 import * as vscode from "vscode";
 import type { Checkpoint, HistoryMessage } from "timeleap-client";
-import { checkpointBefore, fork, forkAtMessage } from "../../core/commands/forking.js";
+import { checkpointBefore, fork, forkAtMessage } from "../../kit/forking.js";
+import { promptsOf } from "../../kit/prompts.js";
 import type { Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
@@ -86,7 +87,7 @@ async function goBack(bench: Workbench, shown: Shown, index: number, action: Act
   const text = textOf(message);
   const checkpointUid = session.state.context.checkpoints.at(-1)?.uid;
   const prompt = { session, text, message, messageIndex: index, ...(checkpointUid === undefined ? {} : { checkpointUid }) };
-  if (await bench.prompts.offer(prompt)) {
+  if (await promptsOf(bench).offer(prompt)) {
     return; // the agent shows it
   }
   await vscode.env.clipboard.writeText(text);

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Checkpoint, FileChange } from "timeleap-client";
-import { messageOf } from "../../core/server/errors.js";
+import { messageOf } from "../../shared/errors.js";
 import type { Session } from "../../core/sessions/session.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { diskPath, named, shownPath } from "../../shared/text/paths.js";

@@ -6,7 +6,7 @@ import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { shownSession } from "../../core/commands/targets.js";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import { ChosenSession } from "../../core/sessions/chosen.js";
+import { ChosenSession } from "../../kit/chosen.js";
 import { TimelineNode } from "../../core/tree/branches.js";
 import { oneLine } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";

@@ -1,7 +1,7 @@
 /** Choosing what a state of a conversation is compared with. */
 
 import * as vscode from "vscode";
-import { pickSession } from "../../core/commands/pick.js";
+import { pickSession } from "../../kit/pickSession.js";
 import type { Workbench } from "../../core/commands/register.js";
 import type { Session } from "../../core/sessions/session.js";
 import { messages } from "../../shared/text/format.js";

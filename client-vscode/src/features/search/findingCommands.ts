@@ -3,8 +3,8 @@
 import * as vscode from "vscode";
 import type { Checkpoint } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
-import { isTimeleapError, messageOf } from "../../core/server/errors.js";
-import { previewOf, Search } from "../../core/sessions/search.js";
+import { isTimeleapError, messageOf } from "../../shared/errors.js";
+import { previewOf, Search } from "../../kit/search.js";
 import type { Session } from "../../core/sessions/session.js";
 import { age, exact, messages } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";

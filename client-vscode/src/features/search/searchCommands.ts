@@ -2,8 +2,8 @@
 
 import * as vscode from "vscode";
 import { Disposables } from "../../shared/lifecycle.js";
-import { messageOf, isTimeleapError } from "../../core/server/errors.js";
-import { previewOf, Search, type Hit } from "../../core/sessions/search.js";
+import { messageOf, isTimeleapError } from "../../shared/errors.js";
+import { previewOf, Search, type Hit } from "../../kit/search.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";

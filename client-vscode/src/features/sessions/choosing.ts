@@ -2,10 +2,10 @@
 
 import * as vscode from "vscode";
 import type { SessionInfo, TrashedSession } from "timeleap-client";
-import { pickSession, type SessionItem } from "../../core/commands/pick.js";
+import { pickSession, type SessionItem } from "../../kit/pickSession.js";
 import { Refusal } from "../../core/commands/report.js";
 import type { Wire } from "../../core/server/sidecar.js";
-import { ChosenSession } from "../../core/sessions/chosen.js";
+import { ChosenSession } from "../../kit/chosen.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { fullTime, messages, relativeTime } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";

@@ -2,16 +2,16 @@
 
 import * as vscode from "vscode";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import { ChosenSession } from "../../core/sessions/chosen.js";
+import { ChosenSession } from "../../kit/chosen.js";
 import { TimelineNode } from "../../core/tree/branches.js";
-import { chooseWorkspace } from "../../core/sessions/workspaces.js";
+import { chooseWorkspace } from "../../shared/workspaces.js";
 import { readSettings } from "../../shared/settings.js";
 import { withoutIcons } from "../../shared/text/say.js";
-import { fork } from "../../core/commands/forking.js";
+import { fork } from "../../kit/forking.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { requireTrust, shownSession, target } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/timeTravel.js";
-import { pickSession } from "../../core/commands/pick.js";
+import { pickSession } from "../../kit/pickSession.js";
 import { chooseTrashed, manageSession, otherWays } from "./choosing.js";
 
 export function sessionCommands(bench: Workbench): Handlers {

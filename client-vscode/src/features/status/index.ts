@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
 import { News } from "./notifications.js";
 import { TokenItem } from "./statusBar.js";
+import { UndoItem } from "./undoItem.js";
 
 export const status: Feature = ({ sidecar, sessions, log }) =>
-  vscode.Disposable.from(new TokenItem(sessions, sidecar.staleness), new News(sidecar, sessions, log));
+  vscode.Disposable.from(new TokenItem(sessions, sidecar.staleness), new UndoItem(sessions), new News(sidecar, sessions, log));

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
 import { staleInWords, type Staleness } from "../../core/server/staleness.js";
 import type { Session } from "../../core/sessions/session.js";
-import { SessionItem } from "../../core/sessions/sessionItem.js";
+import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, exactTokens, short, tokensUsed } from "../../shared/text/format.js";
 

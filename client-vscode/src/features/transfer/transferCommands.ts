@@ -4,15 +4,15 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Loss } from "timeleap-client";
 import type { Session } from "../../core/sessions/session.js";
-import { chooseFormat, FORMATS, type Format } from "../../core/commands/pick.js";
-import { folderOf } from "../../core/sessions/workspaces.js";
+import { folderOf } from "../../shared/workspaces.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
-import { ChosenSession } from "../../core/sessions/chosen.js";
-import { withProgress } from "../../core/commands/progress.js";
+import { ChosenSession } from "../../kit/chosen.js";
+import { withProgress } from "../../shared/progress.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
 import { requireTrust, shownSession } from "../../core/commands/targets.js";
+import { chooseFormat, FORMATS, type Format } from "./formats.js";
 
 export function transferCommands(bench: Workbench): Handlers {
   return {

@@ -1,8 +1,8 @@
 /** Looking for words in conversations: what has been found so far, a page at a time. */
 
 import type { Match, Methods, RequestOptions, SessionMatch } from "timeleap-client";
-import type { Wire } from "../server/sidecar.js";
-import { oneLine } from "../../shared/text/format.js";
+import type { Wire } from "../core/server/sidecar.js";
+import { oneLine } from "../shared/text/format.js";
 
 export interface Question {
   readonly query: string;

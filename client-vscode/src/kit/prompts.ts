@@ -2,7 +2,8 @@
 
 import * as vscode from "vscode";
 import type { Message } from "timeleap-client";
-import type { Session } from "./session.js";
+import type { Workbench } from "../core/commands/register.js";
+import type { Session } from "../core/sessions/session.js";
 
 export interface Prompt {
   readonly session: Session;
@@ -16,6 +17,15 @@ export type TakePrompt = (prompt: Prompt) => boolean | Thenable<boolean>;
 
 /** Milliseconds that one handler gets: a person must not wait for an agent that hangs. */
 export const HANDLER_TIMEOUT = 5_000;
+
+const known = new WeakMap<object, Prompts>();
+
+/** Those of a window: agents' extensions register, and pages offer. */
+export function promptsOf({ sessions, log }: Pick<Workbench, "sessions" | "log">): Prompts {
+  const prompts = known.get(sessions) ?? new Prompts(log);
+  known.set(sessions, prompts);
+  return prompts;
+}
 
 export class Prompts {
   private readonly handlers: TakePrompt[] = [];

@@ -1,7 +1,7 @@
 /** The URL of a database in the settings, which are synchronised between machines and committed with workspaces. */
 
 import * as vscode from "vscode";
-import { ServerFailure } from "./failure.js";
+import { ServerFailure } from "../../core/server/failure.js";
 
 /** As libpq reads it, and as it was meant where a `/` of the password is not written as `%2F`. */
 const IN_FRONT_OF_HOSTS = /^postgres(?:ql)?:\/\/(?:[^/@]*:[^/@]*@|[^?]*:[^?]*@)/i;

@@ -1,9 +1,9 @@
 /** An item of the status bar about the session that is shown; without one it is hidden. */
 
 import type * as vscode from "vscode";
-import { Disposables } from "../../shared/lifecycle.js";
-import type { Session } from "./session.js";
-import type { Sessions } from "./sessions.js";
+import { Disposables } from "../shared/lifecycle.js";
+import type { Session } from "../core/sessions/session.js";
+import type { Sessions } from "../core/sessions/sessions.js";
 
 export abstract class SessionItem extends Disposables {
   constructor(

@@ -1,9 +1,9 @@
 /** How far the conversation can go back and forth, and what the next step each way would make of it: a dry run of it. */
 
 import * as vscode from "vscode";
-import type { Session } from "../sessions/session.js";
-import { SessionItem } from "../sessions/sessionItem.js";
-import type { Sessions } from "../sessions/sessions.js";
+import type { Session } from "../../core/sessions/session.js";
+import { SessionItem } from "../../kit/sessionItem.js";
+import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
 import { stepName } from "../../shared/text/steps.js";
 

@@ -1,7 +1,7 @@
 /** Pythons: what they are, and which one the user has chosen elsewhere in the editor. */
 
 import * as vscode from "vscode";
-import type { Run } from "./programs.js";
+import type { Run } from "../../shared/programs.js";
 
 export const MINIMUM = [3, 11] as const;
 

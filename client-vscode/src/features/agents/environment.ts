@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Environment } from "./locate.js";
-import { findOnPath, run } from "./programs.js";
+import { findOnPath, run } from "../../shared/programs.js";
 import { selectedPython } from "./python.js";
 
 const PYTHONS = ["python3", "python", "python3.14", "python3.13", "python3.12", "python3.11"];

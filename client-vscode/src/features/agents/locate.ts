@@ -5,10 +5,11 @@
 
 import * as vscode from "vscode";
 import type { Settings } from "../../shared/settings.js";
-import { ServerFailure } from "./failure.js";
-import { launchModule, type Launch } from "./launch.js";
-import { findOnPath, type Run } from "./programs.js";
+import { ServerFailure } from "../../core/server/failure.js";
+import type { Launch, LaunchSource } from "../../core/server/launch.js";
+import { findOnPath, type Run } from "../../shared/programs.js";
 import { isNewEnough, MINIMUM, probe } from "./python.js";
+import { refusePassword } from "./storeUrl.js";
 
 /** What is looked at, so that tests can put something else in its place. */
 export interface Environment {
@@ -25,6 +26,7 @@ export interface Environment {
 
 /** @throws ServerFailure */
 export async function locateServer(settings: Settings, around: Environment): Promise<Launch> {
+  refusePassword(settings.store);
   const [command, ...args] = settings.command;
   if (command !== undefined) {
     return { command, args, source: "setting" };
@@ -111,4 +113,14 @@ async function timeout<T>(work: Promise<T>, milliseconds: number): Promise<T | u
   } finally {
     clearTimeout(timer);
   }
+}
+
+/**
+ * Runs the module of a Python that has it. `-P` keeps the working directory out of the import path. The Python that is the
+ * extension's own takes nothing from the surroundings at all (`-I`: neither PYTHONPATH nor PYTHONHOME, nor the user's
+ * site-packages), since whatever is there is meant for another one; `-X utf8` stands for PYTHONUTF8, which goes with them.
+ */
+export function launchModule(python: string, source: LaunchSource): Launch {
+  const isolation = source === "managed" ? ["-I", "-X", "utf8"] : ["-P"];
+  return { command: python, args: [...isolation, "-m", "timeleap", "serve"], source };
 }

@@ -2,11 +2,11 @@
 
 import * as vscode from "vscode";
 import type { Checkpoint } from "timeleap-client";
-import type { Session } from "../sessions/session.js";
-import { exact } from "../../shared/text/format.js";
-import { sayInformation } from "../../shared/text/say.js";
-import type { Workbench } from "./register.js";
-import { requireTrust } from "./targets.js";
+import type { Session } from "../core/sessions/session.js";
+import { exact } from "../shared/text/format.js";
+import { sayInformation } from "../shared/text/say.js";
+import type { Workbench } from "../core/commands/register.js";
+import { requireTrust } from "../core/commands/targets.js";
 
 /** Which session is forked; it need not be open. */
 export interface Origin {

@@ -2,8 +2,8 @@
 
 import { basename, dirname } from "node:path";
 import * as vscode from "vscode";
-import { withDetail } from "../../shared/text/detail.js";
-import { isTimeleapError } from "./errors.js";
+import { withDetail } from "./detail.js";
+import { isTimeleapError } from "../errors.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
 export type StorageTroubleKind = "diskFull" | "quotaUsedUp" | "diskReadOnly" | "noPermission" | "storageRefused" | "databaseRefused";

@@ -1,0 +1,20 @@
+/** What a session can be written as. */
+
+import * as vscode from "vscode";
+
+export type Format = "markdown" | "html" | "native";
+
+export const FORMATS: Readonly<Record<Format, { readonly extension: string; readonly name: string }>> = {
+  html: { extension: "html", name: "HTML" },
+  markdown: { extension: "md", name: "Markdown" },
+  native: { extension: "zip", name: "ZIP" },
+};
+
+export async function chooseFormat(title: string): Promise<Format | undefined> {
+  const items: (vscode.QuickPickItem & { readonly format: Format })[] = [
+    { format: "html", label: vscode.l10n.t("HTML page"), detail: vscode.l10n.t("One file for a browser: a slider through the checkpoints, the timelines, search") },
+    { format: "markdown", label: vscode.l10n.t("Markdown"), detail: vscode.l10n.t("The conversation, to read") },
+    { format: "native", label: vscode.l10n.t("Archive"), detail: vscode.l10n.t("Everything, with checksums: “Import Session” makes the same session of it") },
+  ];
+  return (await vscode.window.showQuickPick(items, { title }))?.format;
+}
