@@ -21,24 +21,35 @@ const MOST_REPEATED = 200;
 const REFERENCE = new RegExp(`^(?:${reference})$`, "u");
 const PICTURE = /^data:[a-z]{1,20}\/[a-z0-9.+-]{1,80};base64,/iu;
 const LEAST = 4;
+const NONE: ReadonlySet<string> = new Set();
 
-/** The text with a mark in the place of each. */
-export function masked(text: string): string {
+/** The text with a mark in the place of each secret, and of each that is `known` from the texts beside it. */
+export function masked(text: string, known = NONE): string {
   let kept = "";
   let at = 0;
-  for (const [start, end] of secretSpans(text)) {
+  for (const [start, end] of secretSpans(text, known)) {
     kept += text.slice(at, start) + MASK;
     at = end;
   }
   return kept + text.slice(at);
 }
 
-/** The places of what looks like a secret: ascending, and none overlaps with another. */
-export function secretSpans(text: string): readonly Span[] {
+/** Secrets that are to be masked wherever they stand: all that stood in the place of a password in one of the texts. */
+export function passwordsIn(texts: readonly string[]): ReadonlySet<string> {
+  return new Set(texts.flatMap((text) => passwords(text, placedSpans(text))));
+}
+
+/** The places of what looks like a secret, or is `known` as one: ascending, and none overlaps with another. */
+export function secretSpans(text: string, known = NONE): readonly Span[] {
   if (PICTURE.test(text)) {
     return [];
   }
   const found: Span[] = FORMS.flatMap((form) => Array.from(text.matchAll(form), (match): Span => [match.index, match.index + match[0].length]));
+  const placed = placedSpans(text);
+  return joined([...found, ...placed, ...repeatedSpans(text, new Set([...known, ...passwords(text, placed)]))]);
+}
+
+function placedSpans(text: string): readonly Span[] {
   const placed: Span[] = [];
   for (const place of PLACES) {
     for (const match of text.matchAll(place)) {
@@ -48,12 +59,15 @@ export function secretSpans(text: string): readonly Span[] {
       }
     }
   }
-  return joined([...found, ...placed, ...repeatedSpans(text, placed)]);
+  return placed;
 }
 
-/** What stood in the place of a password is a secret elsewhere, too, unless it is a word or number that may mean something else there. */
-function repeatedSpans(text: string, placed: readonly Span[]): readonly Span[] {
-  const secrets = new Set(placed.map((span) => text.slice(...span)).filter((secret) => REPEATED.test(secret) && !COMMON.has(secret.toLowerCase())));
+/** A password is a secret elsewhere, too, unless it is a word or number that may mean something else there. */
+function passwords(text: string, placed: readonly Span[]): readonly string[] {
+  return placed.map((span) => text.slice(...span)).filter((secret) => REPEATED.test(secret) && !COMMON.has(secret.toLowerCase()));
+}
+
+function repeatedSpans(text: string, secrets: ReadonlySet<string>): readonly Span[] {
   if (secrets.size === 0) {
     return [];
   }
@@ -81,6 +95,6 @@ function joined(spans: Span[]): Span[] {
 }
 
 /** A piece of a text, whose ends may be halves of secrets: long words there are left out. */
-export function maskedPiece(text: string): string {
-  return masked(text).replace(/^\S{16,}(?=\s)|(?<=\s)\S{16,}$/gu, "…");
+export function maskedPiece(text: string, known = NONE): string {
+  return masked(text, known).replace(/^\S{16,}(?=\s)|(?<=\s)\S{16,}$/gu, "…");
 }

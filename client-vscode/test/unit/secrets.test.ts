@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { messageLines, pieces } from "../../src/features/chat/reading.js";
 import { MASK, masked, maskedPiece } from "../../src/shared/secrets.js";
 import * as table from "../../../protocol/timeleap_protocol/secret_masks.json";
 
@@ -37,4 +38,21 @@ test.each(table.repeatedly)("the table's %s is masked where it is repeated, too"
 
 test.each(table.unmasked)("the table's %s is no secret", (text) => {
   expect(masked(written(text))).toBe(written(text));
+});
+
+const PASSWORD = "correcthorse42staple";
+const entries = [`I use ${PASSWORD} for it.`, `password=${PASSWORD}`, `${PASSWORD} did not work`].map((content, index) => ({ index, message: { role: "user", content } }));
+
+test("a password that stands in one message is masked in all of an answer, those before it too", () => {
+  expect(messageLines(entries)).toEqual([`[0] user: I use ${MASK} for it.`, `[1] user: password=${MASK}`, `[2] user: ${MASK} did not work`]);
+});
+
+test("a password of one match of a search is masked in all of them", () => {
+  expect(pieces(entries.map(({ message }) => message.content)).join(" ")).not.toContain(PASSWORD);
+});
+
+test("arguments of a call give a password away as well", () => {
+  const call = { id: "1", type: "function" as const, function: { name: "sh", arguments: JSON.stringify({ password: PASSWORD }) } };
+  const lines = messageLines([...entries.slice(0, 1), { index: 1, message: { role: "assistant", content: "", tool_calls: [call] } }]);
+  expect(lines.join()).not.toContain(PASSWORD);
 });

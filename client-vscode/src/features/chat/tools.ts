@@ -16,7 +16,7 @@ import type { Sessions } from "../../core/sessions/sessions.js";
 import { amount, oneLine } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { withoutLinks } from "../../shared/text/say.js";
-import { asData, checkpointLine, messageLines, piece, STALE } from "./reading.js";
+import { asData, checkpointLine, messageLines, pieces, STALE } from "./reading.js";
 
 interface OfSession {
   /** Default: the session that the views show. */
@@ -108,7 +108,7 @@ class Invocations {
       const more = hasMore ? "(There are more matches; look for something more exact.)" : undefined;
       return hits.length === 0
         ? ["Nothing found.", ...(stale ? [STALE] : []), ...unread].join("\n")
-        : asData([...hits.map(hitLine), ...unread], { more, stale });
+        : asData([...hitLines(hits), ...unread], { more, stale });
     });
   }
 
@@ -143,7 +143,7 @@ const read: Reads<ReadInput> = async (session, { from = -DEFAULT_READ, count = D
   const { messages, stale } = await session.request("context/getHistory", { from: start, limit }, options);
   const next = start + messages.length;
   const more = next < total ? `(Goes on at ${next} of ${total}.)` : `(That is the end, of ${total} messages.)`;
-  return asData(messages.map(messageLines), { more, stale });
+  return asData(messageLines(messages), { more, stale });
 };
 
 const listCheckpoints: Reads<CheckpointsInput> = async (session, { limit = DEFAULT_CHECKPOINTS }, options) => {
@@ -161,8 +161,7 @@ const compare: Reads<CompareInput> = async (session, { from, to = "present" }, o
   const more = removed.length + added.length < removedCount + addedCount ? "(Not all are shown.)" : undefined;
   const lines = [
     `${common} messages in common, then ${removedCount} only in ${from} and ${addedCount} only in ${to}.`,
-    ...removed.map((entry) => `- ${messageLines(entry)}`),
-    ...added.map((entry) => `+ ${messageLines(entry)}`),
+    ...messageLines([...removed, ...added]).map((line, at) => `${at < removed.length ? "-" : "+"} ${line}`),
   ];
   return asData(lines, { more, stale });
 };
@@ -225,8 +224,11 @@ function point(name: string): DiffPoint {
   return name === "present" ? {} : { checkpointUid: name };
 }
 
-function hitLine({ sessionId, timelineId, index, excerpt }: Hit): string {
-  return `${sessionId} [${index}]${timelineId === undefined ? "" : ` (set aside in ${timelineId})`}: ${oneLine(piece(excerpt?.text ?? ""), 300)}`;
+function hitLines(hits: readonly Hit[]): string[] {
+  const said = pieces(hits.map(({ excerpt }) => excerpt?.text ?? ""));
+  return hits.map(
+    ({ sessionId, timelineId, index }, at) => `${sessionId} [${index}]${timelineId === undefined ? "" : ` (set aside in ${timelineId})`}: ${oneLine(said[at] ?? "", 300)}`,
+  );
 }
 
 /** Cancel reaches the server. What went wrong is said in the server's words: they name the reason and what to do. */
