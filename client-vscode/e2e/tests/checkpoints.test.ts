@@ -59,7 +59,7 @@ test("selection and expansion stay where they are while the session grows", asyn
 
 test("a checkpoint is compared with the present in the page", async ({ window }) => {
     const page = new ConversationPage(window.page);
-    await window.checkpoints.command(window.checkpoints.row(IMPORTS, 1), window.texts.command("compare"), page.over);
+    await window.compare(window.checkpoints.row(IMPORTS, 1), "Present", page.over);
     await expect(page.side("added")).toContainText("25 passed");
     await expect(page.side("removed").locator("article")).toHaveCount(0);
     await expect(page.over).toContainText("The same in both: 27 messages.");

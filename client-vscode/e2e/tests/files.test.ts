@@ -108,7 +108,8 @@ test("a D-Mail takes the files along to the checkpoint it is for", async ({ wind
     await agent.call("session/open", { sessionId: session, create: false });
     await agent.call("context/sendDMail", { sessionId: session, checkpointId: 0, message: "Leave the notes alone." });
     await agent.close();
-    await window.checkpoints.command(window.checkpoints.row("Leave the notes alone.", 1), window.texts.command("deliverDMail"), window.dialog.root);
+    await window.checkpoints.command(window.checkpoints.row("Leave the notes alone.", 1), window.texts.command("deliverDMail"), window.quick.saying("Leave the notes alone."));
+    await window.quick.choose("Leave the notes alone.", "Deliver…");
     await expect(window.dialog.root).toContainText("1 file put back, 1 file changed back, 1 file removed");
     await window.dialog.press("Conversation and Files");
     await expect(window.checkpoints.rows.locator(".codicon-mail-read").first()).toBeVisible(); // it has arrived

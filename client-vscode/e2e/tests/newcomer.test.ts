@@ -73,8 +73,8 @@ test("three clicks from an empty view to one's own conversation, the server's in
 });
 
 test("disconnecting leaves the settings of Claude Code as they were", async ({ workbench, window }) => {
-    await window.run("disconnect");
-    await window.quick.choose("Disconnect which agent?", "Claude Code");
+    await window.run("connect");
+    await window.quick.choose("Connect or disconnect which agent?", "Claude Code");
     await expect(window.dialog.root).toContainText("Disconnect Claude Code?");
     await window.dialog.press("Disconnect");
     await expect.poll(() => settings(workbench.scratch)).toBe(SETTINGS);
@@ -82,7 +82,7 @@ test("disconnecting leaves the settings of Claude Code as they were", async ({ w
 });
 
 test("a sample is there to try things on: looked at, restored, undone", async ({ window }) => {
-    await window.run("closeSession");
+    await window.manage("Add a test with 100.00", "Close Session");
     await window.closeEditors();
     const sample = window.page.locator(".part.sidebar").getByRole("button", { name: "Try It with a Sample Conversation" });
     await sample.click();

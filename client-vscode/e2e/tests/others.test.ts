@@ -163,7 +163,7 @@ test("what is redacted leaves the page at once, also of what was set aside, and 
 test("a comparison, and what is read above the conversation, go with what is redacted", async ({ window }) => {
     await asks("context/checkpoint", { label: "the key" });
     await asks("context/appendMessage", { message: { role: "user", content: `the key is ${SECRET}` } });
-    await window.checkpoints.command(window.checkpoints.row("the key", 1), window.texts.command("compare"), page.over);
+    await window.compare(window.checkpoints.row("the key", 1), "Present", page.over);
     await expect(page.side("added")).toContainText(SECRET);
     await asks("session/redact", { value: SECRET });
     await expect(page.over).toBeHidden();

@@ -40,7 +40,7 @@ test("a new session is made, written to disk and shown", async ({ window, store 
 });
 
 test("a session that is not shown is renamed, archived, deleted and taken out of the trash", async ({ window, store }) => {
-    await window.manage("In another folder", "Set Title…");
+    await window.manage("In another folder", "Rename…");
     await window.quick.answer("Title of the session", "Somewhere else");
     await expect.poll(() => existing(store.file("elsewhere", "state.json"))).toContain("Somewhere else");
     await window.manage("Somewhere else", "Archive");
@@ -54,7 +54,8 @@ test("a session that is not shown is renamed, archived, deleted and taken out of
     await window.dialog.press(/Delete|Trash/);
     await expect.poll(() => store.sessions()).not.toContain("elsewhere");
     expect(readdirSync(join(store.home, "trash"))).toHaveLength(1);
-    await window.run("undelete");
+    await window.run("openSession");
+    await window.quick.choose("Open which session?", "Take Out of the Trash");
     await window.quick.choose("Take which session out of the trash?", "Somewhere else");
     await expect.poll(() => store.sessions()).toContain("elsewhere");
     expect(store.log("elsewhere")).toBe(log);
@@ -90,13 +91,13 @@ test("ids are copied, and the log of what the extension does is shown", async ({
 
 test("without a session the view says what one is, and how to come to one", async ({ window }) => {
     await window.openSession("In this folder");
-    await window.run("closeSession");
+    await window.manage("In this folder", "Close Session");
     const welcome = window.welcome(/See each step of your agent/);
     await expect(welcome).toBeVisible();
     await expect(window.checkpoints.rows).toHaveCount(0);
     await expect(welcome.getByRole("button", { name: "Try It with a Sample Conversation" })).toBeVisible();
     await picture(window, "no-session");
-    await welcome.getByRole("button", { name: "Open a Session…" }).click();
+    await welcome.getByRole("button", { name: "Open Session…" }).click();
     await window.quick.choose("Open which session?", "In this folder");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });

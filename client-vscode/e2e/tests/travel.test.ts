@@ -64,7 +64,7 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
     });
     await expect(window.checkpoints.row("Guests complain", 1)).toHaveCount(1);
     const page = new ConversationPage(window.page);
-    await window.checkpoints.command(timeline, window.texts.command("compare"), page.over);
+    await window.compare(timeline, "Present", page.over);
     await expect(page.side("removed")).toContainText("14.28");
     await window.closeEditors();
     await picture(window, "timelines");
@@ -108,7 +108,7 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
 
 test("clearing keeps the system prompt, and what was there; undo brings it back, redo clears again", async ({ window, store }) => {
     const before = store.log(session);
-    await window.run("clear");
+    await window.manage(session, "Clear Conversation…");
     await window.dialog.press(/Clear/);
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);

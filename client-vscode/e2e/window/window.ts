@@ -100,6 +100,14 @@ export class Window {
         await this.quick.choose(name, action);
     }
 
+    /** Compare a row with a state that is chosen from a list. */
+    async compare(row: Locator, other: string, effect: Locator): Promise<void> {
+        const question = this.quick.saying(/^Compare “.*” with what\?/);
+        await this.checkpoints.command(row, this.texts.command("compare"), question);
+        await this.quick.choose(/^Compare “.*” with what\?/, other);
+        await effect.waitFor();
+    }
+
     /** Choose a session that cannot be opened. */
     async openSessionInVain(name: string): Promise<void> {
         await this.run("openSession");

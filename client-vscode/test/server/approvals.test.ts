@@ -67,10 +67,11 @@ test("a rejection carries its reason; Escape in the question for it decides noth
   await both();
   const answered = ask();
   await waits(1);
-  await commands.executeCommand("timeleap.reject", await row());
+  user.pick = (items) => items.find((one) => (one as { label: string }).label.includes("Reject…"));
+  await commands.executeCommand("timeleap.manageApprovals", await row());
   await waits(1);
   user.input = () => " not on Fridays ";
-  await commands.executeCommand("timeleap.reject", await row());
+  await commands.executeCommand("timeleap.manageApprovals", await row());
   expect(await answered).toMatchObject({ decision: "reject", reason: "not on Fridays" });
 });
 
@@ -155,8 +156,9 @@ test("hostile words are text: no links, no icons, nothing that hides or turns ar
   expect(offered).toHaveLength(2);
   expect(offered.filter(({ label, description, detail }) => /(?<!\\)\$\(/.test(`${label}${description}${detail}`))).toEqual([]);
   user.input = () => "";
-  await commands.executeCommand("timeleap.reject", await row(0));
-  await commands.executeCommand("timeleap.reject", await row(0));
+  user.pick = (items) => items.find((one) => (one as { label: string }).label.includes("Reject…"));
+  await commands.executeCommand("timeleap.manageApprovals", await row(0));
+  await commands.executeCommand("timeleap.manageApprovals", await row(0));
   await Promise.all(answers);
 });
 

@@ -75,7 +75,7 @@ test("connecting says first what it changes, then shows the newest conversation 
   expect(user.context.get("timeleap.found.claude-code")).toBe(false);
 
   press("Disconnect");
-  await commands.executeCommand("timeleap.disconnect");
+  await commands.executeCommand("timeleap.connect");
   expect(settings()).toBe(SETTINGS);
   expect(user.context.get("timeleap.found.claude-code")).toBe(true);
   expect(running.api.shownSession).toBeDefined(); // what was read stays

@@ -232,7 +232,7 @@ test("a D-Mail takes the files along to the checkpoint it is for", async () => {
     await other.shutdown(); // before the store is removed: it may be packing snapshots
   }
   press("Conversation and Files");
-  await commands.executeCommand("timeleap.deliverDMail");
+  await commands.executeCommand("timeleap.deliverDMail", "deliver");
   expect(user.said[0]!.detail).toContain("1 file put back, 1 file changed back, 1 file removed");
   expect(names()).toEqual(BEFORE);
   expect(log()).toContain("Do not touch app.py.");

@@ -51,24 +51,21 @@ test("only checkpoints after which the words stand are shown, until all are agai
   const box = user.picks.at(-1)!;
   box.type("answer 13");
   box.press("Show only the checkpoints after which these words stand");
-  const found = ["question 139", "question 138", "question 137", "question 136", "question 135", "question 134", "question 133", "question 132", "question 131", "question 130", "question 13"];
+  const found = ["Show all checkpoints", "question 139", "question 138", "question 137", "question 136", "question 135", "question 134", "question 133", "question 132", "question 131", "question 130", "question 13"];
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(found), WAIT);
   expect(user.trees.get("timeleap.checkpoints")!.message).toContain("Only checkpoints with “answer 13”: 11 messages found.");
-  expect(user.context.get("timeleap.filtered")).toBe(true);
-  await commands.executeCommand("timeleap.clearFilter");
+  await commands.executeCommand("timeleap.showMore", (await running.rows("checkpoints"))[0]!.node);
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints")).length).toBeGreaterThan(99), WAIT);
-  expect(user.context.get("timeleap.filtered")).toBe(false);
+  expect(labels(await running.rows("checkpoints"))).not.toContain("Show all checkpoints");
 });
 
 test("any two states are compared in the page, the earlier one on the left; of two sessions, too", async () => {
   seed(running.home, "chat", turns(6));
   await open("chat");
   const rows = await running.rows("checkpoints");
-  await commands.executeCommand("timeleap.compareWithSelected", rows[1]!.node);
-  expect(user.said.at(-1)!.message).toBe("Select something to compare first.");
-  await commands.executeCommand("timeleap.selectForCompare", rows[1]!.node);
-  expect(user.context.get("timeleap.compareSelected")).toBe(true);
-  await commands.executeCommand("timeleap.compareWithSelected", rows[3]!.node);
+  const choose = (...names: readonly string[]): void => void (user.pick = (items) => items.find((item) => names.some((name) => (item as { label: string }).label.includes(name))));
+  choose("question 4");
+  await commands.executeCommand("timeleap.compare", rows[3]!.node);
   const page = new FakePage();
   page.say({ kind: "ready" });
   const compared = await page.next("comparison");
@@ -76,17 +73,18 @@ test("any two states are compared in the page, the earlier one on the left; of t
 
   page.forget();
   user.trees.get("timeleap.checkpoints")!.selection = [rows[0]!.node, rows[4]!.node];
-  await commands.executeCommand("timeleap.compareSelected", rows[0]!.node);
+  await commands.executeCommand("timeleap.compare", rows[0]!.node);
   expect(await page.next("comparison")).toMatchObject({ names: ["question 1", "question 5"] });
   page.forget();
-  await commands.executeCommand("timeleap.compare", rows[1]!.node);
+  choose("Present");
+  await commands.executeCommand("timeleap.compare", rows[1]!.node); // which is not among the two selected ones
   expect(await page.next("comparison")).toMatchObject({ names: ["question 4", "Present"], removedCount: 0, addedCount: 4 });
 
   seed(running.home, "other", turns(2));
-  await open("other");
   page.forget();
-  await commands.executeCommand("timeleap.compareWithSelected", (await running.rows("checkpoints"))[0]!.node);
-  expect(await page.next("comparison")).toMatchObject({ names: ["chat: question 4", "other: question 1"], common: 2, removedCount: 6, addedCount: 0 });
+  user.pick = (items) => items.find((item) => /Another session|^other$/u.test((item as { label: string }).label));
+  await commands.executeCommand("timeleap.compare", rows[1]!.node);
+  expect(await page.next("comparison")).toMatchObject({ names: ["chat: question 4", "other: Present"], common: 4, removedCount: 4, addedCount: 0 });
 });
 
 test("the order of the rows is a setting", async () => {

@@ -45,7 +45,7 @@ test("what can be done with a session that is not shown is chosen after it", asy
     return items[names.includes("chat") ? names.indexOf("chat") : names.indexOf("Copy ID")];
   };
   await commands.executeCommand("timeleap.manageSessions");
-  expect(offered.slice(-10)).toEqual(["Show", "Open Conversation", "Set Title…", "Fork…", "Archive", "Delete…", "Export Session…", "Select for Compare", "Compare with Selected", "Copy ID"]);
+  expect(offered.slice(-9)).toEqual(["Show", "Open Conversation", "Rename…", "Fork…", "Archive", "Delete…", "Export Session…", "Compare…", "Copy ID"]);
   expect(user.clipboard).toBe("chat");
   expect(running.api.shownSession!.id).toBe("other");
 });

@@ -77,10 +77,12 @@ test("a D-Mail that waits is a row; delivered it is told apart, and Undo brings 
   expect(target).toMatchObject({ label: "question 2", description: expect.stringContaining("a D-Mail waits") as string });
   expect(user.context.get("timeleap.dmail")).toBe(true);
 
-  await commands.executeCommand("timeleap.cancelDMail", row!.node);
+  user.pick = (items) => items.find((item) => (item as { label: string }).label.includes("Drop…"));
+  await commands.executeCommand("timeleap.deliverDMail", row!.node);
   expect(running.api.shownSession!.state.pendingDMail).not.toBeNull(); // nobody agreed
 
   press("Deliver");
+  user.pick = (items) => items[0];
   await commands.executeCommand("timeleap.deliverDMail", row!.node);
   expect(user.said.find(({ buttons }) => buttons.includes("Deliver"))!.detail).toContain("4 messages, 2 checkpoints, 200 tokens go");
   const [arrived, before] = await running.rows("checkpoints");

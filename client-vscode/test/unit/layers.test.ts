@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ROOT } from "../support/strings.js";
+import { ROOT, stringsOfSources } from "../support/strings.js";
 
 /**
  * Lines of the core. Goes down only, to 2 500: rows of files, the list of sessions and timelines are features that still
@@ -20,6 +20,17 @@ test("the core stays under its ceiling, and the ceiling follows it down", () => 
   const core = lines("core");
   expect(core).toBeLessThanOrEqual(CEILING);
   expect(core, "lower the ceiling").toBeGreaterThan(CEILING - SLACK);
+});
+
+/** What a person has to find his way among. These go down only: to about 30 and 350. */
+const COMMANDS = 29;
+const STRINGS = 714;
+
+test("commands and strings stay under their ceilings", () => {
+  const { contributes } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { contributes: { commands: unknown[] } };
+  const ofManifest = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.nls.json"), "utf8")) as object);
+  expect(contributes.commands.length).toBeLessThanOrEqual(COMMANDS);
+  expect(stringsOfSources().texts.size + ofManifest.length).toBeLessThanOrEqual(STRINGS);
 });
 
 test("each feature has one way in", () => {

@@ -35,6 +35,8 @@ export class CheckpointsTree extends NodeTree {
     /** Whether there is a server; resolves when the session to show, if any, is open. */
     private readonly ready: () => Promise<boolean>,
     private readonly sources: readonly RowSource[] = [],
+    /** Has all checkpoints drawn again, where only some are. */
+    private readonly showAll: () => Promise<void> = () => Promise.resolve(),
   ) {
     super();
   }
@@ -76,6 +78,9 @@ export class CheckpointsTree extends NodeTree {
     }
     if (readSettings().order === "oldestFirst") {
       rows.reverse();
+    }
+    if (this.setting.only) {
+      rows.unshift(new MoreNode(undefined, vscode.l10n.t("Show all checkpoints"), this.showAll, "all"));
     }
     const waiting = await Promise.all(this.sources.map((source) => source.rows(session)));
     return [...waiting.flat(), ...rows];

@@ -46,7 +46,6 @@ export class Views extends Disposables {
   readonly tree: CheckpointsTree;
   private readonly sources: RowSource[] = [];
   private filtering: Filter | undefined;
-  private comparing = false;
   private readonly keys = new ContextKeys();
   private followed: Session | undefined;
   /** When the server was last started again; that is news for a while. */
@@ -58,7 +57,7 @@ export class Views extends Disposables {
   ) {
     super();
     const session = (): Promise<boolean> => this.firstSession();
-    this.tree = this.register(new CheckpointsTree(sessions, session, this.sources));
+    this.tree = this.register(new CheckpointsTree(sessions, session, this.sources, () => Promise.resolve().then(() => this.filter(undefined))));
     this.checkpoints = this.view("timeleap.checkpoints", this.tree);
     this.listen();
     const redraw = setInterval(() => {
@@ -85,12 +84,6 @@ export class Views extends Disposables {
   async refresh(): Promise<void> {
     await this.sessions.shown?.refresh();
     this.redraw();
-  }
-
-  /** Something can be compared with from now on. */
-  selectedForCompare(): void {
-    this.comparing = true;
-    this.describe();
   }
 
   /** What the checkpoints are filtered by; undefined: all are shown. */
@@ -211,7 +204,6 @@ export class Views extends Disposables {
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
     const situation = { server: this.sidecar.state, recovered: this.recovered, stale: this.sidecar.staleness.present, sessions: this.sessions };
     const { filtered } = this;
-    this.keys.update({ "timeleap.filtered": filtered !== undefined, "timeleap.compareSelected": this.comparing });
     const only = filtered ? vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", filtered.query, messages(filtered.indexes.length)) : "";
     const said = withoutLinks([only, viewMessage(situation) ?? ""].filter(Boolean).join("\n")) || undefined;
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.

@@ -34,14 +34,21 @@ export class Connections extends Disposables {
     this.tell();
   }
 
-  /** Connects an agent, after saying what that changes. */
+  /** Connects an agent, after saying what that changes; one that is connected and chosen from the list is disconnected. */
   async connect(kind: unknown): Promise<void> {
     requireTrust();
-    const found = knownAgents().filter((agent) => isHere(agent) && !this.connected.includes(agent.kind));
-    const agent = found.find((one) => one.kind === kind) ?? (await choose(found, vscode.l10n.t("Connect which agent?")));
-    if (!agent) {
-      return;
+    const { connected } = this;
+    const found = knownAgents().filter((agent) => isHere(agent) || connected.includes(agent.kind));
+    const named = found.find((one) => one.kind === kind && !connected.includes(one.kind));
+    const agent = named ?? (await choose(found, connected));
+    if (agent && connected.includes(agent.kind)) {
+      await this.disconnect(agent);
+    } else if (agent) {
+      await this.connectTo(agent);
     }
+  }
+
+  private async connectTo(agent: Agent): Promise<void> {
     const { core, installation } = this;
     const python = await installation.needed();
     const hooks = python === undefined ? await changeHooks(core, "install", agent, false).catch(() => undefined) : undefined;
@@ -65,12 +72,7 @@ export class Connections extends Disposables {
   }
 
   /** Takes an agent's hooks out, and follows it no more. What was read stays. */
-  async disconnect(): Promise<void> {
-    requireTrust();
-    const agent = await choose(knownAgents().filter(({ kind }) => this.connected.includes(kind)), vscode.l10n.t("Disconnect which agent?"));
-    if (!agent) {
-      return;
-    }
+  private async disconnect(agent: Agent): Promise<void> {
     const { path } = await changeHooks(this.core, "uninstall", agent, false);
     const detail = vscode.l10n.t("Timeleap's hooks are taken out of {0}; all else in it stays. What was read of its conversations stays here until you delete it.", path);
     if (await confirm(vscode.l10n.t("Disconnect {0}?", agent.name), detail, vscode.l10n.t("Disconnect"))) {
@@ -92,7 +94,7 @@ export class Connections extends Disposables {
   private tell(): void {
     const { connected } = this;
     const found = knownAgents().map((agent) => [`timeleap.found.${agent.kind}`, isHere(agent) && !connected.includes(agent.kind)] as const);
-    this.keys.update({ ...Object.fromEntries(found), "timeleap.connected": connected.length > 0 });
+    this.keys.update(Object.fromEntries(found));
   }
 
   /** A server that was started anew follows nothing. */
@@ -152,11 +154,14 @@ export class Connections extends Disposables {
   }
 }
 
-async function choose(agents: readonly Agent[], title: string): Promise<Agent | undefined> {
+async function choose(agents: readonly Agent[], connected: readonly string[]): Promise<Agent | undefined> {
   if (agents.length === 0) {
-    void sayInformation(vscode.l10n.t("There is none: no agent that Timeleap knows ({0}) has been used on this machine, or all are as wanted.", knownAgents().map(({ name }) => name).join(", ")));
+    void sayInformation(vscode.l10n.t("No agent that Timeleap knows ({0}) has been used on this machine.", knownAgents().map(({ name }) => name).join(", ")));
     return undefined;
   }
-  const items = agents.map((agent) => ({ label: agent.name, description: agent.folder, agent }));
-  return (await vscode.window.showQuickPick(items, { title }))?.agent;
+  const items = agents.map((agent) => {
+    const [icon, what] = connected.includes(agent.kind) ? ["debug-disconnect", vscode.l10n.t("Disconnect")] : ["plug", vscode.l10n.t("Connect")];
+    return { label: `$(${icon}) ${agent.name}`, description: `${what} · ${agent.folder}`, agent };
+  });
+  return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("Connect or disconnect which agent?") }))?.agent;
 }

@@ -27,7 +27,6 @@ export const agents: Feature = (core) => {
     connections,
     core.commands({
       connect: (kind) => connections.connect(kind),
-      disconnect: () => connections.disconnect(),
       openSample: () => openSample(core, installation),
       installServer: () => installation.ask(),
     }),

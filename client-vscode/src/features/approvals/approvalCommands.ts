@@ -18,8 +18,6 @@ export function approvalCommands(bench: Asking): Handlers {
   return {
     // On a row, and from the status bar while something waits, it is about that.
     manageApprovals: (node) => (node === undefined ? manage(bench) : decide(bench, pendingOf(bench, node))),
-    approve: (node) => respond(bench, required(bench, node), "approve"),
-    reject: (node) => reject(bench, required(bench, node)),
   };
 }
 
@@ -153,14 +151,6 @@ function noLongerPending(): Refusal {
 /** What a command was called on: a row, or a request. */
 function pendingOf({ views }: Asking, node: unknown): PendingApproval | undefined {
   return target(ApprovalNode, node, views.checkpoints)?.pending;
-}
-
-function required(bench: Asking, node: unknown): PendingApproval {
-  const pending = pendingOf(bench, node) ?? bench.approvals.pending()[0];
-  if (!pending) {
-    throw new Refusal(vscode.l10n.t("Nothing waits for an approval."));
-  }
-  return pending;
 }
 
 async function setAfk(bench: Asking, afk: boolean): Promise<void> {

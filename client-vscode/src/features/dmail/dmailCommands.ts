@@ -15,9 +15,18 @@ const EXCERPT = 600;
 
 export function dmailCommands(bench: Workbench): Handlers {
   return {
-    deliverDMail: () => deliver(bench),
-    cancelDMail: () => cancel(bench),
+    // From the message that a note has been left there is one way on.
+    deliverDMail: (given) => (given === "deliver" ? deliver(bench) : choose(bench)),
   };
+}
+
+async function choose(bench: Workbench): Promise<void> {
+  const { message } = waiting(bench);
+  const items = [
+    { label: `$(mail) ${vscode.l10n.t("Deliver…")}`, run: deliver },
+    { label: `$(trash) ${vscode.l10n.t("Drop…")}`, run: drop },
+  ];
+  await (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("D-Mail"), placeHolder: oneLine(message, EXCERPT) }))?.run(bench);
 }
 
 async function deliver(bench: Workbench): Promise<void> {
@@ -43,7 +52,7 @@ function gone({ removed }: DeliverDMailResult): string {
   return amount({ removed: { ...removed, messages: removed.messages + 1, checkpoints: removed.checkpoints + 1 } });
 }
 
-async function cancel(bench: Workbench): Promise<void> {
+async function drop(bench: Workbench): Promise<void> {
   const { session, message } = waiting(bench);
   if (await confirm(vscode.l10n.t("Drop the D-Mail?"), vscode.l10n.t("It is not delivered, and not kept: {0}", oneLine(message, EXCERPT)), vscode.l10n.t("Drop"))) {
     await session.request("context/cancelDMail", {});

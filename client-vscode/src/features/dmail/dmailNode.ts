@@ -31,6 +31,7 @@ export class DMailNode extends TreeNode {
       tooltip: `${description}\n\n${message.slice(0, 1_000)}`,
       spoken: `${description}: ${oneLine(message)}`,
       context: "dmail",
+      command: { command: "timeleap.deliverDMail", title: "" },
     });
   }
 }

@@ -110,7 +110,7 @@ async function note(bench: Workbench, session: Session, index: number): Promise<
     const deliver = vscode.l10n.t("Deliver…");
     if ((await sayInformation(vscode.l10n.t("The note waits to be delivered."), deliver)) === deliver) {
       ensureShown(bench, session); // the command is about that one
-      await vscode.commands.executeCommand("timeleap.deliverDMail");
+      await vscode.commands.executeCommand("timeleap.deliverDMail", "deliver");
     }
   }
 }

@@ -1,15 +1,16 @@
-/** Comparing two states, of one session or of two: one is remembered, or both are selected. The page shows what differs. */
+/** Comparing two states, of one session or of two: both are selected, or the other one is chosen from a list. The page shows what differs. */
 
 import * as vscode from "vscode";
-import { pickCheckpoint } from "../../core/commands/pick.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { shownSession } from "../../core/commands/targets.js";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
 import { ChosenSession } from "../../kit/chosen.js";
+import { FileNode } from "../../core/tree/fileNodes.js";
+import { Session } from "../../core/sessions/session.js";
 import { TimelineNode } from "../../core/tree/branches.js";
 import { oneLine } from "../../shared/text/format.js";
-import { checkpointName } from "../../shared/text/happened.js";
+import { pickPoint } from "./points.js";
 import type { Point } from "./wire.js";
 
 /** Characters of a name. */
@@ -18,33 +19,28 @@ const NAME = 60;
 type State = Point & { readonly session: string };
 
 export function compareCommands(bench: Workbench): Handlers {
-  let remembered: State | undefined;
-  const chosen = (node: unknown): State => stateOf(node ?? bench.views.checkpoints.selection[0]);
   return {
     compare: async (node) => {
-      const from = node === undefined && bench.views.checkpoints.selection.length === 0 ? await pickState(bench) : chosen(node);
-      await show(from, { session: from.session });
-    },
-    // What refuses has to refuse by the promise.
-    selectForCompare: (node) =>
-      Promise.resolve().then(() => {
-        remembered = chosen(node);
-        bench.views.selectedForCompare();
-      }),
-    compareWithSelected: async (node) => {
-      if (!remembered) {
-        throw new Refusal(vscode.l10n.t("Select something to compare first."));
+      const { selection } = bench.views.checkpoints;
+      const [one, other] = selection;
+      if (node instanceof FileNode) {
+        await vscode.commands.executeCommand("timeleap.compareFileWithDisk", node);
+      } else if (one && other && selection.length === 2 && (node === undefined || node === one || node === other)) {
+        await show(...inOrder(stateOf(one), stateOf(other)));
+      } else {
+        await compareWithChosen(bench, stateOf(node ?? one ?? shownSession(bench.sessions)));
       }
-      await show(...inOrder(remembered, chosen(node)));
-    },
-    compareSelected: async () => {
-      const [one, other] = bench.views.checkpoints.selection.filter((row) => row instanceof CheckpointNode);
-      if (!one || !other) {
-        throw new Refusal(vscode.l10n.t("Select two checkpoints first."));
-      }
-      await show(...inOrder(stateOf(one), stateOf(other)));
     },
   };
+}
+
+async function compareWithChosen(bench: Workbench, from: State): Promise<void> {
+  await bench.sessions.withOpen(from.session, async (session) => {
+    const to = await pickPoint(bench, session, vscode.l10n.t("Compare “{0}” with what?", from.name ?? session.name));
+    if (to) {
+      await show(...inOrder(from, { session: session.id, ...to }));
+    }
+  });
 }
 
 function stateOf(node: unknown): State {
@@ -58,16 +54,10 @@ function stateOf(node: unknown): State {
   if (node instanceof ChosenSession) {
     return { session: node.info.sessionId };
   }
-  throw new Refusal(vscode.l10n.t("Select a checkpoint or a timeline first."));
-}
-
-async function pickState({ sessions }: Workbench): Promise<State> {
-  const session = shownSession(sessions);
-  const picked = await pickCheckpoint(session, vscode.l10n.t("Compare which checkpoint with the present?"));
-  if (!picked) {
-    throw new vscode.CancellationError();
+  if (node instanceof Session) {
+    return { session: node.id };
   }
-  return { session: session.id, end: picked.messageCount, name: checkpointName(picked) };
+  throw new Refusal(vscode.l10n.t("Select a checkpoint or a timeline first."));
 }
 
 /** The earlier of two states of one log is the left side, wherever one began. */

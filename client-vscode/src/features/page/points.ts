@@ -10,11 +10,12 @@ import { withoutIcons } from "../../shared/text/say.js";
 import { timelineName } from "../../core/tree/branches.js";
 import type { Point } from "./wire.js";
 
-/** A state to compare with: a checkpoint or the end of a timeline of this session, or another session. Undefined: none was chosen. */
+/** A state to compare with: the present, a checkpoint or the end of a branch of this session, or another session. Undefined: none was chosen. */
 export async function pickPoint(bench: Pick<Workbench, "sessions">, session: Session, title: string): Promise<Point | undefined> {
   const [timelines, spans] = await Promise.all([session.timelines.list(), session.log.spans()]);
   const items: (vscode.QuickPickItem & { readonly point?: Point })[] = [
     { label: `$(comment-discussion) ${vscode.l10n.t("Another session…")}` },
+    { label: `$(comment) ${vscode.l10n.t("Present")}`, description: messages(session.state.context.messageCount), point: {} },
     ...timelines.map((timeline) => ({ label: `$(history) ${withoutIcons(timelineName(timeline))}`, description: messages(timeline.messageCount), point: { timelineId: timeline.timelineId } })),
     ...spans.map(({ checkpoint }) => {
       const name = checkpointName(checkpoint);

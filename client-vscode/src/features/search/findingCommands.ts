@@ -23,10 +23,6 @@ export function findingCommands(bench: Workbench): Handlers {
   return {
     // What refuses has to refuse by the promise.
     goToCheckpoint: () => Promise.resolve().then(() => new GoTo(bench, shownSession(bench.sessions)).show()),
-    clearFilter: () => {
-      bench.views.filter(undefined);
-      return Promise.resolve();
-    },
   };
 }
 

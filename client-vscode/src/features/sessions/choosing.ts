@@ -21,8 +21,9 @@ export function otherWays(openFolder: () => Promise<void>): SessionItem[] {
     command("add", vscode.l10n.t("New Session…"), "newSession"),
     { label: `$(root-folder-opened) ${vscode.l10n.t("A folder with a context.jsonl")}`, alwaysShow: true, run: openFolder },
     command("cloud-download", vscode.l10n.t("Import Session…"), "importSession"),
-    command("settings", vscode.l10n.t("Manage Sessions…"), "manageSessions"),
+    command("settings", vscode.l10n.t("Rename, Archive or Delete a Session…"), "manageSessions"),
     command("trash", vscode.l10n.t("Take Out of the Trash"), "undelete"),
+    command("beaker", vscode.l10n.t("Sample Conversation"), "openSample"),
   ];
 }
 
@@ -37,15 +38,15 @@ export async function manageSession(sessions: Sessions): Promise<void> {
   const items = [
     command(vscode.l10n.t("Show"), "openSession"),
     command(vscode.l10n.t("Open Conversation"), "openConversation"),
-    command(vscode.l10n.t("Set Title…"), "setTitle"),
+    command(vscode.l10n.t("Rename…"), "setTitle"),
     command(vscode.l10n.t("Fork…"), "fork"),
     info.archived ? command(vscode.l10n.t("Unarchive"), "unarchive") : command(vscode.l10n.t("Archive"), "archive"),
     command(vscode.l10n.t("Delete…"), "delete"),
     command(vscode.l10n.t("Export Session…"), "exportSession"),
-    command(vscode.l10n.t("Select for Compare"), "selectForCompare"),
-    command(vscode.l10n.t("Compare with Selected"), "compareWithSelected"),
+    command(vscode.l10n.t("Compare…"), "compare"),
     command(vscode.l10n.t("Copy ID"), "copyId"),
     ...(sessions.isOpen(info.sessionId) ? [command(vscode.l10n.t("Close Session"), "closeSession")] : []),
+    ...(sessions.shown?.id === info.sessionId ? [command(vscode.l10n.t("Reload Session"), "reloadSession"), command(vscode.l10n.t("Clear Conversation…"), "clear")] : []),
   ];
   await (await vscode.window.showQuickPick(items, { title: session.name, placeHolder: factsOf(info) }))?.run?.();
 }
