@@ -134,8 +134,8 @@ def is_unclear(error: psycopg.Error) -> bool:
 
 
 def first_line(error: psycopg.Error) -> str:
-    """The words of a refusal, in one line, without who says them."""
-    text = str(error).strip()
+    """The words of a refusal, in one line, without who says them, and without hints and details."""
+    text = (error.diag.message_primary or str(error)).strip()
     said = _SEVERITY.search(text)
     if said is not None:
         text = text[said.end() :].strip()

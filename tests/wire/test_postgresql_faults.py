@@ -78,9 +78,14 @@ TRIED_ELSEWHERE = {
     "session/import",  # makes a session as `session/open` does
     "session/repair",  # changes a damaged log only, of which the database has none
 }
+NO_SPACE = "RAISE EXCEPTION 'could not extend file: No space left on device'"
 FAULTS = {
     "ended": ("PERFORM pg_terminate_backend(pg_backend_pid())", "lost", True),
-    "full": ("RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'", "full", False),
+    "full": (
+        f"{NO_SPACE} USING ERRCODE = '53100', HINT = 'Check free disk space.'",
+        "full",
+        False,
+    ),
     "slow": ("PERFORM pg_sleep(60)", "timeout", True),
 }
 """What happens in the database in the middle of a change, and the reason and `retryable` that are answered."""
@@ -151,6 +156,8 @@ def test_a_fault_in_the_middle_of_a_change(faulty: tuple[Server, Server, Fault],
         assert error["code"] == 4005, (kind, error)
         assert (error["data"]["reason"], error["data"]["retryable"]) == (reason, retryable), (kind, error)
         assert "outcome" not in error["data"]
+        if kind == "full":
+            assert error["message"].endswith("could not extend file: No space left on device; nothing was changed")
         assert a.records() == b.records() == records, kind
         assert b.get_state() == {**state, "access": "owner"}, kind
     result = a.call(method, **params, requestId="r")
