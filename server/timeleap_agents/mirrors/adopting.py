@@ -7,7 +7,7 @@ old file is only read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,11 @@ from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import atomic_write, failpoint, make_directory, storage_errors
 from timeleap_agents.mirrors.folders import is_there
 from timeleap_agents.mirrors.formats.conversion import RecordWriter, folder_of
-from timeleap_agents.mirrors.growing_file import Conversation, Step
+from timeleap_agents.mirrors.growing_file import (
+    Conversation,
+)
 from timeleap_agents.mirrors.mirror import READERS
+from timeleap_agents.mirrors.steps import Step
 from timeleap_agents.mirrors.vault import given_back as restoring
 from timeleap_agents.mirrors.vault.notes import read_notes
 
@@ -129,7 +132,7 @@ class _Counter(RecordWriter):
         del record
 
 
-def _kept(log: Conversation, messages: int | None) -> list[Step]:
+def _kept(log: Conversation, messages: int | None) -> Sequence[Step]:
     """The steps that make the first so many messages."""
     steps = log.steps()
     if messages is None:

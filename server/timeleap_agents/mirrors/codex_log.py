@@ -47,9 +47,9 @@ from timeleap_agents.mirrors.growing_file import (
     Earlier,
     GrowingFile,
     ResumableSession,
-    Step,
     version_of,
 )
+from timeleap_agents.mirrors.steps import Step
 
 TESTED: Final = (0, 169, 0)
 """The newest version of Codex whose files these tests have read."""
@@ -290,7 +290,7 @@ class CodexLog(Conversation):
 
     # The conversation
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         if self._events is not None and self._answered:
             return [*self._events] if self._thread.system is None else [self._thread.system, *self._events]
         return [*self._thread.steps()] if self._thread.speaks else []
@@ -298,7 +298,7 @@ class CodexLog(Conversation):
     def earlier(self, since: int = 0) -> list[Earlier]:
         return [Earlier([*steps], reason) for steps, reason in self._thread.earlier(since)]
 
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         items = ItemWriter(log, self.file.left_out)
         for step, change in self._changes(steps):
             if step.kind == "tokens":
@@ -311,11 +311,11 @@ class CodexLog(Conversation):
                     items.take(said[step.item], step.time)
             yield step
 
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         found = {kind: {step.call for step in _items(steps) if step.kind == kind} for kind in ("call", "result")}
         return found["call"] - found["result"]
 
-    def _changes(self, steps: list[Step]) -> Iterator[tuple[ItemStep, LineChange]]:
+    def _changes(self, steps: Sequence[Step]) -> Iterator[tuple[ItemStep, LineChange]]:
         """Find the change that the line of each step makes; each line is read once. Blocking."""
         for path, of_file in groupby(_items(steps), key=lambda step: step.file):
             lines = [list(line) for _, line in groupby(of_file, key=lambda step: step.offset)]
@@ -327,7 +327,7 @@ class CodexLog(Conversation):
 
     # Going on
 
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         if self._facts is not None and self._facts.get("cli_version") is None:
             raise InvalidInputError.of("sessionId", "mirrors a file of a form that Codex does not go on in any more")
         session_id = str(uuid.uuid4())
@@ -442,7 +442,7 @@ class _StepMaker:
         return self.step("aborted" if is_aborted(item) else "other", number)
 
 
-def _items(steps: list[Step]) -> Iterator[ItemStep]:
+def _items(steps: Sequence[Step]) -> Iterator[ItemStep]:
     return (step for step in steps if isinstance(step, ItemStep))
 
 

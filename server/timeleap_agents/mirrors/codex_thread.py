@@ -13,7 +13,10 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from timeleap.storage.engine import TimelineReason
-from timeleap_agents.mirrors.growing_file import MAX_BRANCHES, PlacedStep
+from timeleap_agents.mirrors.growing_file import (
+    MAX_BRANCHES,
+)
+from timeleap_agents.mirrors.steps import PlacedStep
 
 Kind = Literal["prompt", "call", "result", "aborted", "event", "other", "tokens"]
 ROOT: Final = -1

@@ -11,7 +11,10 @@ from msgspec import Struct
 from timeleap.storage.engine import LogReader, NewRecord, RecordKind
 from timeleap.storage.record import as_sent
 from timeleap_agents.mirrors.formats.conversion import LossTally, RecordWriter
-from timeleap_agents.mirrors.growing_file import Conversation, Step
+from timeleap_agents.mirrors.growing_file import (
+    Conversation,
+)
+from timeleap_agents.mirrors.steps import Step
 
 ENTRIES_AT_ONCE: Final = 1000
 

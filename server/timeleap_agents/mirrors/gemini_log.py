@@ -35,7 +35,13 @@ from timeleap_agents.mirrors.formats.conversion import (
     tool_call,
 )
 from timeleap_agents.mirrors.formats.said_by import words_of_person
-from timeleap_agents.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step
+from timeleap_agents.mirrors.growing_file import (
+    MAX_BRANCHES,
+    Conversation,
+    Earlier,
+    ResumableSession,
+)
+from timeleap_agents.mirrors.steps import Step
 
 TESTED: Final = (0, 61, 0)
 """The newest version of Gemini CLI whose files these tests have read. The files name none."""
@@ -163,7 +169,7 @@ class GeminiLog(Conversation):
     def read_start(self) -> None:
         self._find_workspace()
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         steps = self._messages.steps()
         return [*steps] if any(step.call != CONTEXT for step in steps) else []
 
@@ -177,16 +183,16 @@ class GeminiLog(Conversation):
                 found.append(Earlier([*steps]))
         return found
 
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         for step, message in self._found(steps):
             self._write(step, message, log)
             yield step
 
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         found = {part: {step.call for step in _parts(steps) if step.part == part} for part in ("call", "result")}
         return found["call"] - found["result"]
 
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         if not isinstance(self._facts.get("projectHash"), str):
             raise InvalidInputError.of("sessionId", "mirrors a file that does not say of which project it is")
         session_id = str(uuid.uuid4())
@@ -196,7 +202,7 @@ class GeminiLog(Conversation):
         folder = folder.parent if folder.parent.name == gemini_files.CHATS else folder
         return ResumableSession(folder / name, records, ("gemini", "--resume", session_id))
 
-    def _lines_of(self, steps: list[Step], session_id: str) -> Iterator[Json]:
+    def _lines_of(self, steps: Sequence[Step], session_id: str) -> Iterator[Json]:
         """Lines of the new session: its facts, then each message once. Blocking."""
         now = clock.now_iso()
         yield {
@@ -287,7 +293,7 @@ class GeminiLog(Conversation):
 
     # Writing
 
-    def _found(self, steps: list[Step]) -> Iterator[tuple[PartStep, Json]]:
+    def _found(self, steps: Sequence[Step]) -> Iterator[tuple[PartStep, Json]]:
         """Steps with their messages; empty where the line is another one by now. Blocking."""
         for step, record in self.file.records(steps):
             assert isinstance(step, PartStep)
@@ -325,7 +331,7 @@ class GeminiLog(Conversation):
             log.usage(tokens.get("total"))
 
 
-def _parts(steps: list[Step]) -> Iterator[PartStep]:
+def _parts(steps: Sequence[Step]) -> Iterator[PartStep]:
     return (step for step in steps if isinstance(step, PartStep))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
@@ -28,10 +28,11 @@ from timeleap_agents.mirrors.formats.conversion import (
     joined_records,
     opened,
 )
+from timeleap_agents.mirrors.steps import Step
 
 TAIL: Final = 4096
 """Bytes before the end of what was read that are compared before more is read."""
-FRESH_BYTES: Final = 4 << 20
+FRESH_BYTES: Final = 2 << 20
 """Bytes of lines whose records are kept from the reading until they are written, so that they are parsed once."""
 
 LINES_OF_START: Final = 100
@@ -44,39 +45,10 @@ class FileReplacedError(Exception):
     """The file does not begin with the bytes read before: all of it has to be read again."""
 
 
-class Step(Struct, frozen=True):
-    """A line of a file that is part of the conversation as it is now.
-
-    Attributes:
-        key: Tells it from all others of its file.
-        time: ISO-8601 UTC; None where it is not known.
-    """
-
-    key: str
-    offset: int
-    length: int
-    time: str | None
-
-    @property
-    def name(self) -> str:
-        """Tells it, and how it is shown, from all others."""
-        return self.key
-
-
-class PlacedStep(Step, frozen=True):
-    """A step of one of the files of a session.
-
-    Attributes:
-        file: The file.
-    """
-
-    file: Path
-
-
 class Earlier(Struct, frozen=True):
     """A conversation that is not the present one any more, or never was: it was left, taken back, or summed up."""
 
-    steps: list[Step]
+    steps: Sequence[Step]
     reason: TimelineReason = "import"
 
 
@@ -169,7 +141,7 @@ class GrowingFile:
             file.close()
         return found.hexdigest() == fingerprint
 
-    def records(self, steps: list[Step]) -> Iterator[tuple[Step, Json]]:
+    def records(self, steps: Iterable[Step]) -> Iterator[tuple[Step, Json]]:
         """The records of steps; empty where the line is another one by now. Blocking."""
         file = opened(self.path)
         try:
@@ -294,7 +266,7 @@ class Conversation(ABC):
         """Take in a line and the record on it."""
 
     @abstractmethod
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         """The conversation as it is now; none where nothing is said yet."""
 
     @abstractmethod
@@ -303,15 +275,15 @@ class Conversation(ABC):
         asked for after a reading. `since`: those alone that have lines at or behind this offset."""
 
     @abstractmethod
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         """Write the records of steps; yields each when its records are there."""
 
     @abstractmethod
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         """Ids of tool calls that are made in these steps and not answered."""
 
     @abstractmethod
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         """A session that begins with these steps, beside this one.
 
         Raises:

@@ -11,7 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,14 @@ from timeleap_agents.mirrors.formats.kimi_code import (
     words_in,
 )
 from timeleap_agents.mirrors.formats.kimi_code_context import REASONS, TAKES_AWAY, Branches, JournalContext, Piece
-from timeleap_agents.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step, version_of
+from timeleap_agents.mirrors.growing_file import (
+    MAX_BRANCHES,
+    Conversation,
+    Earlier,
+    ResumableSession,
+    version_of,
+)
+from timeleap_agents.mirrors.steps import Step
 
 TESTED: Final = (1, 5)
 """The newest form of kimi-code's journals that these tests have read, which kimi-code 2.1.0 writes."""
@@ -156,7 +163,7 @@ class KimiCodeLog(Conversation):
 
     # The conversation
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         held = self._context.holds and self._is_recent()
         self.file.left_out.put("held", "results wait for that of a call before them", int(held))
         steps = self._steps(held=held)
@@ -164,7 +171,7 @@ class KimiCodeLog(Conversation):
             return steps
         return [self._prompt, *steps]
 
-    def _steps(self, *, held: bool) -> list[Step]:
+    def _steps(self, *, held: bool) -> Sequence[Step]:
         return [_step(piece) for piece in self._context.shown(held=held)]
 
     def _is_recent(self) -> bool:
@@ -180,7 +187,7 @@ class KimiCodeLog(Conversation):
         prompt = [] if self._prompt is None else [self._prompt]
         return [Earlier([*prompt, *each.steps], each.reason) for each in found]
 
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         made, answered = set[str](), set[str]()
         for entry in self._entries_of(steps):
             if entry.kind == "call":
@@ -191,13 +198,13 @@ class KimiCodeLog(Conversation):
                 made |= set(entry.calls)
         return made - answered
 
-    def _entries_of(self, steps: list[Step]) -> Iterator[JournalEntry]:
+    def _entries_of(self, steps: Sequence[Step]) -> Iterator[JournalEntry]:
         by_offset = {entry.offset: entry for entry in self._entries}
         return (by_offset[step.offset] for step in steps if step.offset in by_offset)
 
     # Writing
 
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         for step, record in self.file.records(steps):
             assert isinstance(step, PieceStep)
             try:
@@ -291,7 +298,7 @@ class KimiCodeLog(Conversation):
         if self._agent == MAIN and isinstance(title, str) and title.strip():
             self.title = sound(title.strip())
 
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         session = self.file.path.parents[2]
         if self._agent != MAIN or SESSION.fullmatch(session.name) is None:
             raise InvalidInputError.of(
@@ -330,7 +337,7 @@ class KimiCodeLog(Conversation):
             "agents": agents,
         }
 
-    def _records_of(self, steps: list[Step]) -> Iterator[Json]:
+    def _records_of(self, steps: Sequence[Step]) -> Iterator[Json]:
         """The journal of a new session: what the old one says of itself before its first message, then messages as they
         are. Blocking."""
         yield from self._records_before_messages()

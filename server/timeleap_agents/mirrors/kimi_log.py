@@ -7,7 +7,7 @@ import hashlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -30,11 +30,10 @@ from timeleap_agents.mirrors.growing_file import (
     Earlier,
     FileReplacedError,
     GrowingFile,
-    PlacedStep,
     ResumableSession,
-    Step,
     version_of,
 )
+from timeleap_agents.mirrors.steps import PlacedStep, Step
 
 TESTED: Final = (1, 10)
 """The newest form of kimi-cli's session directories that these tests have read, which kimi-cli 1.52.0 writes. The logs
@@ -74,7 +73,7 @@ class KimiLog(Conversation):
         del end, fingerprint
         return True
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         return [step for step in self._steps.made if not self._steps.is_orphan(step)] if self._steps.spoken else []
 
     def earlier(self, since: int = 0) -> list[Earlier]:
@@ -90,13 +89,13 @@ class KimiLog(Conversation):
                 found.append(Earlier([step for step in steps.made if not steps.is_orphan(step)]))
         return found
 
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         numbers: Counter[str] = Counter()
         for step, record in self._records(steps):
             self._write(record, log, numbers)
             yield step
 
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         made, answered = set[str](), set[str]()
         for _, record in self._records(steps):
             calls = record.get("tool_calls")
@@ -105,7 +104,7 @@ class KimiLog(Conversation):
             answered.add(str(record.get("tool_call_id")))
         return made - answered
 
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         if self.workspace is None:
             raise InvalidInputError.of(
                 "sessionId", "mirrors a session whose folder is not in kimi.json, so kimi-cli would not find it again"
@@ -121,7 +120,7 @@ class KimiLog(Conversation):
             if line.record is not None:
                 yield line.record
 
-    def _records(self, steps: list[Step]) -> Iterator[tuple[Step, Json]]:
+    def _records(self, steps: Sequence[Step]) -> Iterator[tuple[Step, Json]]:
         for path, part in groupby(steps, key=lambda step: getattr(step, "file", self.file.path)):
             file = self.file if path == self.file.path else GrowingFile(path)
             yield from file.records(list(part))

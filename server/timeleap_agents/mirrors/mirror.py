@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +36,12 @@ from timeleap_agents.mirrors.codex_log import CodexLog
 from timeleap_agents.mirrors.comparing import messages_in, messages_of
 from timeleap_agents.mirrors.folders import FileFacts, facts_of, is_there, mirror_id, parent_of, session_key
 from timeleap_agents.mirrors.gemini_log import GeminiLog
-from timeleap_agents.mirrors.growing_file import Conversation, Earlier, FileReplacedError, Step, is_beginning
+from timeleap_agents.mirrors.growing_file import (
+    Conversation,
+    Earlier,
+    FileReplacedError,
+    is_beginning,
+)
 from timeleap_agents.mirrors.kimi_code_log import KimiCodeLog
 from timeleap_agents.mirrors.kimi_log import KimiLog
 from timeleap_agents.mirrors.opencode_log import OpencodeLog
@@ -51,6 +54,8 @@ from timeleap_agents.mirrors.record_list import (
     RecordList,
 )
 from timeleap_agents.mirrors.regrouping import keeps_all, remove_timeline
+from timeleap_agents.mirrors.step_digests import DigestList, StepDigests
+from timeleap_agents.mirrors.steps import Step
 from timeleap_agents.mirrors.vault.keeper import Keeper
 
 if TYPE_CHECKING:
@@ -90,28 +95,6 @@ class StepMark(Struct, frozen=True):
     steps: int
     key: str
     chain: str | None = None
-
-
-class StepDigests:
-    """Digests of steps, each of one and all before it; made again only for those that changed."""
-
-    def __init__(self) -> None:
-        self._steps: list[Step] = []
-        self._digests: list[str] = []
-
-    def of(self, steps: list[Step]) -> list[str]:
-        """The digests of these steps."""
-        known = len(self._steps)
-        if steps[:known] != self._steps:
-            pairs = enumerate(zip(steps, self._steps, strict=False))
-            known = next((at for at, (now, before) in pairs if now != before), min(known, len(steps)))
-        del self._digests[known:]
-        last = self._digests[-1] if self._digests else ""
-        for step in steps[known:]:
-            last = hashlib.blake2b(f"{last}\n{step.name}".encode("utf-8", "replace"), digest_size=8).hexdigest()
-            self._digests.append(last)
-        self._steps = steps
-        return self._digests
 
 
 class Growth(Struct, frozen=True):
@@ -392,7 +375,7 @@ class Mirror:
         return found, read[0] if read is not None else 0
 
     def _agreeing(
-        self, session: Session, conversation: Conversation, steps: list[Step], marks: list[StepMark]
+        self, session: Session, conversation: Conversation, steps: Sequence[Step], marks: list[StepMark]
     ) -> list[StepMark]:
         """The marks up to which these steps of a file that its program rewrote say what the log says. Blocking."""
         digests = self._digests.of(steps)
@@ -407,7 +390,7 @@ class Mirror:
         return marks
 
     async def _show(
-        self, session: Session, conversation: Conversation, steps: list[Step], *, whole: bool, grown: bool = False
+        self, session: Session, conversation: Conversation, steps: Sequence[Step], *, whole: bool, grown: bool = False
     ) -> bool:
         """Make the log say these steps; says whether that changed anything. `whole`: they are all of the file. `grown`:
         nothing else was shown since the last look at it."""
@@ -429,7 +412,7 @@ class Mirror:
             )
             changed = True
         if whole and not steps and changed:
-            await self._append(session, conversation, [], [], 0, last=True)
+            await self._append(session, conversation, [], digests[:0], 0, last=True)
         if needless:
             await remove_timeline(session, needless)
         return changed
@@ -438,8 +421,8 @@ class Mirror:
         self,
         session: Session,
         conversation: Conversation,
-        part: list[Step],
-        digests: list[str],
+        part: Sequence[Step],
+        digests: DigestList,
         done: int,
         *,
         last: bool,
@@ -494,7 +477,7 @@ def _marks_of(session: Session) -> Iterator[tuple[int, Json]]:
 
 
 def _write(
-    log: RecordList, conversation: Conversation, part: list[Step], digests: list[str], done: int, *, last: bool
+    log: RecordList, conversation: Conversation, part: Sequence[Step], digests: DigestList, done: int, *, last: bool
 ) -> None:
     """Write the records of some steps, up to the step number `done`, with a mark before each prompt and at the end.
     Blocking."""
@@ -508,21 +491,17 @@ def _write(
     log.mark(done, key, chain=chain, **({"end": file.end, "hash": file.fingerprint} if last else {}))
 
 
-def _parts(steps: list[Step], done: int) -> Iterator[list[Step]]:
+def _parts(steps: Sequence[Step], done: int) -> Iterator[Sequence[Step]]:
     """The steps behind the first `done`, as many together as become one append."""
-    part: list[Step] = []
     size = 0
-    for step in islice(steps, done, None):
-        part.append(step)
-        size += step.length
-        if len(part) >= STEPS_AT_ONCE or size >= BYTES_AT_ONCE:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+    for number in range(done, len(steps)):
+        size += steps[number].length
+        if number + 1 - done >= STEPS_AT_ONCE or size >= BYTES_AT_ONCE or number + 1 == len(steps):
+            yield steps[done : number + 1]
+            done, size = number + 1, 0
 
 
-def _is_at(mark: StepMark, steps: list[Step], digests: list[str]) -> bool:
+def _is_at(mark: StepMark, steps: Sequence[Step], digests: DigestList) -> bool:
     if mark.steps == 0:
         return True
     if mark.steps > len(steps):

@@ -50,9 +50,9 @@ from timeleap_agents.mirrors.growing_file import (
     Earlier,
     GrowingFile,
     ResumableSession,
-    Step,
     version_of,
 )
+from timeleap_agents.mirrors.steps import Step
 from timeleap_agents.mirrors.vault.kept_rows import FOLDER, TAKE_IN
 
 TESTED: Final = (1, 18, 33)
@@ -273,7 +273,7 @@ class OpencodeLog(Conversation):
         # Events are only ever added, and by the key of a step it is known what it says.
         return 0 <= end <= self.file.end and fingerprint == self.file.fingerprint
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         messages = before_revert(list(self._rows.values()), self._revert)
         return steps_of(since_compaction(without_begun_compaction(messages)))
 
@@ -315,14 +315,14 @@ class OpencodeLog(Conversation):
         first = min(message.order for message in before)
         return [*(message for message in self._rows.values() if message.order < first), *before]
 
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         rows = [step for step in steps if isinstance(step, RowStep)]
         made = {step.parts[0][0] for step in rows if step.said == "call"}
         return made - {step.parts[0][0] for step in rows if step.said == "result"}
 
     # Writing
 
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         for step, parts in self._said(steps):
             try:
                 self._write(step, parts, log)
@@ -330,7 +330,7 @@ class OpencodeLog(Conversation):
                 self.file.left_out.add("messages", "messages are nested too deeply")
             yield step
 
-    def _said(self, steps: list[Step]) -> Iterator[tuple[RowStep, list[Json]]]:
+    def _said(self, steps: Sequence[Step]) -> Iterator[tuple[RowStep, list[Json]]]:
         """Steps with the parts they are made of, as they are now where no event says it. Blocking."""
         wanted = [step for step in steps if isinstance(step, RowStep)]
         for start in range(0, len(wanted), 200):
@@ -381,7 +381,7 @@ class OpencodeLog(Conversation):
 
     # Going on
 
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         kept = {name for step in steps if isinstance(step, RowStep) for name, _ in step.parts}
         session_id = f"ses_{_hex_of_now()}{_letters()}"
         path = self._database.parent / FOLDER / f"{session_id}.json"

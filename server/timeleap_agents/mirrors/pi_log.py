@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +39,13 @@ from timeleap_agents.mirrors.formats.pi import (
     shown_part,
 )
 from timeleap_agents.mirrors.formats.said_by import words_of_person
-from timeleap_agents.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, Step
+from timeleap_agents.mirrors.growing_file import (
+    MAX_BRANCHES,
+    Conversation,
+    Earlier,
+    ResumableSession,
+)
+from timeleap_agents.mirrors.steps import Step
 
 TESTED: Final = (3,)
 """The newest form of pi's session files that these tests have read, which pi 1.6.0 writes."""
@@ -124,10 +130,10 @@ class PiLog(Conversation):
 
     # The conversation
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         return self._steps(self._tree.head)
 
-    def _steps(self, head: int, *, failed: bool = False) -> list[Step]:
+    def _steps(self, head: int, *, failed: bool = False) -> Sequence[Step]:
         shown = self._tree.shown(head, failed=failed)
         if not any(each.entry.role != "system" for each in shown):
             return []
@@ -160,14 +166,14 @@ class PiLog(Conversation):
                 found.append(Earlier(steps, reason))
         return found[::-1]
 
-    def open_calls(self, steps: list[Step]) -> set[str]:
+    def open_calls(self, steps: Sequence[Step]) -> set[str]:
         entries = [step for step in steps if isinstance(step, EntryStep)]
         made = {call for step in entries for call in step.calls}
         return {sound(call) for call in made - {step.result for step in entries}}
 
     # Writing
 
-    def write(self, steps: list[Step], log: RecordWriter) -> Iterator[Step]:
+    def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         prompted = False
         for step, record in self._edited(steps):
             try:
@@ -176,7 +182,7 @@ class PiLog(Conversation):
                 self.file.left_out.add("messages", "messages are nested too deeply")
             yield step
 
-    def _edited(self, steps: list[Step]) -> Iterator[tuple[Step, Json]]:
+    def _edited(self, steps: Sequence[Step]) -> Iterator[tuple[Step, Json]]:
         """The records of steps, with the content that an edit put into them. Blocking."""
         for step, record in self.file.records(steps):
             assert isinstance(step, EntryStep)
@@ -249,7 +255,7 @@ class PiLog(Conversation):
 
     # Going on
 
-    def continuation(self, steps: list[Step]) -> ResumableSession:
+    def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         if self.workspace is None:
             raise InvalidInputError.of("sessionId", "mirrors a file that does not say of which folder it is")
         session_id, now = str(uuid.uuid4()), clock.now_iso()
@@ -264,7 +270,7 @@ class PiLog(Conversation):
         }
         return ResumableSession(path, self._lines_of(header, steps), ("pi", "--session", str(path)))
 
-    def _lines_of(self, header: Json, steps: list[Step]) -> Iterator[Json]:
+    def _lines_of(self, header: Json, steps: Sequence[Step]) -> Iterator[Json]:
         """The header, then the entries one behind the other, in the order of the file, in which a compaction stands
         behind what it keeps. Blocking."""
         yield header

@@ -16,7 +16,10 @@ from timeleap.sessions.past import referred_to
 from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import decode_json
 from timeleap_agents.mirrors.comparing import messages_in, messages_of
-from timeleap_agents.mirrors.growing_file import Conversation, Step
+from timeleap_agents.mirrors.growing_file import (
+    Conversation,
+)
+from timeleap_agents.mirrors.steps import Step
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session

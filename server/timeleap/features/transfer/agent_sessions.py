@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,9 @@ from timeleap.storage.durable import create_exclusive
 from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
 from timeleap.store.creation import Traits
 from timeleap_agents.mirrors.formats.conversion import LossTally, RecordWriter
-from timeleap_agents.mirrors.growing_file import Conversation, Step
+from timeleap_agents.mirrors.growing_file import Conversation
 from timeleap_agents.mirrors.mirror import READERS
+from timeleap_agents.mirrors.steps import Step
 
 WRITTEN_AT_ONCE: Final = 1 << 18
 MAX_TIMELINES: Final = 50
@@ -115,7 +116,7 @@ def read_log(kind: str, path: Path, directory: Path) -> Generator[tuple[int, int
     )
 
 
-def _write(writer: LogWriter, log: Conversation, steps: list[Step]) -> Iterator[tuple[int, int]]:
+def _write(writer: LogWriter, log: Conversation, steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
     for number, _ in enumerate(log.write(steps, writer)):
         yield (log.file.end + log.file.end * number // len(steps)) // 2, log.file.end
     writer.finish()

@@ -6,15 +6,16 @@ How the records hang together, and which of them are the conversation, is told b
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
-from timeleap_agents.mirrors.formats.claude_chain import Kept, Kind, LeafNote, Node
+from timeleap_agents.mirrors.formats.claude_chain import QueuedPrompt
+from timeleap_agents.mirrors.formats.claude_nodes import Kept, Kind, LeafNote, Node, NodeTable
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     LossTally,
@@ -51,8 +52,8 @@ _BY_PERSON: Final = frozenset({"human", "user", "person", "composer", "peer", "v
 _TYPED: Final = frozenset({"typed", "sdk"})
 
 
-def node_of(line: JsonLine, order: int, before: Node | None = None) -> Node | None:
-    """The node a line is; None where it stands in no tree. Texts that are those of the node `before` are not kept twice."""
+def node_of(line: JsonLine, order: int) -> Node | None:
+    """The node a line is; None where it stands in no tree."""
     record = line.record or {}
     kind, uuid = record.get("type"), record.get("uuid")
     in_tree = isinstance(kind, str) and kind in IN_TREE
@@ -61,11 +62,6 @@ def node_of(line: JsonLine, order: int, before: Node | None = None) -> Node | No
     parent, follows, answer = record.get("parentUuid"), record.get("logicalParentUuid"), _message(record).get("id")
     blocks = _blocks_of(record)
     meaning, usable = _meaning(record, blocks)
-    time = time_of(record.get("timestamp"))
-    if before is not None:
-        parent = before.uuid if parent == before.uuid else parent
-        answer = before.answer if answer == before.answer else answer
-        time = before.time if time == before.time else time
     boundary = kind == "system" and record.get("subtype") == "compact_boundary"
     return Node(
         order=order,
@@ -76,7 +72,7 @@ def node_of(line: JsonLine, order: int, before: Node | None = None) -> Node | No
         usable=usable,
         offset=line.offset,
         length=line.length,
-        time=time,
+        time=time_of(record.get("timestamp")),
         sidechain=record.get("isSidechain") is True,
         midway=kind == "attachment",
         answer=answer if isinstance(answer, str) and answer and meaning == "answer" else None,
@@ -181,7 +177,8 @@ def _ids(blocks: list[Json], kind: str, member: str) -> Iterator[str]:
 class _Queued(Struct):
     """A prompt in the program's queue. `heard` is the order of the record by which it left the queue for the model."""
 
-    node: Node
+    row: int
+    order: int
     words: str
     heard: int = -1
     gone: bool = False
@@ -191,7 +188,7 @@ class EntrySurvey:
     """Facts in the records apart from the conversation.
 
     Attributes:
-        nodes: Records of the tree, in the file's order.
+        nodes: Records of the tree, in the file's order, and prompts in the queue.
         leaf: The program's last note of where the conversation ends.
         workspace: URI of the folder that the last record names which names one; `began_in`: of the first.
         first_prompt: How the first prompt of the file begins.
@@ -205,9 +202,9 @@ class EntrySurvey:
         self._answered = -1  # order of the last answer
         self._asked = -1  # of the last prompt in a record of its own
         self._spoken = {False: 0, True: 0}  # number of messages, in sidechains and not
-        self._known: dict[str, Node] = {}  # messages that can be read, by id
+        self._known = array("I")  # by the number of an id: the row of the last message that can be read, from 1
         self.number = 0
-        self.nodes: list[Node] = []
+        self.nodes = NodeTable()
         self.leaf: LeafNote | None = None
         self.session_id: str | None = None
         self.workspace: str | None = None
@@ -230,11 +227,11 @@ class EntrySurvey:
             self.began_in, self.workspace = self.began_in or workspace, workspace
         if (time := time_of(record.get("timestamp"))) is not None:
             self.created_at, self.updated_at = min(self.created_at or time, time), max(self.updated_at or time, time)
-        node = node_of(line, self.number, self.nodes[-1] if self.nodes else None)
+        node = node_of(line, self.number)
         if node is not None:
             if kind not in IN_TREE:
                 self._left_out.add("records", f"records of the type {kind[:40]} are none of the conversation")
-            self.nodes.append(node)
+            self.nodes.add(node)
             self._spoken[node.sidechain] += node.speaks
             self._note(node, record)
         elif kind in TITLES and isinstance(title := record.get(TITLES[kind]), str):
@@ -260,24 +257,22 @@ class EntrySurvey:
             if self._queue:
                 self._find_queued(words or "\n".join(str(block.get("text")) for block in _blocks_of(record)))
 
-    def repeated(self, node: Node) -> Node | None:
-        """The message that a node says once more under its id, if it is one that was read before; now this one is
-        known."""
+    def repeated(self, node: Node) -> int | None:
+        """The row of the message that the node read last says once more under its id, if it is one that was read before;
+        now this one is known."""
         if not node.speaks:
             return None
-        before, self._known[node.uuid] = self._known.get(node.uuid), node
-        return before
+        row = len(self.nodes) - 1
+        number = self.nodes.uuid[row]
+        self._known.extend([0] * (number + 1 - len(self._known)))
+        before, self._known[number] = self._known[number], row + 1
+        return before - 1 if before else None
 
-    def forget(self, node: Node, before: Node) -> None:
+    def forget(self, node: Node, before: int) -> None:
         """Leave out the node read last, which says again what one before it says."""
-        self._known[node.uuid] = before
+        self._known[self.nodes.uuid[before]] = before + 1
         self._spoken[node.sidechain] -= 1
-        self.nodes.pop()
-
-    def mark_rewriting(self) -> Node:
-        """Note of the node read last that it says something else than one before it."""
-        self.nodes[-1] = replace(self.nodes[-1], rewrites=True)
-        return self.nodes[-1]
+        self.nodes.drop_last()
 
     def _take_leaf(self, record: Json) -> None:
         uuid, explicit = record["leafUuid"], record.get("explicit") is True or record.get("rewound") is True
@@ -297,8 +292,10 @@ class EntrySurvey:
                 person = words_of_person([words])
                 kind: Kind = "said" if person is None else "prompt"
                 time = time_of(record.get("timestamp"))
-                node = Node(self.number, f"@{line.offset}", "", False, kind, True, line.offset, line.length, time)
-                self._queue.append(_Queued(node, " ".join(words.split())))
+                node = Node(
+                    self.number, f"@{line.offset}", "", False, kind, True, line.offset, line.length, time, queued=True
+                )
+                self._queue.append(_Queued(self.nodes.add(node), self.number, " ".join(words.split())))
             return
         same = " ".join(words.split())
         waiting = [each for each in self._queue if each.heard < 0 and not each.gone]
@@ -322,24 +319,24 @@ class EntrySurvey:
                 each.gone = True
                 return
 
-    def queued(self) -> list[Node]:
+    def queued(self) -> list[QueuedPrompt]:
         """The prompts that the model has heard, and that stand in the queue's operations alone: behind where it heard
         them."""
         found = []
         for each in self._queue:
             if not each.gone and each.heard >= 0 and self._answered > each.heard:
-                found.append(_at_order(each.node, each.heard))
-            elif not each.gone and each.heard < 0 and self._asked > each.node.order:
-                found.append(each.node)
+                found.append(QueuedPrompt(each.row, each.heard))
+            elif not each.gone and each.heard < 0 and self._asked > each.order:
+                found.append(QueuedPrompt(each.row, each.order))
         return found
 
     def unheard(self) -> int:
         """Number of prompts that still wait in the queue."""
         return sum(not each.gone for each in self._queue) - len(self.queued())
 
-    def main_nodes(self) -> list[Node]:
-        """Nodes of the session itself; in the file of a sub-agent all are."""
-        return self.nodes if self.of_subagent else [node for node in self.nodes if not node.sidechain]
+    def main_rows(self) -> array[int]:
+        """Rows of the nodes of the session itself; in the file of a sub-agent all are."""
+        return self.nodes.rows(sidechains=self.of_subagent)
 
     @property
     def of_subagent(self) -> bool:
@@ -349,10 +346,6 @@ class EntrySurvey:
     def aside(self) -> int:
         """Number of messages of sub-agents in the file of a session."""
         return 0 if self.of_subagent else self._spoken[True]
-
-
-def _at_order(node: Node, order: int) -> Node:
-    return replace(node, order=order)
 
 
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")

@@ -18,7 +18,7 @@ from timeleap.json_value import Json
 from timeleap_agents.mirrors.formats.conversion import image_part, text_part
 from timeleap_agents.mirrors.formats.kimi_code import time_of
 from timeleap_agents.mirrors.formats.said_by import words_of_person
-from timeleap_agents.mirrors.growing_file import Step
+from timeleap_agents.mirrors.steps import Step
 
 COMPACTED: Final = "What did we do so far?"
 """Words that the program has the person say before the summary of a compaction."""

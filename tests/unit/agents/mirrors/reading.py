@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from tests.support.said import Said
 
 from timeleap.storage.engine import LogState, RecordKind
-from timeleap_agents.mirrors.growing_file import Conversation, Step
+from timeleap_agents.mirrors.growing_file import Conversation
 from timeleap_agents.mirrors.record_list import RecordList
+from timeleap_agents.mirrors.steps import Step
 
 
-def messages(log: Conversation, steps: list[Step] | None = None) -> list[dict[str, Any]]:
+def messages(log: Conversation, steps: Sequence[Step] | None = None) -> list[dict[str, Any]]:
     """The messages of a conversation that was read, or of these steps of it."""
     records = RecordList(log.file.left_out, LogState())
     for _ in log.write(log.steps() if steps is None else steps, records):

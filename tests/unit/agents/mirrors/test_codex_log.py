@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from timeleap.errors import StorageFailureError
 from timeleap.storage.engine import LogState
 from timeleap_agents.mirrors.codex_log import CodexLog
 from timeleap_agents.mirrors.folders import look
-from timeleap_agents.mirrors.growing_file import FileReplacedError, Step
+from timeleap_agents.mirrors.growing_file import FileReplacedError
 from timeleap_agents.mirrors.record_list import RecordList
+from timeleap_agents.mirrors.steps import Step
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def texts(log: CodexLog) -> list[Any]:
     return [record["content"] for record in records(log) if not record["role"].startswith("_")]
 
 
-def said_in(log: CodexLog, steps: list[Step]) -> list[Any]:
+def said_in(log: CodexLog, steps: Sequence[Step]) -> list[Any]:
     return [each["content"] for each in messages(log, steps)]
 
 

@@ -17,7 +17,7 @@ from timeleap_agents.mirrors.record_list import RecordList
 Said = tuple[str, str]
 
 
-def said_in(log: KimiCodeLog, steps: list[Any] | None = None) -> list[Said]:
+def said_in(log: KimiCodeLog, steps: Any = None) -> list[Said]:
     """What is said in steps, as a model of the program tells it."""
     records = RecordList(log.file.left_out, LogState())
     for _ in log.write(log.steps() if steps is None else steps, records):

@@ -30,14 +30,14 @@ def log_of(path: Path) -> OpencodeLog:
     return log
 
 
-def records(log: OpencodeLog, steps: list[Any] | None = None) -> RecordList:
+def records(log: OpencodeLog, steps: Any = None) -> RecordList:
     found = RecordList(log.file.left_out, LogState())
     for _ in log.write(log.steps() if steps is None else steps, found):
         pass
     return found
 
 
-def said_in(log: OpencodeLog, steps: list[Any] | None = None) -> list[Said]:
+def said_in(log: OpencodeLog, steps: Any = None) -> list[Said]:
     """What is said: who, and the text, or the id of a call or of a result."""
     made = [json.loads(each.body) for each in records(log, steps).records if each.kind is RecordKind.MESSAGE]
     found: list[Said] = []

@@ -1,0 +1,132 @@
+"""Steps of a conversation, of which there may be a million: they are held in few bytes each, and made when they are asked
+for."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+import msgspec
+from msgspec import Struct
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """A line of a file that is part of the conversation as it is now.
+
+    Attributes:
+        key: Tells it from all others of its file.
+        time: ISO-8601 UTC; None where it is not known.
+    """
+
+    key: str
+    offset: int
+    length: int
+    time: str | None
+
+    @property
+    def name(self) -> str:
+        """Tells it, and how it is shown, from all others."""
+        return self.key
+
+
+class PlacedStep(Step, frozen=True):
+    """A step of one of the files of a session.
+
+    Attributes:
+        file: The file.
+    """
+
+    file: Path
+
+
+class StepSource(Protocol):
+    """All steps that a reader knows."""
+
+    def step(self, place: int) -> Step:
+        """The step that a number stands for."""
+        ...
+
+
+class Steps(Sequence[Step]):
+    """Some of the steps of a source.
+
+    Attributes:
+        places: The numbers by which the source knows them.
+    """
+
+    def __init__(self, source: StepSource, places: array[int]) -> None:
+        self.source, self.places = source, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, place: int) -> Step: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Steps: ...
+
+    def __getitem__(self, place: int | slice) -> Step | Steps:
+        if isinstance(place, slice):
+            return Steps(self.source, self.places[place])
+        return self.source.step(self.places[place])
+
+    def __iter__(self) -> Iterator[Step]:
+        return map(self.source.step, self.places)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Steps) and other.source is self.source:
+            return self.places == other.places
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return False
+        return all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def common_beginning(steps: Sequence[Step], others: Sequence[Step]) -> int:
+    """Number of steps that both begin with."""
+    most = min(len(steps), len(others))
+    if most == 0 or steps[:most] == others[:most]:
+        return most
+    return next(number for number in range(most) if steps[number] != others[number])
+
+
+S = TypeVar("S", bound=Step)
+
+
+class StepTable(Generic[S]):
+    """Steps of one class, packed one behind the other."""
+
+    def __init__(self, kind: type[S]) -> None:
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=self._number_of_file)
+        self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=self._file)
+        self._bytes = bytearray()
+        self._ends = array("Q", [0])
+        self._files: list[Path] = []
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, step: S) -> int:
+        """Add a step; returns its place."""
+        self._bytes += self._encoder.encode(step)
+        self._ends.append(len(self._bytes))
+        return len(self._ends) - 2
+
+    def step(self, place: int) -> S:
+        """The step at a place."""
+        return self._decoder.decode(self._bytes[self._ends[place] : self._ends[place + 1]])
+
+    def _number_of_file(self, file: Any) -> int:
+        if file not in self._files:
+            self._files.append(file)
+        return self._files.index(file)
+
+    def _file(self, kind: type, number: Any) -> Path:
+        del kind
+        file: Path = self._files[number]
+        return file
