@@ -5,6 +5,7 @@ import type { TimeleapClient } from "timeleap-client";
 import { seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, Uri, user, window, workspace } from "../support/vscode.js";
+import { FakePage } from "./fakePage.js";
 import { agent, labels, open, press } from "./support.js";
 
 let running: Running;
@@ -199,4 +200,33 @@ test("what a person closed stays closed", async () => {
   await commands.executeCommand("timeleap.closeSession");
   await running.rows("checkpoints");
   expect(running.api.shownSession).toBeUndefined();
+});
+
+test("four programs on one session: what each of them writes, takes back and brings back is the same for all, on the page too", async () => {
+  seed(running.home, "crowd", turns(5));
+  await open("crowd");
+  await commands.executeCommand("timeleap.openConversation");
+  const page = new FakePage();
+  page.say({ kind: "ready" });
+  await page.next("usage");
+  const three = await Promise.all([agent(running), agent(running), agent(running)]);
+  const [first, second, third] = three;
+  try {
+    await Promise.all(three.map((one) => one.request("session/open", { sessionId: "crowd", create: false })));
+    const write = (one: TimeleapClient, who: number) => async (turn: number): Promise<unknown> => {
+      await one.request("context/checkpoint", { sessionId: "crowd", label: `${who}.${turn}` });
+      return one.request("context/appendMessage", { sessionId: "crowd", message: { role: "user", content: `${who}.${turn}` } });
+    };
+    await Promise.all(three.flatMap((one, who) => [0, 1, 2].map(write(one, who))));
+    await first.request("context/revertTo", { sessionId: "crowd", checkpointId: 3 });
+    await second.request("context/undo", { sessionId: "crowd" });
+    await Promise.all(three.map((one, who) => write(one, who)(3)));
+    await vi.waitFor(() => expect(page.facts).toMatchObject({ messages: 22, checkpoints: 17 }), WAIT);
+    const { checkpoints } = await third.request("context/listCheckpoints", { sessionId: "crowd" });
+    const named = checkpoints.map(({ label, name }) => label ?? name).sort();
+    await vi.waitFor(async () => expect(labels(await running.rows("checkpoints")).sort()).toEqual(named), WAIT);
+    expect((await page.read(0, 22)).length).toBe(22);
+  } finally {
+    await Promise.all(three.map((one) => one.shutdown()));
+  }
 });

@@ -1,7 +1,7 @@
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { TimeleapClient } from "timeleap-client";
+import { TimeleapClient, TimeleapError } from "timeleap-client";
 import { FIRST_WAIT } from "../../src/features/page/conversation.js";
 import type { ShownCheckpoint, ShownMessage, ToPage } from "../../src/features/page/wire.js";
 import { seed, turns } from "../support/data.js";
@@ -443,4 +443,23 @@ test("while rows are selected to be compared the tree does not follow the page, 
   tree.selection = [newest!.node];
   page.say({ kind: "top", index: 2 });
   await vi.waitFor(() => expect(revealed()).toEqual(["question 1"]), WAIT);
+});
+
+test("a database that goes away is said on the page, which is right again when it is back", async () => {
+  seed(running.home, "chat", turns(200));
+  const page = await pageOf("chat");
+  const send = Object.getOwnPropertyDescriptor(TimeleapClient.prototype, "request")!.value as (this: TimeleapClient, method: string, params: object) => Promise<object>;
+  let away = true;
+  vi.spyOn(TimeleapClient.prototype, "request").mockImplementation(async function (this: TimeleapClient, method: string, params: object) {
+    if (away && method === "context/getHistory") {
+      throw new TimeleapError("no server answers", 4005, { kind: "storageFailure", retryable: true, backend: "postgresql" });
+    }
+    return send.call(this, method, params);
+  } as never);
+  page.forget();
+  page.say({ kind: "read", epoch: page.facts.epoch, from: 0, to: 40 });
+  await page.next("trouble", ({ text }) => text?.includes("cannot be shown") === true);
+  away = false;
+  expect(await page.read(0, 40)).toHaveLength(40);
+  await vi.waitFor(() => expect(page.told.filter(({ kind }) => kind === "trouble").at(-1)).toEqual({ kind: "trouble" }), WAIT);
 });

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { labelsOf, painted, PAINTED, type Named } from "../../src/shared/text/telling.js";
+import names from "../support/names.json" with { type: "json" };
+import { painted as paintedPixels } from "../support/widths.js";
 
 const rows = (...names: readonly string[]): Named[] => names.map((name, at) => ({ name, id: names.length - 1 - at }));
 const labels = (...names: readonly string[]): string[] => labelsOf(rows(...names));
@@ -50,4 +52,25 @@ test("ten thousand rows take little time, and what is painted fits", () => {
   expect(tells(many.slice(0, 1_000))).toBe(true);
   expect(labelsOf(many)).toHaveLength(10_000);
   expect(painted("x".repeat(50))).toHaveLength(PAINTED);
+});
+
+test.each(["continue", "go ".repeat(400).trim(), "继续", "continue ".repeat(40) + "now"])("prompts that repeat one word are told apart as they are painted: %.20s", (prompt) => {
+  const labels = labelsOf(Array.from({ length: 60 }, (_, id) => ({ name: prompt, id })));
+  const windows = Array.from({ length: 41 }, (_, at) => labels.slice(at, at + 20).map((label) => paintedPixels(label)));
+  expect(windows.filter((rows) => new Set(rows).size < rows.length)).toEqual([]);
+});
+
+/** Names of the checkpoints, newest first, of eleven runs of agents that were published with SWE-agent (MIT licence). */
+const RUNS: Record<string, readonly string[]> = names;
+
+/** How many windows of 20 rows have no two rows that are painted alike, among all. */
+function toldApart(rows: readonly string[]): number {
+  const seen = labelsOf(rows.map((name, at) => ({ name, id: rows.length - at }))).map((label) => paintedPixels(label));
+  const windows = Array.from({ length: Math.max(1, seen.length - 19) }, (_, at) => seen.slice(at, at + 20));
+  return windows.filter((shown) => new Set(shown).size === shown.length).length / windows.length;
+}
+
+test("in a side bar of 300 pixels the rows of real runs are told apart as they are painted, one run after the other as well", () => {
+  expect(Object.entries(RUNS).filter(([, rows]) => toldApart(rows) < 0.95)).toEqual([]);
+  expect(toldApart(Object.values(RUNS).flat())).toBeGreaterThanOrEqual(0.95);
 });

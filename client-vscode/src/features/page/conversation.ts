@@ -67,6 +67,8 @@ export class Conversation extends Disposables {
   /** By uid, to act on; what the page was told. */
   private known = new Map<string, Checkpoint>();
   private lost = false;
+  /** Whether the page was told that something could not be read. */
+  private unreadable = false;
   private changes: Changes;
   private readonly leading: Leading;
 
@@ -380,10 +382,15 @@ export class Conversation extends Disposables {
     }
     try {
       this.post(await this.messages(epoch, from, Math.min(to, from + PAGE)));
+      if (this.unreadable) {
+        this.unreadable = false;
+        this.tellTrouble();
+      }
     } catch (error) {
       // Where the server or the session is gone, that is told by itself; the page asks again when it is back.
       if (isTimeleapError(error) && epoch === this.epoch && this.bench.sessions.get(this.current.id) === this.current && error.kind !== "sessionNotOpen") {
         this.bench.log.warn(messageOf(error));
+        this.unreadable = true;
         this.post({ kind: "trouble", text: withDetail(vscode.l10n.t("This cannot be shown."), messageOf(error)) });
       }
     }
