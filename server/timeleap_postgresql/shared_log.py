@@ -7,8 +7,8 @@ which is refused if another process was quicker: then it is planned anew. Everyt
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -249,11 +249,10 @@ class SharedLog(LockedLog):
             self.copy.forget()  # it is made, and shown once the working copy can be written
         return True
 
-    @asynccontextmanager
-    async def draft(self, replacement: Replacement) -> AsyncIterator[Prepared]:
-        stored = not await self._shown.in_thread(partial(self.copy.differs, logs_only=True))
-        share = self.copy.parts.begin_as if stored else None
-        async with super().draft(structs.replace(replacement, working_copy=share)) as new:
+    @contextmanager
+    def draft(self, replacement: Replacement) -> Iterator[Prepared]:
+        share = None if self.copy.differs(logs_only=True) else self.copy.parts.begin_as
+        with super().draft(structs.replace(replacement, working_copy=share)) as new:
             yield new
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:

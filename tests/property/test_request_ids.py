@@ -18,7 +18,7 @@ from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.sessions import request_table
 from timeleap.sessions.documents import request_file as requests
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
 
 Json = dict[str, Any]

@@ -36,7 +36,7 @@ from timeleap.features.approvals.store_approvals import in_files
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation, Retention
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -136,7 +136,7 @@ class MemoryEngine(LogEngine):
 
     def same_timelines(self, timeline_id: str, other_id: str) -> bool:
         """True if two timelines have the same bytes."""
-        if not {timeline_id, other_id} <= self.timeline_ids():
+        if not {timeline_id, other_id} <= {_id(k.number) for k in self._kept}:
             return False
         log, other = self._timeline(timeline_id).log.file, self._timeline(other_id).log.file
         return log is not None and other is not None and same_bytes(log, other)
@@ -203,8 +203,12 @@ class MemoryEngine(LogEngine):
         self._closed = True
         await self._writer.finished()
 
-    @asynccontextmanager
-    async def draft(self, replacement: Replacement) -> AsyncIterator[Prepared]:
+    async def rewrite(self, steps: Callable[[], T]) -> T:
+        """Take steps, of which none blocks."""
+        return steps()
+
+    @contextmanager
+    def draft(self, replacement: Replacement) -> Iterator[Prepared]:
         """Build a new log beside the present one."""
         before = self._log
         draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
@@ -221,7 +225,7 @@ class MemoryEngine(LogEngine):
         self._facts = replacement.facts
         yield Prepared(_id(number), replaces, equals, draft.log.state, head, draft.log)
 
-    async def commit(self, prepared: Prepared) -> Replaced:
+    def commit(self, prepared: Prepared) -> Replaced:
         """Put the draft in the place of the present log."""
         before = self._log
         if prepared.replaces:

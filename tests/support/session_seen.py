@@ -11,13 +11,13 @@ from msgspec import to_builtins as asdict
 from tests.support.plain_shapes import plain
 
 from timeleap.features.approvals import switches
-from timeleap.features.compaction.handlers import read_history
+from timeleap.features.compaction.handlers import leave_uncompacted, read_history
 from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
 from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.message_text import called
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, CompactionPlan, Mutation, Retention
 from timeleap.storage.engine import LogReader, RecordKind
@@ -185,7 +185,7 @@ async def _compact(session: Session, guard: Mutation, summary: str, max_preserve
         return stored
     history = await read_history(session, max_preserved)
     if not history.removed:
-        return await session.leave_uncompacted("nothing to compact", guard)
+        return await leave_uncompacted(session, "nothing to compact", guard)
     plan = CompactionPlan(
         history.head,
         history.preserved_from,

@@ -24,8 +24,8 @@ from timeleap.sessions.documents.warnings import (
     leftover_warnings,
     loss_in_words,
 )
+from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.shapes import Cause, Retention
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import LOSSES, Damage
@@ -220,7 +220,8 @@ def _damage_of_tree(looked: Json | None) -> list[FileProblem]:
 def _losses(session: Session) -> list[Damage]:
     """Tell what the log has lost and nobody has accepted, or has seen. Blocking."""
     engine = session.engine
-    lost = [] if engine.lost is None else [engine.lost]
+    unaccepted = engine.recovery.lost
+    lost = [] if unaccepted is None else [unaccepted]
     if not lost and engine.externally_modified:
         with storage_errors("read the log", session.path / LOG_NAME):
             lost = [damage for damage in engine.as_reloaded().damage() if damage.kind in LOSSES]

@@ -398,7 +398,12 @@ class Stacks(Struct, frozen=True):
 
 def in_reach(stacks: Stacks, log: LogEngine) -> Stacks:
     """The steps that can be taken from a log as it is now."""
-    return stacks.at(log.state).within(log.timeline_ids())
+    return stacks.at(log.state).within(timeline_ids(log))
+
+
+def timeline_ids(log: LogEngine) -> set[str]:
+    """The ids of all timelines."""
+    return {timeline.timeline_id for timeline in log.timelines()}
 
 
 def read(value: Any) -> Stacks:

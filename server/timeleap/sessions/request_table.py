@@ -38,7 +38,7 @@ from timeleap.sessions.documents.request_file import (
     window_of,
 )
 from timeleap.sessions.logs import begin_of, end_of, era_of
-from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, uid_at
+from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, timeline_ids, uid_at
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import Appended, Entry, LogEngine, LogState, RecordFlag, RecordKind
@@ -357,7 +357,7 @@ class RequestTable:
         if "compacted" not in members:  # a compaction's say which pins its summary has
             now["pins"] = list(facts.pins)
         if "context" in members:
-            past = past_of(engine.timeline_ids(), facts.stacks, engine.state)
+            past = past_of(timeline_ids(engine), facts.stacks, engine.state)
             now["context"] = self._shapes.summary(summarize(engine, past))
         return now
 

@@ -15,11 +15,10 @@ from typing import Any, Unpack
 
 from timeleap import clock
 from timeleap.json_value import Json
-from timeleap.sessions import append_plan, past, pruning, shapes
-from timeleap.sessions import scrubbing as removing
+from timeleap.sessions import append_plan, past
 from timeleap.sessions.appends import append
 from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.documents.session_files import LOG_NAME
+from timeleap.sessions.documents.session_files import LOG_NAME, quarantine_files
 from timeleap.sessions.documents.warnings import (
     inherited_losses,
     log_warnings,
@@ -27,11 +26,11 @@ from timeleap.sessions.documents.warnings import (
     placeholder_warnings,
     recovered,
 )
-from timeleap.sessions.kernel import members, rewrites
-from timeleap.sessions.kernel.change import Change, Decide
+from timeleap.sessions.foretelling import foretell
+from timeleap.sessions.kernel import members, pruning, rewrites
+from timeleap.sessions.kernel.change import Decide
+from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.kernel.session_view import LEFT_OUT, StateSnapshot
-from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.scrubbing import Scrub
 from timeleap.sessions.shapes import (
     CONTEXT,
     Access,
@@ -282,34 +281,11 @@ class Session:
         takes_part = self.meta.keeps_files or request.restore != "conversation"
         part = self.snapshots.for_rewrite(request, guard.cause) if takes_part else None
         if dry_run:
-            return await transactions.foretell(guard, decide, request.restore, part)
+            return await foretell(transactions, guard, decide, request.restore == "files", part)
         try:
             return await transactions.carry_out(guard, decide, part, rewrites=True)
         except RestoreCancelledError:
             raise asyncio.CancelledError from None
-
-    async def leave_uncompacted(self, reason: str, guard: Mutation = NOBODY) -> Json:
-        """Answer a compaction for which there is nothing to do.
-
-        Raises:
-            HeadConflictError: The head is not the expected one.
-        """
-        return await self._carry_out(guard, lambda _: Change(result=self.not_compacted(reason)))
-
-    def not_compacted(self, reason: str) -> Json:
-        """The result of a compaction for which there is nothing to do."""
-        summary = self.summary()
-        tokens = summary.token_count_with_pending
-        return {
-            "head": self.head,
-            "compacted": False,
-            "reason": reason,
-            "removedMessages": 0,
-            "preservedMessages": summary.message_count,
-            "tokenCountBefore": tokens,
-            "tokenCountAfter": tokens,
-            "context": self.transactions.shapes.summary(summary),
-        }
 
     # What stands beside the log
 
@@ -373,24 +349,21 @@ class Session:
         """Take the pending D-Mail back. Raises NoPendingDMailError where none waits."""
         return await self._carry_out(guard, members.decide_no_dmail)
 
-    async def mail_sent(self, guard: Mutation, answer: Json) -> Json:
-        """Remember a request that took effect in another session; `answer` says where."""
-        return await self._carry_out(guard, partial(members.decide_members, meta={}, result=answer))
-
     # What frees space, and what takes something out
 
     async def prune(self, selection: PruneRequest, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
-        """Remove timelines for good.
-
-        Raises:
-            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `pruning.plan_prune`; after the last of them some
-                may be gone.
-        """
-        return await pruning.prune(self.transactions, selection, guard, dry_run=dry_run)
-
-    async def scrub(self, work: Scrub, guard: Mutation = NOBODY) -> Json:
-        """Take something out of it for good (see `removing.scrub`)."""
-        return await removing.scrub(self.transactions, guard, work, self.approval_requests.redact)
+        """Remove timelines for good. Raises as `pruning.decide_prune`; after a StorageFailureError some may be gone."""
+        transactions = self.transactions
+        decide = partial(
+            pruning.decide_prune,
+            selection=selection,
+            fork_points=transactions.fork_points,
+            quarantined=partial(quarantine_files, self.path),
+        )
+        if not dry_run:
+            return await self._carry_out(guard, decide, looks=True)
+        await self.at_turn(partial(self.expect_head, guard.expected_head))
+        return {"head": self.head, **(await asyncio.to_thread(decide, transactions.view)).result}
 
     # What others have written
 
@@ -415,19 +388,14 @@ class Session:
         return found
 
     async def repair(self, cause: Cause = NOBODY.cause) -> Json:
-        """LogRewrite the log without the lines that are not part of history; the damaged log is kept as a timeline.
+        """Write the log again without the lines that are not part of history; the damaged log is kept as a timeline.
 
         What is there now is taken for what was written: of a silently damaged record either the new text counts, if it
         is one, or nothing.
         """
-        transactions = self.transactions
-        transactions.refuse_reader()
+        self.transactions.refuse_reader()
         await self._taken_over()
-        done = await transactions.replace_log(rewrites.decide_repair)
-        removed = done.before.lines - done.after.lines
-        transactions.requests.forget()
-        self.emit(Event("external", done.head, method=CONTEXT, cause=cause))
-        return {"head": done.head, **shapes.set_members(timelineId=done.timeline_id), "removedLines": removed}
+        return await self._carry_out(Mutation(cause=cause), rewrites.decide_repair, rewrites=True)
 
     async def made(self, request_ids: Sequence[str]) -> list[Effect]:
         """The changes that some requests have made already, oldest first, with what listeners were told of them."""

@@ -246,7 +246,7 @@ class StateManager:
 
     def forget_steps(self) -> None:
         """Forget what cannot be gone back to any more, since its timeline is gone."""
-        left = self.facts.stacks.within(self._log.timeline_ids())
+        left = self.facts.stacks.within(past.timeline_ids(self._log))
         if left != self.facts.stacks:
             self._meta.write({past.MEMBER: left.members()})
             self.facts = replace(self.facts, stacks=left)

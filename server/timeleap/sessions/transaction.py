@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import SMALL, line_problems, placeholder_warnings
 from timeleap.sessions.kernel import rewrites
-from timeleap.sessions.kernel.change import Change, Decide, LogRewrite
+from timeleap.sessions.kernel.change import Change, Decide, Erasure, LogRewrite, Removal
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot, changes
 from timeleap.sessions.participants import (
     ApprovalRequests,
@@ -55,10 +55,9 @@ from timeleap.sessions.shapes import (
     Shapes,
     Summary,
 )
-from timeleap.sessions.working_tree import Restore, SessionFiles
+from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.durable import failpoint, set_change_time_apart, storage_errors
-from timeleap.storage.engine import Appended, LogEngine, LogState, Prepared, Replaced, Replacement, Timeline
-from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
+from timeleap.storage.engine import Appended, LogEngine, LogState, Prepared, Timeline
 from timeleap.summaries.log_spans import NewestSpan
 
 _log = logging.getLogger(__name__)
@@ -177,7 +176,13 @@ class SessionTransactions:
     # Changes
 
     async def carry_out(
-        self, request: Mutation, decide: Decide, part: Participant | None = None, *, rewrites: bool = False
+        self,
+        request: Mutation,
+        decide: Decide,
+        part: Participant | None = None,
+        *,
+        rewrites: bool = False,
+        looks: bool = False,
     ) -> Json:
         """Carry out at its turn, once, what `decide` makes of the session; the result of the request.
 
@@ -186,6 +191,7 @@ class SessionTransactions:
             decide: Makes the change.
             part: Takes part in it.
             rewrites: The change may be a new log.
+            looks: To decide takes a look at many files, so it is done in a thread.
 
         Raises:
             ReadOnlyError: The session is open to be read only.
@@ -193,48 +199,70 @@ class SessionTransactions:
             TimeleapError: As `decide`, `part`, and what is written.
         """
         self.refuse_reader()
-        return await self.once(request, partial(self._carried_out, decide, part, rewrites))
+        return await self.once(request, partial(self._carried_out, decide, part, rewrites, looks))
 
     async def _carried_out(
-        self, decide: Decide, part: Participant | None, rewrites: bool, transaction: Transaction
+        self, decide: Decide, part: Participant | None, rewrites: bool, looks: bool, transaction: Transaction
     ) -> None:
+        steps = partial(self._take_steps, transaction, decide, part, looks)
         try:
-            replaced = await self.engine.run(partial(self._take_steps, transaction, decide, part), rewrites=rewrites)
+            rewrite = await self.engine.run(steps, rewrites=rewrites)
         finally:
             # After the turn: in a store that others write to, too, only now the notes say whether the log was changed.
             if part is not None and part.token is not None:
                 await to_its_end(asyncio.to_thread(part.settle))
         transaction.finish()
         self.tell(transaction.events, transaction.request.cause)
-        if replaced is not None:
-            await self._prune(self.engine.timelines())
+        if rewrite is not None:
+            # What another program did, or a repair, is to cost no timeline.
+            if rewrite.kind != "external":
+                await self._prune(self.engine.timelines())
             if self.meta.keeps_files:
                 await self.log_changed()
 
     async def _take_steps(
-        self, transaction: Transaction, decide: Decide, part: Participant | None, _: LogState
-    ) -> Replaced | None:
-        """The steps of one change, in the order in which they become durable."""
+        self, transaction: Transaction, decide: Decide, part: Participant | None, looks: bool, _: LogState
+    ) -> LogRewrite | None:
+        """The steps of one change, in the order in which they become durable; returns the rewrite that was done."""
         announce(self.shared, transaction)
-        transaction.admit(self.head)  # a known request gets the answer of then, one on another head is refused
-        change = self._unless_refused(decide(self.view))
+        if looks:
+            # What an earlier request left undone goes first, also where this one asks for it again.
+            await asyncio.to_thread(self.state.finish_removing)
+        # A known request gets the answer of then, one on another head is refused.
+        transaction.admit(self.head)
+        if looks:
+            change = await asyncio.to_thread(decide, self.view)
+        else:
+            change = self._unless_refused(decide(self.view))
         if part is not None and change.rewrite is not None:
             change = await part.join(change)
+        if change.erasure is not None:
+            # Those under way are noted later: with fingerprints in which a guess could be tried.
+            self.requests.forget_fingerprints()
         transaction.begin()
-        if change.rewrite is None:
+        if change.erasure is not None:
+            await self._erase(transaction, change.erasure)
+        elif change.rewrite is None:
             with self.telling_half(transaction.request.cause):
                 await asyncio.to_thread(self._note_change, transaction, change)
-            return None
+        else:
+            draft, facts = await self.engine.rewrite(partial(self._put_in_place, transaction, change.rewrite, part))
+            drops_dmail = facts.pending_dmail is not self.state.facts.pending_dmail
+            # In the same call as the new log is shown: nobody is to see one without the other.
+            self.state.facts = facts
+            if draft.replaces and (drops_dmail or draft.equals is not None):
+                await asyncio.to_thread(self._settle_rewrite, draft)
+        return change.rewrite
+
+    def _put_in_place(
+        self, transaction: Transaction, rewrite: LogRewrite, part: Participant | None
+    ) -> tuple[Prepared, StateSnapshot]:
+        """Put a new log in the place of the present one; the state beside the log then. Blocking."""
         # Notes before the log: they count only once the timeline exists that the log's step makes.
-        async with self.engine.draft(change.rewrite.replacement) as draft:
-            facts = await asyncio.to_thread(self._note_rewrite, transaction, change.rewrite, draft, part)
-            replaced = await self.engine.commit(draft)  # the moment
-        drops_dmail = facts.pending_dmail is not self.state.facts.pending_dmail
-        # In the same call as the new log is shown: nobody is to see one without the other.
-        self.state.facts = facts
-        if draft.replaces and (drops_dmail or draft.equals is not None):
-            await asyncio.to_thread(self._settle_rewrite, draft)
-        return replaced
+        with self.engine.draft(rewrite.replacement) as draft:
+            facts = self._note_rewrite(transaction, rewrite, draft, part)
+            self.engine.commit(draft)  # the moment
+        return draft, facts
 
     def _unless_refused(self, change: Change) -> Change:
         """The change, or where it is not worth carrying out the answer that says so: asked again it must not be done."""
@@ -245,6 +273,9 @@ class SessionTransactions:
 
     def _note_change(self, transaction: Transaction, change: Change) -> None:
         """Make a change beside the log durable, with what its request is answered and listeners are told. Blocking."""
+        if change.removal is not None:
+            self._remove(transaction, change.removal, change.result)
+            return
         before, result = self.state.facts, change.result
         if change.approval is not None:
             self.state.change_approvals(change.approval, transaction.request.cause)
@@ -252,6 +283,58 @@ class SessionTransactions:
         after = self.state.facts if change.facts is None else change.facts
         lines = transaction.record({"head": self.head, **result}, changes(before, after, self.head))
         self.state.carry_out(change, lines)
+
+    def _remove(self, transaction: Transaction, removal: Removal, result: Mapping[str, Any]) -> None:
+        """Remove timelines and quarantine files for good, as is noted before. Blocking."""
+        before, lines = self.past(), transaction.record({"head": self.head, **result})
+        try:
+            self.state.remove_noted(removal.timeline_ids, removal.quarantine, lines)
+        except BaseException:
+            # Once noted the request is known: a repeat finishes it, and gets its answer.
+            self.requests.forget()
+            raise
+        names = removal.timeline_ids
+        if names:
+            text = f"{len(names)} timelines were removed on request: {', '.join(names[:10])}"
+            warning = {"kind": "timelinesPruned", "message": text + past.fewer_steps(before, self.past())}
+            transaction.events.append(Event(warning["kind"], self.head, warning, WARNING))
+
+    async def _erase(self, transaction: Transaction, erasure: Erasure) -> None:
+        """Take something out of the session. Of what was nothing is kept, not even the request: it is known only while this
+        process lives, and asking again finishes what was cut short."""
+        if self.shared is not None:
+            self.shared.forget()
+        request, before, head = transaction.request, self.state.facts, self.head
+        try:
+            await erasure.carry_out(request.cause)
+            self._forget_erased(erasure)
+            result, members = erasure.done()
+        except BaseException:
+            self._forget_erased(erasure)
+            self.tell(
+                self._erased("external", {}, before, head), request.cause
+            )  # also of what was done before it failed
+            raise
+        if request.request_id is not None:
+            self.requests.load()  # else this is not among what is known
+        # Nothing may be left in which a guess could be tried.
+        transaction.before = ""
+        transaction.record(result, None)
+        transaction.events += self._erased("redacted", members, before, head)
+
+    def _forget_erased(self, erasure: Erasure) -> None:
+        # Nothing in memory is to remember more than the files say now.
+        self.requests.forget()
+        self.meta.refresh()
+        self.state.load()
+        self.notices = [{**notice, "message": erasure.clean(notice["message"])} for notice in self.notices]
+        erasure.forget()
+
+    def _erased(self, kind: str, members: Json, before: StateSnapshot, head: str) -> list[Event]:
+        events = changes(before, self.state.facts, self.head)
+        if self.head != head:
+            events.insert(0, Event(kind, self.head, members, CONTEXT))
+        return events
 
     def _note_rewrite(
         self, transaction: Transaction, rewrite: LogRewrite, draft: Prepared, part: Participant | None
@@ -262,7 +345,8 @@ class SessionTransactions:
         replacement, before = rewrite.replacement, self.stacks()
         token = files = None
         with storage_errors("replace the log", self.path / LOG_NAME):
-            carried = self.requests.leaving(replacement.keep_lines)  # the whole index may be looked through for them
+            # A mirror's log has none, and the whole index would be looked through in vain.
+            carried = [] if self.meta.mirrored else self.requests.leaving(replacement.keep_lines)
             if part is not None:
                 part.prepare()
                 token, files = part.token, part.before
@@ -270,12 +354,16 @@ class SessionTransactions:
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self.requests.forget()
             after = rewrites.stacks_after(rewrite, before, draft, self.engine.same_timelines, files)
-            # Of the log that was made: a decision does not know what the lines left out of it change, in size and in uids.
-            context = self.shapes.summary(summarize(draft.log, self._past_after(rewrite, draft, after)))
             head = draft.head if draft.replaces else transaction.before
-            name = self._latest = draft.kept_as
-            result = rewrites.result(rewrite, head, name, context)
-            events = [rewrites.event(rewrite, head, name, context)]
+            self._latest = draft.kept_as
+            if rewrite.kind == "external":
+                result = rewrites.repaired(draft, head, self.engine.state)
+                events = [Event("external", head, method=CONTEXT)]
+            else:
+                # Of the log that was made: a decision does not know what the lines left out change, in size and in uids.
+                context = self.shapes.summary(summarize(draft.log, self.past_after(rewrite, draft, after)))
+                result = rewrites.result(rewrite, head, draft.kept_as, context)
+                events = [rewrites.event(rewrite, head, draft.kept_as, context)]
             if part is not None:
                 result, events = {**result, **part.result()}, [*part.events(head), *events]
             drops = self.state.dropping(draft.log, head) if draft.replaces else []
@@ -300,64 +388,9 @@ class SessionTransactions:
         except (OSError, TimeleapError):
             _log.exception("a timeline that is not needed could not be removed: %s", draft.timeline_id)
 
-    async def replace_log(self, decide: Callable[[SessionView], Replacement]) -> Replaced:
-        """Put a log in the place of the present one at its turn, though no request asks for it; that ends redo."""
-        return await self.engine.run(partial(self._replace_log, decide), rewrites=True)
-
-    async def _replace_log(self, decide: Callable[[SessionView], Replacement], _: LogState) -> Replaced:
-        replacement, stacks = decide(self.view), self.stacks().without_redo()
-        # What is remembered of requests goes along; a mirror's log has none, and would be looked through in vain.
-        carried = [] if self.meta.mirrored else self.requests.leaving(replacement.keep_lines)
-        async with self.engine.draft(replacement) as draft:
-            await asyncio.to_thread(self.state.note_rewrite, draft, replacement, carried, stacks)
-            replaced = await self.engine.commit(draft)
-        if draft.replaces:
-            self.state.facts = replace(self.state.facts, stacks=stacks)
-            if draft.equals is not None:
-                await asyncio.to_thread(self._settle_rewrite, draft)
-        return replaced
-
-    async def foretell(self, request: Mutation, decide: Decide, restore: Restore, part: Participant | None) -> Json:
-        """The result of a rewrite as far as it can be told without carrying it out.
-
-        Raises:
-            CorruptedError: The timeline it would bring back is damaged.
-            TimeleapError: As `decide`, and as `part`.
-        """
-        result = await self.at_turn(partial(self._foretold, request, decide, restore, part))
-        if part is None or part.token is None:
-            return result
-        return {**result, **await asyncio.to_thread(part.foretell)}
-
-    def _foretold(self, request: Mutation, decide: Decide, restore: Restore, part: Participant | None) -> Json:
-        self.expect_head(request.expected_head)
-        change = decide(self.view)
-        rewrite = change.rewrite
-        assert rewrite is not None
-        if part is not None:
-            part.intend(change)
-        if restore == "files":
-            return rewrites.files_result(rewrite, self.head, self.shapes.summary(self.summary()))
-        self._refuse_damaged(rewrite.replacement.from_timeline)
-        if rewrite.refused is not None:
-            context = self.summary()
-        else:
-            prepared, after = rewrites.foreseen(rewrite, self.engine, self.stacks())
-            context = rewrites.summary(rewrite, self._past_after(rewrite, prepared, after))
-        return rewrites.result(rewrite, self.head, None, self.shapes.summary(context))
-
-    def _refuse_damaged(self, timeline_id: str | None) -> None:
-        """Refuse with CorruptedError a timeline that is known not to be what was set aside."""
-        engine = self.engine
-        known = next((timeline for timeline in engine.timelines() if timeline.timeline_id == timeline_id), None)
-        if known is not None:
-            damage = new_damage(engine.timeline(known.timeline_id), damaged_before(known.facts))
-            if damage:
-                raise not_restored(self.path / known.file, damage[0].offset)
-
-    def _past_after(self, rewrite: LogRewrite, prepared: Prepared, stacks: Stacks) -> Past:
-        """Past after the rewrite, without the timelines that go by themselves then."""
-        left = self.engine.timeline_ids()
+    def past_after(self, rewrite: LogRewrite, prepared: Prepared, stacks: Stacks) -> Past:
+        """The past after the rewrite, without the timelines that go by themselves then."""
+        left = past.timeline_ids(self.engine)
         if prepared.kept_as is not None:
             left.add(prepared.kept_as)
         limits, source, lines = self._services.retention, rewrite.source, rewrite.kept.lines
@@ -418,11 +451,6 @@ class SessionTransactions:
 
         return await self.once(guard, attempt) or None
 
-    async def note(self, lines: list[Json]) -> None:
-        """Make journal lines durable."""
-        if lines:
-            await asyncio.to_thread(self.state.note, {}, lines)
-
     async def log_changed(self) -> None:
         """Where files are kept, let the clock of their times go on before a change of the log is answered: whether a file
         was changed before that or since is told by its time, and decides whether a restore takes it for a conflict."""
@@ -458,7 +486,7 @@ class SessionTransactions:
 
     def past(self) -> Past:
         """Counts of states to go back to."""
-        return past.past_of(self.engine.timeline_ids(), self.state.facts.stacks, self.engine.state)
+        return past.past_of(past.timeline_ids(self.engine), self.state.facts.stacks, self.engine.state)
 
     def summary(self) -> Summary:
         """The facts of the log that fit on a screen."""

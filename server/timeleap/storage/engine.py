@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from enum import IntEnum, IntFlag
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -281,11 +282,13 @@ class Damage(Struct, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """Findings and repairs of opening the log."""
+    """Findings and repairs of opening the log; `lost`: lines that were acknowledged and are not there any more. Nothing is
+    written until `LogEngine.reload` accepts that."""
 
     quarantined: tuple[Quarantined, ...] = ()
     index_rebuilt: bool = False
     warnings: tuple[Damage, ...] = ()
+    lost: Damage | None = None
 
     @property
     def losses(self) -> tuple[Damage, ...]:
@@ -452,11 +455,6 @@ class LogEngine(LogReader):
         """Findings and repairs of opening the log."""
 
     @property
-    def lost(self) -> Damage | None:
-        """Lines that were acknowledged and are not there any more; nothing is written until `reload` accepts that."""
-        return None
-
-    @property
     @abstractmethod
     def externally_modified(self) -> bool:
         """True if a program that takes no lock has changed the log since the last check (G5)."""
@@ -478,25 +476,30 @@ class LogEngine(LogReader):
         """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end."""
 
     @abstractmethod
-    def draft(self, replacement: Replacement) -> AbstractAsyncContextManager[Prepared]:
-        """Build a new log beside the present one, at one's turn within `run`; removed again if the block raises.
+    async def rewrite(self, steps: Callable[[], T]) -> T:
+        """Take blocking steps in the log's thread, at one's turn within `run`: among them `draft` and `commit`. A log that
+        was committed is shown when this returns, in that very call."""
+
+    @abstractmethod
+    def draft(self, replacement: Replacement) -> AbstractContextManager[Prepared]:
+        """Build a new log beside the present one; removed again if the block raises. Blocking, a step of `rewrite`.
         Raises TimelineNotFoundError, CorruptedError, and what `append` does: nothing was changed."""
 
     @abstractmethod
-    async def commit(self, prepared: Prepared) -> Replaced:
-        """Put the draft in the place of the present log, a timeline then, as ONE atomic step (G3). Raises as `append`."""
+    def commit(self, prepared: Prepared) -> Replaced:
+        """Put the draft in the place of the present log, a timeline then, as ONE atomic step (G3). Blocking, a step of
+        `rewrite`. Raises as `append`."""
 
     async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         """Draft and commit at its turn a log of which nothing is noted."""
+        return await self.run(lambda state: self.rewrite(partial(self._replace, plan(state))), rewrites=True)
 
-        async def job(state: LogState) -> Replaced:
-            async with self.draft(plan(state)) as prepared:
-                done = await self.commit(prepared)
-            if prepared.replaces and prepared.equals is not None:
-                self.remove_timeline(prepared.timeline_id)
-            return done
-
-        return await self.run(job, rewrites=True)
+    def _replace(self, replacement: Replacement) -> Replaced:
+        with self.draft(replacement) as prepared:
+            done = self.commit(prepared)
+        if prepared.replaces and prepared.equals is not None:
+            self.remove_timeline(prepared.timeline_id)
+        return done
 
     @abstractmethod
     async def run(self, job: Callable[[LogState], Awaitable[T]], *, rewrites: bool = False) -> T:
@@ -506,10 +509,6 @@ class LogEngine(LogReader):
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:
         """All timelines, newest first (counts are derived, and kept once known). With `view` those there were while it
         was the live log: a reader may be overtaken by the owner, who sets it aside before the timelines are listed."""
-
-    def timeline_ids(self) -> set[str]:
-        """The ids of all timelines."""
-        return {timeline.timeline_id for timeline in self.timelines()}
 
     @abstractmethod
     def same_timelines(self, timeline_id: str, other_id: str) -> bool:

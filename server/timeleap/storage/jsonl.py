@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
@@ -77,9 +77,8 @@ class Follower:
         self._parsed = True
         self.working = 0  # so many steps wait for the log's thread, or are done there
         self.just_checked = False  # opening has looked at everything
-        self.lost: Damage | None = (
-            None  # acknowledged lines that are not there: nothing is written until that is accepted
-        )
+        # Acknowledged lines that are not there: nothing is written until that is accepted.
+        self.lost: Damage | None = None
         self._index_seen: FileStatus | None = None  # the index that says what is lost
 
     def head_at(self, state: LogState) -> str:
@@ -98,8 +97,7 @@ class Follower:
 
     async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
         """Mend what is on disk and show it; we have the lock."""
-        expected = self.notes.existing
-        found = await self.in_thread(load.recovered, self.path, create, progress, trust_index, expected)
+        found = await self.in_thread(load.recovered, self.path, create, progress, trust_index, self.notes.existing)
         quarantined = (*self.recovery.quarantined, *found.recovery.quarantined)
         self._show(found, owned=not found.undecided)
         self.recovery = replace(found.recovery, quarantined=quarantined)
@@ -222,6 +220,7 @@ class LockedLog(WriteQueue):
         self.refusal: UnwritableError | None = None  # why nothing can be written any more
         self._shown = shown
         self._writer = appending.GroupWriter()
+        self._replaced: tuple[NewLog, StoredLog] | None = None  # a log that has taken its place and is yet to be shown
 
     async def own(self, progress: Progress | None = None, *, trust_index: bool = True) -> None:
         """Mend what is to be mended and open the log for appending; we have the lock."""
@@ -276,27 +275,42 @@ class LockedLog(WriteQueue):
             self.check_rewritable()
         return job(self._shown.log.state)
 
-    @asynccontextmanager
-    async def draft(self, replacement: Replacement) -> AsyncIterator[Prepared]:
+    async def rewrite(self, steps: Callable[[], T]) -> T:
+        """Take blocking steps in the log's thread, and show the log that they commit."""
+        try:
+            return await self._shown.in_thread(steps)
+        finally:
+            # Also where a step after it has failed: the log is in its place.
+            if self._replaced is not None:
+                self._show(*self._replaced)
+                self._replaced = None
+
+    @contextmanager
+    def draft(self, replacement: Replacement) -> Iterator[Prepared]:
         shown = self._shown
         self.check_rewritable(replacement.from_timeline)
         lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
-        new = await shown.in_thread(rewrite.draft_log, shown.log, replacement, shown.timelines, lowest)
+        new = rewrite.draft_log(shown.log, replacement, shown.timelines, lowest)
         try:
             yield new
         except BaseException:
-            await shown.in_thread(new.draft.discard)
+            new.draft.discard()
             raise
 
-    async def replace(self, new: Prepared) -> Replaced:
-        """Put a drafted log in the place of the present one, and show it."""
+    def put_in_place(self, new: Prepared) -> Replaced:
         assert isinstance(new, NewLog)
-        shown, before, name = self._shown, self._shown.log.state, new.kept_as or ""
+        shown, before = self._shown, self._shown.log.state
         try:
-            shown.wrote(await shown.in_thread(rewrite.commit_log, new, shown.timelines))
+            log = rewrite.commit_log(new, shown.timelines)
         except UnwritableError as error:
             self.refusal = error
             raise
+        self._replaced = new, log
+        return Replaced(before, log.state, new.kept_as or "", new.head if new.replaces else shown.head_at(before))
+
+    def _show(self, new: NewLog, log: StoredLog) -> None:
+        shown, name = self._shown, new.kept_as
+        shown.wrote(log)
         if shown.lost is not None:  # a log that was gone
             shown.lost, shown.owned, shown.recovery = None, True, Recovery()
         if self.durability == "os":
@@ -305,7 +319,6 @@ class LockedLog(WriteQueue):
             shown.generation = max(shown.generation, new.number)
         if shown.own_notes is not None and name:
             shown.own_notes.note(name, new.replacement.facts)
-        return Replaced(before, shown.log.state, name, shown.head_at(shown.log.state))
 
     async def revise(self, edit: Edit, timeline_id: str | None) -> int:
         self.check_unmodified()
@@ -315,16 +328,13 @@ class LockedLog(WriteQueue):
             if changed:
                 await shown.in_thread(shown.notes.bump_epoch)
             return changed
-        prepare = shown.notes.bump_epoch
-        log, changed = await shown.in_thread(lambda: self._noting(scrub.revise_live, shown.log, edit, prepare))
+        log, changed = await shown.in_thread(self._noting, scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
         shown.wrote(log)
         return changed
 
     async def reload(self) -> None:
         await self._shown.reload(self.lock_mode == "hold" or self._shown.lost is not None)
         self.refusal, self.modified = None, False
-
-    # As the queue's target
 
     def immediate(self) -> bool:
         return self.durability == "os" and self.lock_mode == "hold"
@@ -343,8 +353,7 @@ class LockedLog(WriteQueue):
             return super()._append_alone(plan, mark)
         if len(records := plan(before)) != 1:
             return super()._append_alone(lambda _: records, mark)
-        if self.modified or self.refusal is not None or shown.lost is not None:
-            self.check_unmodified()
+        self.check_unmodified()
         after = self._noting(appending.write_record, log, file, records[0])
         if not isinstance(after, LogState):
             return self._committed(after)[0]
@@ -378,8 +387,7 @@ class LockedLog(WriteQueue):
 
     def write(self, group: WriteGroup) -> list[Appended]:
         """Without a sync, or with a quick one, a write costs a fraction of the trip to another thread."""
-        if self.modified or self.refusal is not None or self._shown.lost is not None:
-            self.check_unmodified()
+        self.check_unmodified()
         if group.after is group.before:
             return [Appended(state := self._shown.log.state, state, self._shown.head_at(state)) for _ in group.spans]
         return self._committed(self._write(group))
@@ -480,8 +488,6 @@ class JsonlEngine(LogEngine):
     async def let_go(self) -> None:
         await self._locked.run(self._locked.let_go)
 
-    # The log as it is shown
-
     @property
     def view(self) -> StoredLog:
         return self._shown.log
@@ -497,11 +503,7 @@ class JsonlEngine(LogEngine):
 
     @property
     def recovery(self) -> Recovery:
-        return self._shown.recovery
-
-    @property
-    def lost(self) -> Damage | None:
-        return self._shown.lost
+        return replace(self._shown.recovery, lost=self._shown.lost)
 
     @property
     def externally_modified(self) -> bool:
@@ -539,8 +541,6 @@ class JsonlEngine(LogEngine):
             return self._change_told and not before
         return not self._locked.busy and await self._shown.refresh_if_changed()
 
-    # Timelines
-
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:
         return self._shown.timelines.listed(view.file if isinstance(view, StoredLog) else None)
 
@@ -554,8 +554,6 @@ class JsonlEngine(LogEngine):
         if self.access == "read":
             self._check_writable()
         self._shown.timelines.remove(timeline_id)  # also by work that was accepted before the log was closed
-
-    # Changing
 
     def append(
         self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
@@ -574,11 +572,14 @@ class JsonlEngine(LogEngine):
         self._check_writable()
         return await self._locked.run(partial(self._locked.begin, job, rewrites))
 
-    def draft(self, replacement: Replacement) -> AbstractAsyncContextManager[Prepared]:
+    async def rewrite(self, steps: Callable[[], T]) -> T:
+        return await self._locked.rewrite(steps)
+
+    def draft(self, replacement: Replacement) -> AbstractContextManager[Prepared]:
         return self._locked.draft(replacement)
 
-    async def commit(self, prepared: Prepared) -> Replaced:
-        return await self._locked.replace(prepared)
+    def commit(self, prepared: Prepared) -> Replaced:
+        return self._locked.put_in_place(prepared)
 
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
         self._check_writable()
@@ -589,7 +590,6 @@ class JsonlEngine(LogEngine):
         return self.recovery
 
     async def aclose(self) -> None:
-        """Finish what was accepted, then release lock and descriptors. Idempotent; cancelling it only stops waiting."""
         if self._closing is None:
             self._shown.closed = True
             self._watch.close()

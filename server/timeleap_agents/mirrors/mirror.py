@@ -24,9 +24,10 @@ from timeleap.json_value import Json
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.appends import append
 from timeleap.sessions.documents.json_files import is_encodable
-from timeleap.sessions.kernel.rewrites import timeline_facts
+from timeleap.sessions.kernel.change import Change
+from timeleap.sessions.kernel.rewrites import external, timeline_facts
 from timeleap.sessions.kernel.session_view import SessionView
-from timeleap.sessions.shapes import CONTEXT, Cause, Event, Mutation, Source, set_members
+from timeleap.sessions.shapes import Cause, Mutation, Source, set_members
 from timeleap.storage.engine import LogState, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import decode_json
 from timeleap.store.listing import set_last_change
@@ -447,14 +448,14 @@ class Mirror:
 
     async def _cut(self, session: Session, keep_lines: int) -> str:
         """Take away what the file does not say any more; the log as it was is a timeline, whose id is returned."""
-        done = await session.transactions.replace_log(partial(_decide_cut, keep_lines=keep_lines, reason=self._reason))
-        session.emit(Event("external", done.head, method=CONTEXT, cause=self._cause))
-        return done.timeline_id
+        decide = partial(_decide_cut, keep_lines=keep_lines, reason=self._reason)
+        done = await session.transactions.carry_out(Mutation(cause=self._cause), decide, rewrites=True)
+        return str(done.get("timelineId", ""))
 
 
-def _decide_cut(state: SessionView, keep_lines: int, reason: TimelineReason) -> Replacement:
+def _decide_cut(state: SessionView, keep_lines: int, reason: TimelineReason) -> Change:
     facts = timeline_facts(state.log, reason, state.time, {})
-    return Replacement(facts, keep_lines=keep_lines, reuse=True)
+    return external(state, Replacement(facts, keep_lines=keep_lines, reuse=True))
 
 
 def _mark_at(line: int, record: Json) -> StepMark | None:

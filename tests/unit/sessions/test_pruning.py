@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from timeleap.errors import TimelineNotFoundError
-from timeleap.sessions.pruning import PrunePlan, PruneRequest, plan_prune
+from timeleap.sessions.kernel.pruning import PrunePlan, PruneRequest, plan_prune
 from timeleap.sessions.shapes import Retention
 from timeleap.storage.engine import Timeline, TimelineFacts
 

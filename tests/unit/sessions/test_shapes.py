@@ -7,9 +7,10 @@ from typing import Any
 from tests.unit.sessions.worlds import ANSWER, USER, World
 
 from timeleap.features.approvals.switches import set_afk, set_auto_approve, set_yolo
+from timeleap.features.compaction.handlers import leave_uncompacted
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.shapes import CompactionPlan
+from timeleap.sessions.kernel.pruning import PruneRequest
+from timeleap.sessions.shapes import CompactionPlan, Mutation
 from timeleap_protocol.methods import REQUESTS
 
 
@@ -30,7 +31,7 @@ async def test_a_result_has_members_of_its_methods_only(world: World) -> None:
         ("context/restoreTimeline", await session.restore_timeline("context_1")),
         ("context/clear", await session.clear()),
         ("context/undo", await session.undo()),
-        ("context/compact", await session.leave_uncompacted("r")),
+        ("context/compact", await leave_uncompacted(session, "r", Mutation())),
         ("context/compact", await session.compact(CompactionPlan(session.head, 0, summary_message("s"), "s"))),
         ("context/compact", await session.compact(CompactionPlan(session.head, 2, summary_message("s"), "s"))),
         ("session/setYolo", await set_yolo(session, True)),

@@ -242,12 +242,12 @@ async def test_a_plan_of_a_replacement_that_raises_changes_nothing(engine: LogEn
     with pytest.raises(LookupError):
         await engine.replace(refuse)
 
-    async def unprepared(_: LogState) -> None:
-        async with engine.draft(Replacement(TimelineFacts("clear"))):
+    def unprepared() -> None:
+        with engine.draft(Replacement(TimelineFacts("clear"))):
             raise LookupError("not prepared")
 
     with pytest.raises(LookupError):
-        await engine.run(unprepared, rewrites=True)
+        await engine.run(lambda _: engine.rewrite(unprepared), rewrites=True)
     assert (engine.head, engine.timelines(), texts(engine)) == (head, [], ["a"])
     await say(engine, "b")
     assert texts(engine) == ["a", "b"]
@@ -256,13 +256,15 @@ async def test_a_plan_of_a_replacement_that_raises_changes_nothing(engine: LogEn
 async def test_a_draft_tells_the_timeline_before_it_exists(engine: LogEngine) -> None:
     await say(engine, "a")
 
-    async def clear(_: LogState) -> tuple[str, int, Replaced]:
-        async with engine.draft(Replacement(TimelineFacts("clear"))) as prepared:
+    def clear() -> tuple[str, int, Replaced]:
+        with engine.draft(Replacement(TimelineFacts("clear"))) as prepared:
             there = len(engine.timelines())
-            return prepared.timeline_id, there, await engine.commit(prepared)
+            return prepared.timeline_id, there, engine.commit(prepared)
 
-    told, there, done = await engine.run(clear, rewrites=True)
+    before = engine.state
+    told, there, done = await engine.run(lambda _: engine.rewrite(clear), rewrites=True)
     assert (told, there) == (done.timeline_id, 0)
+    assert (done.before, done.after, done.head) == (before, engine.state, engine.head)
 
 
 async def test_a_batch_cut_through_on_purpose_is_not_a_batch_any_more(engine: LogEngine) -> None:

@@ -159,7 +159,7 @@ async def test_a_batch_that_was_synced_stays_as_far_as_it_is_there_and_the_rest_
         left = ["before", "a", "b", "c"][: sum(end <= size or end - 1 == size for end in ends)]
         for access in ("read", "write"):
             engine = await JsonlEngine.open(log, access=access)  # type: ignore[arg-type]
-            assert engine.lost is not None, size
+            assert engine.recovery.lost is not None, size
             assert texts(engine) == left, size
             if access == "write":
                 with pytest.raises(ExternallyModifiedError):

@@ -611,7 +611,7 @@ async def test_a_loss_is_told_until_somebody_accepts_it(log: Path, how: str, loc
     there = log.read_bytes() if log.exists() else None
     for _ in range(2):
         reader = await JsonlEngine.open(log, access="read")
-        assert reader.lost is not None
+        assert reader.recovery.lost is not None
         await reader.aclose()
         engine = await JsonlEngine.open(log, lock=lock)
         for _ in range(2):
@@ -626,13 +626,13 @@ async def test_a_loss_is_told_until_somebody_accepts_it(log: Path, how: str, loc
     assert not await follower.refresh()
     await engine.reload()
     await follower.catch_up()
-    assert (engine.lost, follower.lost) == (None, None)
+    assert (engine.recovery.lost, follower.recovery.lost) == (None, None)
     left = texts(engine)
     await say(engine, "d")
     await engine.aclose()
     await follower.aclose()
     engine = await JsonlEngine.open(log)
-    assert (texts(engine), engine.lost, engine.recovery.warnings) == ([*left, "d"], None, ())
+    assert (texts(engine), engine.recovery.lost, engine.recovery.warnings) == ([*left, "d"], None, ())
     await engine.aclose()
 
 
@@ -652,7 +652,7 @@ async def test_a_rewrite_of_the_original_is_no_loss(log: Path) -> None:
     log.rename(log.with_name("context_1.jsonl"))
     log.write_bytes(line("a"))
     engine = await JsonlEngine.open(log)
-    assert (texts(engine), engine.lost, engine.recovery.warnings) == (["a"], None, ())
+    assert (texts(engine), engine.recovery.lost, engine.recovery.warnings) == (["a"], None, ())
     await say(engine, "goes on")
     await engine.aclose()
 
@@ -676,7 +676,7 @@ async def test_what_is_no_loss_is_not_called_one(log: Path, how: str) -> None:
         case _:
             durable.atomic_write(log, log.read_bytes().replace(b":", b": "))
     engine = await JsonlEngine.open(log)
-    assert engine.lost is None
+    assert engine.recovery.lost is None
     await say(engine, "goes on")
     await engine.aclose()
 

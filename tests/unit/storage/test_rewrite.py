@@ -292,17 +292,17 @@ async def test_an_intruder_among_the_timelines_is_not_overwritten(
 ) -> None:
     await say(engine, "a")
 
-    async def clear(_: LogState) -> None:
-        async with engine.draft(Replacement(TimelineFacts("clear"))) as prepared:
+    def clear() -> None:
+        with engine.draft(Replacement(TimelineFacts("clear"))) as prepared:
             (engine.path.parent / "context_1.jsonl").write_bytes(line("theirs"))
-            await engine.commit(prepared)
+            engine.commit(prepared)
 
     for links in (True, False):
         if not links:
             monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
             (engine.path.parent / "context_1.jsonl").unlink()
         with pytest.raises(ExternallyModifiedError):
-            await engine.run(clear, rewrites=True)
+            await engine.run(lambda _: engine.rewrite(clear), rewrites=True)
         assert (engine.path.parent / "context_1.jsonl").read_bytes() == line("theirs")
         assert texts(engine) == ["a"]
     await keep(engine, 0)

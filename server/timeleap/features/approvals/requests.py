@@ -347,7 +347,8 @@ async def remember(session: SessionTransactions, decided: list[tuple[Transaction
         transaction.before = session.head
         transaction.begin()  # its age is that of the decision, however long that took
         lines += transaction.record(result, None)
-    await session.note(lines)
+    if lines:
+        await asyncio.to_thread(session.state.note, {}, lines)
 
 
 def approval_id_of(session: SessionTransactions, guard: Mutation) -> str:

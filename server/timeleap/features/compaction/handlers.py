@@ -29,6 +29,7 @@ from timeleap.features.compaction.summarizers import (
 )
 from timeleap.message_text import called
 from timeleap.service.service import guard
+from timeleap.sessions.kernel.change import Change
 from timeleap.sessions.shapes import CompactionPlan, Mutation, set_members
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import decode_json
@@ -112,9 +113,33 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
 
 async def _leave_uncompacted(session: Session, reason: str, made_under: Mutation, *, dry: bool) -> Json:
     if not dry:
-        return await session.leave_uncompacted(reason, made_under)
+        return await leave_uncompacted(session, reason, made_under)
     session.expect_head(made_under.expected_head)
-    return session.not_compacted(reason)
+    return _not_compacted(session, reason)
+
+
+async def leave_uncompacted(session: Session, reason: str, guard: Mutation) -> Json:
+    """Answer a compaction for which there is nothing to do.
+
+    Raises:
+        HeadConflictError: The head is not the expected one.
+    """
+    return await session.transactions.carry_out(guard, lambda _: Change(result=_not_compacted(session, reason)))
+
+
+def _not_compacted(session: Session, reason: str) -> Json:
+    summary = session.summary()
+    tokens = summary.token_count_with_pending
+    return {
+        "head": session.head,
+        "compacted": False,
+        "reason": reason,
+        "removedMessages": 0,
+        "preservedMessages": summary.message_count,
+        "tokenCountBefore": tokens,
+        "tokenCountAfter": tokens,
+        "context": session.transactions.shapes.summary(summary),
+    }
 
 
 async def _summary(

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError
 from timeleap.rpc.codec import plain
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
+from timeleap.sessions.kernel.members import decide_members
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import failpoint
@@ -114,7 +116,9 @@ async def _send_elsewhere(
     arrival = {"sessionId": target.session_id, "head": found["head"], **shapes.set_members(index=found.get("index"))}
     answer = {"pendingDMail": found["pendingDMail"], "to": arrival}
     # What the sender's head is by now says nothing about what is done already.
-    result = await session.mail_sent(replace(mine, expected_head=None), answer)
+    result = await session.transactions.carry_out(
+        replace(mine, expected_head=None), partial(decide_members, meta={}, result=answer)
+    )
     return {**result, "duplicate": True} if found.get("duplicate") else result
 
 

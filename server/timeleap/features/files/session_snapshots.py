@@ -170,7 +170,9 @@ class FileSnapshots(SessionFiles):
             transaction.begin()
             made = await asyncio.to_thread(tree.snapshot, control, label=label)
             event = taken(made, self.session.head, guard.cause)
-            await self.session.note(transaction.record({"head": event.head, **made.result()}, [event]))
+            lines = transaction.record({"head": event.head, **made.result()}, [event])
+            if lines:
+                await asyncio.to_thread(self.session.state.note, {}, lines)
             self._shrink_soon()
 
         return await self.session.at_its_turn(guard, work)

@@ -35,7 +35,8 @@ from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.documents.session_files import LOG_NAME, list_files
-from timeleap.sessions.kernel.change import ApprovalChange
+from timeleap.sessions.kernel.change import ApprovalChange, Change
+from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.past import summarize
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_state import StateManager
@@ -193,11 +194,12 @@ async def redact(session: Session, order: RedactionRequest, render: Render, guar
         InvalidInputError, ReadOnlyError: Nothing was done.
         SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
     """
-    return await session.scrub(_Redaction(session, order, render), guard)
+    redaction = _Redaction(session, order, render)
+    return await session.transactions.carry_out(guard, redaction.decide, looks=True)
 
 
 class _Redaction:
-    """A redaction of an open session: the work that `Session.scrub` does at its turn."""
+    """A redaction of an open session: an erasure."""
 
     _found: _Found
 
@@ -211,12 +213,22 @@ class _Redaction:
         path = self._session.path
         self._found = _Found([(path, None), *((trash, trash.name) for trash in self._order.trash())], self._order)
 
+    def decide(self, _: SessionView) -> Change:
+        """Find it, to take it out. Blocking."""
+        self.look()
+        return Change(erasure=self)
+
     def clean(self, text: str) -> str:
         """A text without what is taken out."""
         return self._found.redactor.clean(text)
 
-    async def carry_out(self, state: StateManager, cause: Cause) -> None:
+    def forget(self) -> None:
+        """Take it out of the questions for approvals that wait."""
+        self._session.approval_requests.redact(self.clean)
+
+    async def carry_out(self, cause: Cause) -> None:
         """Take it out of all files: of those beside the log first, of the live log last."""
+        state = self._session.transactions.state
         (own, *trashed), redactor = self._found.scans, self._found.redactor
         shown = self._found.cause(cause)
         now = state.facts.approval
@@ -367,6 +379,6 @@ async def _head_and_facts(directory: Path) -> tuple[str, Summary]:
     try:
         engine = lease.engine
         stacks = past.in_force(meta.get(past.MEMBER), engine)
-        return engine.head, summarize(engine, past.past_of(engine.timeline_ids(), stacks, engine.state))
+        return engine.head, summarize(engine, past.past_of(past.timeline_ids(engine), stacks, engine.state))
     finally:
         await lease.aclose()

@@ -117,10 +117,11 @@ def loss_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
 
 def inherited_losses(engine: LogEngine, session_id: str) -> list[dict[str, Any]]:
     """Warnings for a fork of a session whose log has lost something that nobody has accepted."""
-    if engine.lost is None:
+    lost = engine.recovery.lost
+    if lost is None:
         return []
-    text = f"of the session {session_id}, which this is a fork of: {engine.lost.message}"
-    return [{"kind": engine.lost.kind, "message": text}]
+    text = f"of the session {session_id}, which this is a fork of: {lost.message}"
+    return [{"kind": lost.kind, "message": text}]
 
 
 def modes_warning() -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
     if copies:
         places.append(f"the copies beside it ({', '.join(copies[:3])})")
     text = f"{lost.message}. Look in {', '.join([*places, 'backups, and the history of a sync program'])}"
-    if engine.lost is None:
+    if engine.recovery.lost is None:
         return text
     return f"{text}; put it back, then reload the session (session/reload). Until then nothing is written to the log"
 

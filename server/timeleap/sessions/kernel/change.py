@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
 from timeleap.json_value import Json
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot
-from timeleap.sessions.shapes import Approval, Checkpoint, Exchange, HistoryStep
+from timeleap.sessions.shapes import Approval, Cause, Checkpoint, Exchange, HistoryStep
 from timeleap.storage.engine import LogReader, LogState, Replacement
 
-RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
+RewriteKind = Literal[
+    "reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "external"
+]
 
 
 class ApprovalChange(Struct, frozen=True):
@@ -60,6 +62,31 @@ class LogRewrite(Struct, frozen=True):
     snapshot: str | None = None
 
 
+class Removal(Struct, frozen=True):
+    """Timelines and quarantine files that go for good."""
+
+    timeline_ids: tuple[str, ...]
+    quarantine: tuple[str, ...]
+
+
+class Erasure(Protocol):
+    """Something that goes out of a session for good: lines, members and answers that hold it are rewritten without it."""
+
+    async def carry_out(self, cause: Cause) -> None:
+        """Take it out of the logs and of all that stands beside them."""
+
+    def forget(self) -> None:
+        """Take it out of what the session's parts have in memory."""
+
+    def clean(self, text: str) -> str:
+        """A text without it."""
+        ...
+
+    def done(self) -> tuple[Json, Json]:
+        """The result, and the members of what listeners are told where the log has changed."""
+        ...
+
+
 class Change(Struct, frozen=True):
     """A step of a session. The parts stand in the order in which they become durable.
 
@@ -68,6 +95,8 @@ class Change(Struct, frozen=True):
         state: Members of `state.json`.
         meta: Members of `timeleap.json`, in one write with the journal line of the request.
         rewrite: A new log; what `timeleap.json` says of it is written before, and counts once it is in its place.
+        removal: Timelines that go, once `timeleap.json` says so.
+        erasure: Something that goes out of everything.
         facts: The state beside the log, which counts then; None: nothing of it is written.
         result: Members of the request's result beside the head.
     """
@@ -76,6 +105,8 @@ class Change(Struct, frozen=True):
     state: Mapping[str, Any] = {}
     meta: Mapping[str, Any] = {}
     rewrite: LogRewrite | None = None
+    removal: Removal | None = None
+    erasure: Erasure | None = None
     facts: StateSnapshot | None = None
     result: Mapping[str, Any] = {}
 

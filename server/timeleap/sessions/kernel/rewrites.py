@@ -119,6 +119,8 @@ def stacks_after(
 ) -> Stacks:
     """The undo and redo stacks after a rewrite that is about to be done; `same` says whether two timelines have the same
     bytes, `files` is the snapshot of the files before it."""
+    if rewrite.kind == "external" and prepared.replaces:
+        return before.without_redo()
     if rewrite.steps is not None:
         return before.moved("undo" if rewrite.kind == "undone" else "redo", len(rewrite.steps), prepared, same, files)
     reason = rewrite.replacement.facts.reason
@@ -297,10 +299,21 @@ def decide_compaction(state: SessionView, plan: CompactionPlan) -> Change:
     return Change(rewrite=rewrite)
 
 
-def decide_repair(state: SessionView) -> Replacement:
+def decide_repair(state: SessionView) -> Change:
     """Leave out the lines that are not part of history."""
     facts = timeline_facts(state.log, "unknown", state.time, {"by": "repair"})
-    return Replacement(facts, keep_lines=state.log.state.lines)
+    return external(state, Replacement(facts, keep_lines=state.log.state.lines))
+
+
+def external(state: SessionView, replacement: Replacement) -> Change:
+    """A rewrite that is no step of the session: nobody can undo it, and it ends redo."""
+    return Change(rewrite=LogRewrite("external", replacement, state.log, state.log.state, removed={}))
+
+
+def repaired(draft: Prepared, head: str, before: LogState) -> Json:
+    """Result of a rewrite that is no step of the session."""
+    removed = before.lines - draft.after.lines
+    return {"head": head, **set_members(timelineId=draft.kept_as), "removedLines": removed}
 
 
 def timeline_facts(log: LogReader, reason: TimelineReason, time: str, extra: Mapping[str, Any]) -> TimelineFacts:

@@ -17,7 +17,7 @@ from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions.documents import session_files
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.home import Home
@@ -108,7 +108,7 @@ def test_only_what_a_killed_process_left_is_removed(tmp_path: Path, present: boo
 PRUNE = """
 import asyncio, os, sys
 from pathlib import Path
-from timeleap.sessions.pruning import (PruneRequest)
+from timeleap.sessions.kernel.pruning import (PruneRequest)
 from timeleap.sessions.shapes import Retention
 from timeleap.store.store import SessionStore
 from timeleap.storage import durable

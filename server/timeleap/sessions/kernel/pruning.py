@@ -1,25 +1,20 @@
-"""Timelines that are removed for good."""
+"""Timelines that are removed for good on request."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from timeleap.errors import TimelineNotFoundError
-from timeleap.sessions import past
-from timeleap.sessions.documents.session_files import quarantine_files
-from timeleap.sessions.logs import noted_time
-from timeleap.sessions.shapes import WARNING, Event, Mutation, Retention
-from timeleap.storage.engine import Timeline
-
-if TYPE_CHECKING:
-    from timeleap.sessions.request_table import Transaction
-    from timeleap.sessions.transaction import SessionTransactions
 from timeleap.json_value import Json
+from timeleap.sessions.kernel.change import Change, Removal
+from timeleap.sessions.kernel.session_view import SessionView
+from timeleap.sessions.logs import noted_time
+from timeleap.sessions.past import excess, referred_to
+from timeleap.sessions.shapes import Retention
+from timeleap.storage.engine import Timeline
 
 
 class PruneRequest(Struct, frozen=True):
@@ -45,11 +40,10 @@ class PrunePlan(Struct, frozen=True):
     kept: tuple[tuple[str, str], ...]
     quarantine: tuple[tuple[str, int], ...] = ()
 
-    def result(self, head: str) -> Json:
-        """Result of the request."""
+    def result(self) -> Json:
+        """Members of the result of the request."""
         sizes = [*(timeline.bytes for timeline in self.going), *(size for _, size in self.quarantine)]
         return {
-            "head": head,
             "removed": [{"timelineId": timeline.timeline_id, "bytes": timeline.bytes} for timeline in self.going],
             "kept": [{"timelineId": name, "reason": reason} for name, reason in self.kept],
             "quarantine": [{"file": name, "bytes": size} for name, size in self.quarantine],
@@ -74,7 +68,7 @@ def plan_prune(
             raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
     wanted = set(selection.timeline_ids)
     if selection.limits is not None:
-        wanted |= {timeline.timeline_id for timeline in past.excess(timelines, selection.limits, ())}
+        wanted |= {timeline.timeline_id for timeline in excess(timelines, selection.limits, ())}
     if selection.older_than is not None:
         times = ((timeline.timeline_id, noted_time(timeline.facts.created_at)) for timeline in timelines[1:])
         wanted |= {name for name, created in times if created is not None and created < selection.older_than}
@@ -86,38 +80,17 @@ def plan_prune(
     )
 
 
-async def prune(
-    transactions: SessionTransactions, selection: PruneRequest, guard: Mutation, *, dry_run: bool = False
-) -> Json:
-    """Remove timelines for good (see `plan_prune`)."""
-
-    def plan() -> PrunePlan:
-        timelines = transactions.engine.timelines()
-        kept = past.referred_to(timelines, transactions.fork_points(), transactions.engine)
-        files = quarantine_files(transactions.path) if selection.quarantine else ()
-        return plan_prune(timelines, selection, kept, files)
-
-    if dry_run:
-        await transactions.at_turn(lambda: transactions.expect_head(guard.expected_head))
-        return (await asyncio.to_thread(plan)).result(transactions.head)
-
-    async def work(transaction: Transaction) -> None:
-        # What an earlier request left undone: also where this one asks for it again.
-        await asyncio.to_thread(transactions.state.finish_removing)
-        transaction.admit(transactions.head)
-        planned = await asyncio.to_thread(plan)
-        transaction.begin()
-        before, lines = transactions.past(), transaction.record(planned.result(transactions.head))
-        names = [timeline.timeline_id for timeline in planned.going]
-        try:
-            files = [name for name, _ in planned.quarantine]
-            await asyncio.to_thread(transactions.state.remove_noted, names, files, lines)
-        except BaseException:
-            transactions.requests.forget()  # once noted the request is known: a repeat finishes it, and gets its answer
-            raise
-        if names:
-            text = f"{len(names)} timelines were removed on request: {', '.join(names[:10])}"
-            warning = {"kind": "timelinesPruned", "message": text + past.fewer_steps(before, transactions.past())}
-            transaction.events.append(Event(warning["kind"], transactions.head, warning, WARNING))
-
-    return await transactions.at_its_turn(guard, work)
+def decide_prune(
+    state: SessionView,
+    selection: PruneRequest,
+    fork_points: Callable[[], Collection[str]],
+    quarantined: Callable[[], Iterable[tuple[str, int]]],
+) -> Change:
+    """Remove the selected timelines and files; `fork_points` gives the checkpoints of forks, `quarantined` what recovery
+    kept. Raises as `plan_prune`."""
+    timelines = state.log.timelines()
+    kept = referred_to(timelines, fork_points(), state.log)
+    plan = plan_prune(timelines, selection, kept, quarantined() if selection.quarantine else ())
+    names = tuple(timeline.timeline_id for timeline in plan.going)
+    removal = Removal(names, tuple(name for name, _ in plan.quarantine))
+    return Change(removal=removal, result=plan.result())
