@@ -6,8 +6,10 @@ import { createApi } from "./features/api/api.js";
 import type { TimeleapApi } from "./features/api/apiTypes.js";
 import { agents } from "./features/agents/index.js";
 import { approvals } from "./features/approvals/index.js";
+import { branches } from "./features/branches/index.js";
 import { chat } from "./features/chat/index.js";
 import { compact } from "./features/compact/index.js";
+import { details } from "./features/details/index.js";
 import { dmail } from "./features/dmail/index.js";
 import { files } from "./features/files/index.js";
 import { mcp } from "./features/mcp/index.js";
@@ -20,7 +22,7 @@ import { transfer } from "./features/transfer/index.js";
 import { promptsOf } from "./kit/prompts.js";
 
 /** Documents come first: others show texts with them. Rows that wait for a person stand in this order. */
-const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, page, compact, search, files, transfer, pins, status, chat, mcp];
+const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, details, branches, page, compact, search, files, transfer, pins, status, chat, mcp];
 
 /** Of this window; `deactivate` gets no argument. */
 let core: Core | undefined;

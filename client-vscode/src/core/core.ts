@@ -9,7 +9,6 @@ import { timeTravelCommands } from "./restore/timeTravel.js";
 import { launchOf } from "./server/launch.js";
 import { Sidecar, type SidecarOptions } from "./server/sidecar.js";
 import { Sessions } from "./sessions/sessions.js";
-import { registerBadges } from "./tree/badges.js";
 import { Views } from "./tree/views.js";
 
 /** Adds something to the core. What it returns is put away with the window. */
@@ -35,7 +34,6 @@ export class Core extends Disposables implements Workbench {
     this.sidecar = this.register(new Sidecar(this.launching));
     this.sessions = this.register(new Sessions(this.sidecar, context.workspaceState));
     this.views = this.register(new Views(this.sidecar, this.sessions));
-    this.register(registerBadges());
     this.register(this.commands({ ...serverCommands(this), ...timeTravelCommands(this) }));
     this.register(onDidChangeServerSettings(() => void this.restart()));
     this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => void this.trusted()));

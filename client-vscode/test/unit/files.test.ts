@@ -1,4 +1,6 @@
-import { badgeOf } from "../../src/core/tree/badges.js";
+import { detailsOfRows } from "../../src/features/details/details.js";
+import { filesOf } from "../../src/kit/sessionFiles.js";
+import { badgeOf } from "../../src/features/details/badges.js";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
 import { TimeleapError, type Checkpoint, type FileChange, type FilesState, type SessionState } from "timeleap-client";
@@ -11,7 +13,7 @@ import { Sessions } from "../../src/core/sessions/sessions.js";
 import { diskPath, nameAndFolder, shownPath } from "../../src/shared/text/paths.js";
 import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
 import type { TreeNode } from "../../src/core/tree/node.js";
-import { viewMessage } from "../../src/core/tree/viewMessage.js";
+import { viewMessage } from "../../src/features/status/viewMessage.js";
 import { EventEmitter, FileSystemError, log, Uri, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => user.reset());
@@ -39,7 +41,7 @@ function sessionOf(answers: Record<string, (params: never) => unknown>, files = 
 }
 
 function treeOf(session: Session) {
-  const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true));
+  const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [], parts: [detailsOfRows] });
   const rows = async (parent?: TreeNode) => (await tree.getChildren(parent)).map((node) => ({ node, item: tree.getTreeItem(node) }));
   return { tree, rows };
 }
@@ -104,7 +106,7 @@ test("how many files changed until now stands in the row once they are loaded, a
   await rows((await group()).node);
   await told;
   expect((await group()).item.description).toBe("5 · until now");
-  session.files.forgetDisk();
+  session.filesChanged();
   Object.assign(page, { nextCursor: "next" });
   tree.refresh();
   await rows((await group()).node);
@@ -144,8 +146,8 @@ test("many files come page by page", async () => {
 test("what is on the disk is asked for again after files were put back or saved, what snapshots say is not", async () => {
   const { asked, session } = sessionOf({ ...LISTED, "files/diff": () => ({ changes: [] }) });
   for (let round = 0; round < 2; round += 1) {
-    await session.files.changes("f1-aa", "f2-bb").list();
-    await session.files.changes("f3-cc", undefined).list();
+    await filesOf(session).changes("f1-aa", "f2-bb").list();
+    await filesOf(session).changes("f3-cc", undefined).list();
     session.filesChanged();
   }
   expect(asked.map(({ to }) => to)).toEqual([{ snapshot: "f2-bb" }, {}, {}]);

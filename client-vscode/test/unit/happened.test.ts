@@ -3,7 +3,7 @@ import type { Checkpoint } from "timeleap-client";
 import type { SpanSummary } from "../../src/shared/spanSummary.js";
 import { age } from "../../src/shared/text/format.js";
 import { callInWords, checkpointName, firstWords, happenedIcon, wholeName } from "../../src/shared/text/happened.js";
-import { badgeOf, badgeUri } from "../../src/core/tree/badges.js";
+import { badgeOf, badgeUri } from "../../src/features/details/badges.js";
 import { env, Uri, user } from "../support/vscode.js";
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { Rewriting, type WillRewrite } from "../../src/core/sessions/rewriting.js";
+import { Rewriting, type WillRewrite } from "../../src/features/api/rewriting.js";
 
 function listening(rewriting: Rewriting, listener: (will: WillRewrite) => void = () => undefined): WillRewrite[] {
   const heard: WillRewrite[] = [];

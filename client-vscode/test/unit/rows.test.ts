@@ -3,7 +3,8 @@ import type { Checkpoint } from "timeleap-client";
 import { Log } from "../../src/core/sessions/log.js";
 import { wholeName } from "../../src/shared/text/happened.js";
 import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
-import { dmailRows } from "../../src/features/dmail/index.js";
+import { detailsOfRows } from "../../src/features/details/details.js";
+import { dmailFacts, dmailRows } from "../../src/features/dmail/index.js";
 import { user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());
@@ -16,8 +17,8 @@ function treeOf(count: number) {
   });
   const more = { end: count * 2 };
   const log = new Log({ read: () => Promise.resolve({ checkpoints, messages: [] } as never), total: () => more.end });
-  const session = { id: "s", log, setAside: () => Promise.resolve([]), timelines: { hasMore: false }, state: { pendingDMail: null as unknown, context: { tokenCount: count * 100 } } };
-  return { session, log, more, tree: new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), [dmailRows]) };
+  const session = { id: "s", log, state: { pendingDMail: null as unknown, context: { tokenCount: count * 100 } } };
+  return { session, log, more, tree: new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [dmailRows], parts: [dmailFacts, detailsOfRows] }) };
 }
 
 test("rows that are as they were are the same ones, however many there are", async () => {

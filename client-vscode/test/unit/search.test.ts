@@ -34,8 +34,8 @@ async function box(all = false) {
     const page = pages.shift() ?? { matches: [] };
     return page instanceof Error ? Promise.reject(page) : Promise.resolve(page);
   };
-  const timelines = { list: () => Promise.resolve([{ timelineId: "t1", reason: "clear" }]) };
-  const shown = { id: "chat", name: "The chat", timelines };
+  const read = () => Promise.resolve({ timelines: [{ timelineId: "t1", reason: "clear" }] });
+  const shown = { id: "chat", name: "The chat", read, kept: [] };
   const bench = {
     sidecar: { request },
     sessions: { shown: all ? undefined : shown, list: () => Promise.resolve({ sessions: [{ sessionId: "other", title: "Another one" }] }) },

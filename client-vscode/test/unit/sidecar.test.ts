@@ -3,6 +3,7 @@ import type { LogOutputChannel } from "vscode";
 import { ServerFailure } from "../../src/core/server/failure.js";
 import type { Launch } from "../../src/core/server/launch.js";
 import { Sidecar, type SidecarState } from "../../src/core/server/sidecar.js";
+import { stalenessOf } from "../../src/kit/staleness.js";
 import type { Settings } from "../../src/shared/settings.js";
 import { log, user } from "../support/vscode.js";
 
@@ -70,7 +71,7 @@ const STANDBY = server(
 
 test("answers of a standby are known by their mark, until the first that could have it and has not", async () => {
   make(STANDBY);
-  const { staleness } = sidecar;
+  const staleness = stalenessOf(sidecar);
   const changes: boolean[] = [];
   staleness.onDidChange((stale) => changes.push(stale));
   await sidecar.request("session/list", {});

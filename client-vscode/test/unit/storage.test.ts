@@ -7,7 +7,7 @@ import { startFailure } from "../../src/core/server/failure.js";
 import { storageTroubleOf } from "../../src/shared/text/storageTrouble.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
 import { TroubleNode } from "../../src/core/tree/node.js";
-import { viewMessage } from "../../src/core/tree/viewMessage.js";
+import { viewMessage } from "../../src/features/status/viewMessage.js";
 import { News } from "../../src/features/status/notifications.js";
 import { EventEmitter, log, user, workspace } from "../support/vscode.js";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Timeline } from "timeleap-client";
 import type { Read } from "../../src/core/sessions/log.js";
-import { Timelines, TIMELINES_PAGE } from "../../src/core/sessions/timelines.js";
+import { Timelines, TIMELINES_PAGE } from "../../src/kit/timelines.js";
 
 const MANY = 2 * TIMELINES_PAGE + 5;
 /** Two beyond the first page, each on a page of its own, that have the same messages. */

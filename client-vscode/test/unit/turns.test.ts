@@ -3,6 +3,7 @@ import type { Checkpoint, SpanSummary } from "timeleap-client";
 import { Log } from "../../src/core/sessions/log.js";
 import { CheckpointNode } from "../../src/core/tree/checkpointNodes.js";
 import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
+import { detailsOfRows } from "../../src/features/details/details.js";
 import { painted } from "../../src/shared/text/telling.js";
 import { user } from "../support/vscode.js";
 
@@ -17,8 +18,8 @@ function treeOf(...names: readonly (readonly [kind: Kind, name: string, errors?:
     return { id, uid: `c${id}`, messageCount: id * 2, tokenCount: id * 10, name, summary };
   });
   const log = new Log({ read: () => Promise.resolve({ checkpoints: checkpoints.toReversed(), messages: [] } as never), total: () => names.length * 2 });
-  const session = { id: "s", log, setAside: () => Promise.resolve([]), timelines: { hasMore: false }, state: { context: { tokenCount: names.length * 10 } } };
-  const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true));
+  const session = { id: "s", log, state: { context: { tokenCount: names.length * 10 } } };
+  const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [], parts: [detailsOfRows] });
   const labels = async (node?: CheckpointNode): Promise<string[]> => (await tree.getChildren(node)).filter((row) => row instanceof CheckpointNode).map((row) => tree.getTreeItem(row).label as string);
   const turns = async (): Promise<CheckpointNode[]> => (await tree.getChildren()).filter((row) => row instanceof CheckpointNode);
   return { tree, labels, turns };

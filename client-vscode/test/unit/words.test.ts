@@ -11,7 +11,7 @@ import { warningInWords } from "../../src/shared/text/warnings.js";
 import { MoreNode, treeItem } from "../../src/core/tree/node.js";
 import { News } from "../../src/features/status/notifications.js";
 import { tokensShown } from "../../src/features/status/statusBar.js";
-import { serverMessage, viewMessage } from "../../src/core/tree/viewMessage.js";
+import { serverMessage, viewMessage } from "../../src/features/status/viewMessage.js";
 import { CancellationError, env, EventEmitter, log, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {

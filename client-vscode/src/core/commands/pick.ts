@@ -1,11 +1,10 @@
 /** Choosing from lists, for commands that come from the palette. */
 
 import * as vscode from "vscode";
-import type { Checkpoint, Timeline } from "timeleap-client";
+import type { Checkpoint } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import { messages, relativeTime } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
-import { timelineName } from "../tree/branches.js";
 import { Refusal } from "./report.js";
 
 /** One of the loaded checkpoints. */
@@ -20,14 +19,4 @@ export async function pickCheckpoint(session: Session, title: string): Promise<C
     checkpoint,
   }));
   return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true }))?.checkpoint;
-}
-
-/** One of the loaded timelines, newest first. */
-export async function pickTimeline(session: Session, title: string): Promise<Timeline | undefined> {
-  const timelines = await session.timelines.list();
-  if (timelines.length === 0) {
-    throw new Refusal(vscode.l10n.t("This session has no timelines: nothing has been set aside yet."));
-  }
-  const items = timelines.map((timeline) => ({ label: timelineName(timeline, session.timelines.known(timeline)), description: timelineName(timeline), timeline }));
-  return (await vscode.window.showQuickPick(items, { title }))?.timeline;
 }

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { whyReadOnly } from "../tree/viewMessage.js";
+import { whyReadOnly } from "../../shared/text/readOnly.js";
 import { fork, manageTrust, Refusal, reload, type Step } from "./report.js";
 
 export function shownSession(sessions: Pick<Sessions, "shown">): Session {

@@ -13,13 +13,13 @@ import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../tree/messageNodes.js";
-import { timelineName, TimelineNode } from "../tree/branches.js";
+import { TreeNode } from "../tree/node.js";
 import { continueElsewhere, type RevertPlace } from "./continuing.js";
-import { pickCheckpoint, pickTimeline } from "../commands/pick.js";
+import { pickCheckpoint } from "../commands/pick.js";
 import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal, report } from "../commands/report.js";
 import { andFiles, carryOut, decideRestoring, forecast, restoreFiles, type Forecast } from "./restoring.js";
-import { target, writableSession } from "../commands/targets.js";
+import { writableSession } from "../commands/targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
   return {
@@ -31,7 +31,6 @@ export function timeTravelCommands(bench: Workbench): Handlers {
     continueInItsProgram: (node) => restoreTo(bench, node, true),
     undo: () => step(bench, writableSession(bench.sessions), "context/undo"),
     redo: () => step(bench, writableSession(bench.sessions), "context/redo"),
-    restoreTimeline: (node) => restoreTimeline(bench, node),
     clear: () => clear(bench),
   };
 }
@@ -57,8 +56,8 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
     await revertToIndex(bench, session, index, name, asks);
     return;
   }
-  if (given instanceof TimelineNode) {
-    await restoreTimeline(bench, given);
+  if (given instanceof TreeNode && given.restore) {
+    await given.restore(bench);
     return;
   }
   const row = given instanceof CheckpointNode ? given : undefined;
@@ -146,10 +145,6 @@ type Direction = keyof typeof DIRECTIONS;
 
 /** One step back or forth among the changes of the whole conversation, files included. */
 async function step(bench: Workbench, session: Session, direction: Direction): Promise<void> {
-  if (!bench.sidecar.serves(direction)) {
-    await undoWithoutSteps(bench, session, direction);
-    return;
-  }
   const forecasted = await planOf(session, direction);
   const { plan } = forecasted;
   const [{ kind } = { kind: "restore" as const }] = plan.steps;
@@ -188,15 +183,6 @@ function nothingTo(direction: Direction): Refusal {
   );
 }
 
-/** On a server that does not know the methods: the newest timeline takes the present's place. */
-async function undoWithoutSteps(bench: Workbench, session: Session, direction: Direction): Promise<void> {
-  const [newest] = await session.timelines.list();
-  if (!newest || direction === "context/redo") {
-    throw nothingTo(direction);
-  }
-  await restore(bench, session, newest.timelineId, timelineName(newest));
-}
-
 /** Says what was done, with the way back. */
 function sayStep(bench: Workbench, session: Session, direction: Direction, done: UndoResult): void {
   const undone = direction === "context/undo";
@@ -206,18 +192,6 @@ function sayStep(bench: Workbench, session: Session, direction: Direction, done:
     title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
     run: () => bench.sessions.withOpen(session.id, (open) => step(bench, open, back)),
   });
-}
-
-async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
-  const session = writableSession(bench.sessions);
-  const row = target(TimelineNode, node);
-  if (row && row.session !== session) {
-    throw new Refusal(vscode.l10n.t("This timeline is not of the session that is shown."));
-  }
-  const timeline = row?.timeline ?? (await pickTimeline(session, vscode.l10n.t("Restore which timeline?")));
-  if (timeline) {
-    await restore(bench, session, timeline.timelineId, timelineName(timeline));
-  }
 }
 
 export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
@@ -280,7 +254,7 @@ function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): 
 
 /** A step back if nothing has happened since; else the log as it was before the change is restored, whatever has been changed since. */
 async function takeBack(bench: Workbench, session: Session, timelineId: string, { head }: Pick<RewriteResult, "head">): Promise<void> {
-  if (session.state.head === head && bench.sidecar.serves("context/undo")) {
+  if (session.state.head === head) {
     await step(bench, session, "context/undo");
   } else {
     await restore(bench, session, timelineId, vscode.l10n.t("before the change"));

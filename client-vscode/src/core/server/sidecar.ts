@@ -18,7 +18,6 @@ import type { Settings } from "../../shared/settings.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { ServerFailure, startFailure } from "./failure.js";
 import type { Launch } from "./launch.js";
-import { Staleness } from "./staleness.js";
 
 export type SidecarState =
   | { readonly kind: "idle" }
@@ -32,6 +31,12 @@ export type SidecarState =
 export interface Wire {
   request<M extends keyof Methods>(method: M, params: Methods[M]["params"], options?: RequestOptions): Promise<Methods[M]["result"]>;
   onNotification<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): vscode.Disposable;
+}
+
+/** What a method was answered with. */
+export interface Answer {
+  readonly method: keyof Methods;
+  readonly result: unknown;
 }
 
 export interface SidecarOptions {
@@ -69,7 +74,8 @@ export class Sidecar extends Disposables implements Wire {
   private readonly connected = this.register(new vscode.EventEmitter<Reconnected | undefined>());
   /** A server is there: another one, with nothing open yet (undefined), or the same again, with the sessions that it had. */
   readonly onDidConnect = this.connected.event;
-  readonly staleness = this.register(new Staleness());
+  private readonly answered = this.register(new vscode.EventEmitter<Answer>());
+  readonly onDidAnswer = this.answered.event;
 
   private current: SidecarState = { kind: "idle" };
   private client: TimeleapClient | undefined;
@@ -102,7 +108,7 @@ export class Sidecar extends Disposables implements Wire {
     const client = await this.started();
     const send = client.request.bind(client) as (method: M, params: unknown, options?: RequestOptions) => Promise<Methods[M]["result"]>;
     const result = await send(method, params, options);
-    this.staleness.take(method, result);
+    this.answered.fire({ method, result });
     return result;
   }
 

@@ -6,14 +6,10 @@ import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOpti
 import { Disposables } from "../../shared/lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
 import type { StorageTrouble } from "../../shared/text/storageTrouble.js";
-import { SessionFiles } from "./files.js";
 import { Log, type FirstPage, type Read } from "./log.js";
 import { openSession } from "./opening.js";
-import { OwnChanges } from "./ownChanges.js";
-import { Rewriting } from "./rewriting.js";
 import { spanIn } from "../../shared/spanSummary.js";
 import { programName } from "../../shared/text/sources.js";
-import { Timelines, type Aside } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */
 type SessionMethod = { [M in keyof Methods]: Methods[M]["params"] extends { sessionId: string } ? M : never }[keyof Methods];
@@ -24,6 +20,9 @@ type Params<M extends SessionMethod> = Omit<Methods[M]["params"], "sessionId">;
  * at the server's state.
  */
 export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] | "files" | "state";
+
+/** Looks at a request about a session before it is sent: what it returns takes the params' place. */
+export type Before = (session: Session, method: string, params: object) => object | Promise<object>;
 
 /** Milliseconds without news after which the state is asked for; it has what notifications leave out, such as pending tokens. */
 const SETTLE = 200;
@@ -40,13 +39,11 @@ export class Session extends Disposables {
   private readonly contextDidChange = this.register(new vscode.EventEmitter<ContextDidChange>());
   /** The notification itself, once it has been taken over. */
   readonly onDidChangeContext = this.contextDidChange.event;
-  private readonly own = new OwnChanges();
-  private readonly rewriting = this.register(new Rewriting());
-  /** Before this window puts another log in the place of the present one. */
-  readonly onWillRewrite = this.rewriting.onWillRewrite;
   readonly log: Log;
-  readonly timelines: Timelines;
-  readonly files: SessionFiles;
+  /** For each time that what was read of it may have become untrue: how many messages at its beginning stayed as they were. */
+  readonly kept: number[] = [];
+  /** Counts the times that files on the disk may have changed. */
+  filesEpoch = 0;
   private settling: NodeJS.Timeout | undefined;
 
   constructor(
@@ -56,13 +53,10 @@ export class Session extends Disposables {
     private present: SessionState,
     private inTheWay?: StorageTrouble,
     firstPage?: Promise<FirstPage | undefined>,
+    private readonly before: readonly Before[] = [],
   ) {
     super();
-    // The session says which method it reads by; what the wire resolves with belongs to that method.
-    const read = ((method: SessionMethod, params: object) => this.request(method, params)) as Read;
-    this.log = new Log({ read, total: () => this.present.context.messageCount, ...(firstPage ? { first: firstPage } : {}) });
-    this.timelines = new Timelines(read);
-    this.files = new SessionFiles(read);
+    this.log = new Log({ read: this.read, total: () => this.present.context.messageCount, ...(firstPage ? { first: firstPage } : {}) });
   }
 
   get id(): string {
@@ -100,11 +94,6 @@ export class Session extends Disposables {
     return this.rewritten;
   }
 
-  /** Whether this window has asked for a change. */
-  isOwn({ cause }: ContextDidChange): boolean {
-    return this.own.has(cause.requestId);
-  }
-
   private openedRestricted = !vscode.workspace.isTrusted;
 
   /** Whether it can be looked at only because of Restricted Mode. */
@@ -118,21 +107,18 @@ export class Session extends Disposables {
     return this.present.title ?? (path === undefined ? this.id : basename(path));
   }
 
+  /** The session says which method it reads by; what the wire resolves with belongs to that method. */
+  readonly read = ((method: SessionMethod, params: object) => this.request(method, params)) as Read;
+
   /** Asks or changes. What changes something takes effect once, also if the server dies before it answers. */
   request<M extends SessionMethod>(method: M, params: Params<M>, options?: RequestOptions): Promise<Methods[M]["result"]> {
-    const marked = this.own.mark(method, params);
-    const send = (): Promise<Methods[M]["result"]> => this.wire.request(method, { ...marked, sessionId: this.id }, options);
-    return this.rewriting.announce(method, params)?.then(send) ?? send();
-  }
-
-  /** What was set aside and is a branch for good: what Redo reaches is the way back. */
-  async setAside(): Promise<Aside[]> {
-    const { timelines, canRedo = 0 } = this.present.context;
-    if (timelines === 0) {
-      return [];
+    const send = (given: object): Promise<Methods[M]["result"]> => this.wire.request(method, { ...(given as Params<M>), sessionId: this.id }, options);
+    let given: object | Promise<object> = params;
+    for (const before of this.before) {
+      given = given instanceof Promise ? given.then((late: object) => before(this, method, late)) : before(this, method, given);
     }
-    const steps = canRedo === 0 ? [] : (await this.request("context/redo", { steps: canRedo, dryRun: true })).steps;
-    return this.timelines.setAside(steps.flatMap(({ timelineId }) => timelineId ?? []));
+    // Where nobody has to be waited for the request keeps its place among those of the session.
+    return given instanceof Promise ? given.then(send) : send(given);
   }
 
   /** Takes over what a notification says. */
@@ -158,16 +144,12 @@ export class Session extends Disposables {
         this.patchContext(NO_REDO);
         break;
       case "external":
-        this.timelines.presentChanged(0);
-        this.log.reset();
-        this.timelines.reset();
+        this.forget(0);
         break;
       default:
         this.patchContext(change.context);
         this.rewritten = change.head;
-        this.timelines.presentChanged(change.kind === "reverted" ? change.context.messageCount : 0);
-        this.log.reset();
-        this.timelines.reset();
+        this.forget(change.kind === "reverted" ? change.context.messageCount : 0);
     }
     this.changed.fire(change.kind);
     this.contextDidChange.fire(change);
@@ -193,7 +175,7 @@ export class Session extends Disposables {
 
   /** A snapshot of files was taken, or files were put back. */
   filesChanged(): void {
-    this.files.forgetDisk();
+    this.filesEpoch += 1;
     this.changed.fire("files");
     this.settle();
   }
@@ -221,10 +203,15 @@ export class Session extends Disposables {
   /** Takes a state that a request returned. */
   take(state: SessionState): void {
     this.present = state;
-    this.log.reset();
-    this.timelines.reset();
-    this.files.forgetDisk();
+    this.forget(Infinity);
+    this.filesEpoch += 1;
     this.changed.fire("state");
+  }
+
+  /** @param kept Messages at the beginning of the log that are as they were. */
+  private forget(kept: number): void {
+    this.kept.push(kept);
+    this.log.reset();
   }
 
   override dispose(): void {
@@ -245,7 +232,7 @@ export class Session extends Disposables {
             this.present = state;
             this.log.name(state.context.checkpoints);
             // What was written, an agent's tools may have done something for.
-            this.files.forgetDisk();
+            this.filesEpoch += 1;
             this.changed.fire("state");
           }
         },

@@ -9,7 +9,7 @@ import type { Sidecar } from "../server/sidecar.js";
 import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/storageTrouble.js";
 import { tokensReported, tokensUsed } from "../../shared/text/format.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
-import { Session } from "./session.js";
+import { Session, type Before } from "./session.js";
 import { workspaces } from "../../shared/workspaces.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
@@ -63,6 +63,9 @@ export class Sessions extends Disposables {
   private first: Promise<void> | undefined;
   /** Counts what was shown, nothing included: what is looked for to be shown first gives way to it. */
   private choices = 0;
+
+  /** Those that look at requests about sessions before they are sent. */
+  readonly before: Before[] = [];
 
   /** What a session that is made in a folder begins with; a feature says it. */
   ofNew: (workspace: string) => Partial<SessionOpenParams> = () => ({});
@@ -188,7 +191,7 @@ export class Sessions extends Disposables {
     if (known) {
       return known;
     }
-    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state, obstacle, firstPage);
+    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state, obstacle, firstPage, this.before);
     this.open_.set(session.id, session);
     this.listChanged.fire(undefined);
     return session;

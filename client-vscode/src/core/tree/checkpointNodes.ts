@@ -3,22 +3,14 @@
 import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
-import type { Aside } from "../sessions/timelines.js";
 import { readSettings } from "../../shared/settings.js";
 import { summaryOf } from "../../shared/spanSummary.js";
-import { withDetail } from "../../shared/text/detail.js";
-import { checkpoints, exact, files, fullTime, listed, messages, oneLine, relativeTime, tokensReported } from "../../shared/text/format.js";
-import { callInWords, checkpointName, failures, grownInWords, happenedIcon, wholeName, type Growth } from "../../shared/text/happened.js";
-import { gistOf } from "../../shared/text/message.js";
+import { checkpoints, messages } from "../../shared/text/format.js";
+import { checkpointName, happenedIcon, wholeName } from "../../shared/text/happened.js";
 import { labelsOf } from "../../shared/text/telling.js";
-import { badgeUri, type Badge } from "./badges.js";
-import { TimelineNode } from "./branches.js";
-import { ChangedFilesNode } from "./fileNodes.js";
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
-
-/** Characters of the text that a tooltip shows. */
-const SHOWN = 500;
+import type { Aside, RowPart } from "./parts.js";
 
 /** What rows need besides their data. */
 export interface Setting {
@@ -26,19 +18,24 @@ export interface Setting {
   near?: { readonly uid: string; readonly reach: number };
   /** Only rows that open to one of these messages are drawn. */
   only?: readonly number[];
+  readonly parts: readonly RowPart[];
   readonly shown: Shown;
   /** Rows made before: most are as they were, however many there are. */
   readonly known: WeakMap<Span["checkpoint"], CheckpointNode>;
   readonly refresh: () => void;
 }
 
-export function newSetting(refresh: () => void): Setting {
-  return { shown: new Map(), known: new WeakMap(), refresh };
+export function newSetting(parts: readonly RowPart[], refresh: () => void): Setting {
+  return { parts, shown: new Map(), known: new WeakMap(), refresh };
 }
 
 /** What is drawn of a log: spans, what left it there, and numbers of spans that are left out between them. */
 type Item = Span | Aside | number;
 type Make = (parent: TreeNode | undefined, item: Item) => TreeNode;
+
+function isSpan(item: Item): item is Span {
+  return typeof item !== "number" && "checkpoint" in item;
+}
 
 interface Extent {
   /** The messages before it stand elsewhere, and are left out. */
@@ -62,8 +59,8 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
     if (typeof item === "number") {
       return gap(under, item, setting);
     }
-    if ("timeline" in item) {
-      return new TimelineNode(session, item.timeline, item.branch, setting, under);
+    if (!isSpan(item)) {
+      return item.node(under, setting);
     }
     const turn = turns.get(item);
     return known(new CheckpointNode(under, prefix, place, item, setting, labelled.get(item.checkpoint.uid) ?? "", turn && { ...turn, make }), setting);
@@ -101,10 +98,10 @@ function known(fresh: CheckpointNode, setting: Setting): CheckpointNode {
 
 /** What was set aside stands above the newest message that it shares with the present. `whole`: whether all of the log is there. */
 function withAsides(spans: readonly (Span | number)[], asides: readonly Aside[], whole: boolean): Item[] {
-  const left = [...asides].sort((one, other) => (other.branch?.common ?? 0) - (one.branch?.common ?? 0));
+  const left = [...asides].sort((one, other) => other.common - one.common);
   const items: Item[] = [];
   for (const span of spans) {
-    while (typeof span !== "number" && left[0] && (left[0].branch?.common ?? 0) > span.start) {
+    while (typeof span !== "number" && left[0] && left[0].common > span.start) {
       items.push(...left.splice(0, 1));
     }
     items.push(span);
@@ -133,11 +130,11 @@ function turnsOf(items: readonly Item[], { near }: Setting): { readonly top: Ite
   let after: Item[] = [];
   for (const item of items) {
     after.push(item);
-    if (typeof item !== "number" && "checkpoint" in item && begins(item)) {
+    if (isSpan(item) && begins(item)) {
       const steps = after.slice(0, -1);
-      const first = steps.findIndex((step) => typeof step !== "number" && "checkpoint" in step);
+      const first = steps.findIndex(isSpan);
       const inside = first === -1 ? [] : steps.slice(first);
-      const sought = inside.some((step) => typeof step !== "number" && "checkpoint" in step && step.checkpoint.uid === near?.uid);
+      const sought = inside.some((step) => isSpan(step) && step.checkpoint.uid === near?.uid);
       top.push(...steps.slice(0, first === -1 ? undefined : first), item);
       turns.set(item, { items: inside, unfolded: turns.size === 0 || sought });
       after = [];
@@ -177,10 +174,10 @@ function gap(parent: TreeNode | undefined, count: number, setting: Setting): Tre
 export class CheckpointNode extends TreeNode {
   readonly id: string;
   /** What is under way, or went wrong, with it. */
-  private readonly facts: string;
+  private readonly facts: readonly string[];
+  private readonly badge: vscode.Uri | undefined;
   /** All of what the row shows that is not in its span. */
   private readonly looks: string;
-  private readonly errors: number;
 
   constructor(
     parent: TreeNode | undefined,
@@ -194,11 +191,12 @@ export class CheckpointNode extends TreeNode {
     private inside?: Inside & { readonly make: Make },
   ) {
     super(parent);
-    const { checkpoint } = span;
-    this.id = `${prefix}/${checkpoint.uid}`;
-    this.errors = this.spans().reduce((sum, one) => sum + (summaryOf(one.checkpoint)?.errors ?? 0), 0);
-    this.facts = [this.waiting(), this.unsaved()].filter(Boolean).join(" · ");
-    this.looks = JSON.stringify([label, this.facts, this.growth(), this.changedCount(), this.errors, this.badge(), this.inside?.items.length === 0, this.inside?.unfolded]);
+    const { parts } = setting;
+    this.id = `${prefix}/${span.checkpoint.uid}`;
+    this.facts = parts.flatMap((part) => part.facts?.(this) ?? []);
+    this.badge = parts.map((part) => part.badge?.(this)).find((badge) => badge !== undefined);
+    const differs = parts.map((part) => [part.spoken?.(this), part.differs?.(this)]);
+    this.looks = JSON.stringify([label, this.facts, this.badge?.query, differs, this.inside?.items.length === 0, this.inside?.unfolded]);
   }
 
   /** Becomes what another node of the same row is made of. */
@@ -210,8 +208,8 @@ export class CheckpointNode extends TreeNode {
   }
 
   /** Its own span and those of the steps in it. */
-  private spans(): Span[] {
-    return [...(this.inside?.items ?? []).filter((item) => typeof item !== "number" && "checkpoint" in item), this.span];
+  spans(): Span[] {
+    return [...(this.inside?.items ?? []).filter(isSpan), this.span];
   }
 
   /** The rows of the steps in it, newest first. */
@@ -224,7 +222,7 @@ export class CheckpointNode extends TreeNode {
   isAs({ id, parent, place, span, looks }: CheckpointNode): boolean {
     const { session, log } = this.place;
     const { checkpoint, start, end } = this.span;
-    const sameSpan = span.checkpoint === checkpoint && span.start === start && span.end === end && sameFiles(span, this.span);
+    const sameSpan = span.checkpoint === checkpoint && span.start === start && span.end === end;
     return this.id === id && this.parent?.id === parent?.id && session === place.session && log === place.log && sameSpan && this.looks === looks;
   }
 
@@ -235,15 +233,16 @@ export class CheckpointNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
-    const facts = [listed([grownInWords(this.growth()), failures(this.errors)]), this.changedFiles(), this.waiting(), this.unsaved()].filter(Boolean);
-    const badge = badgeUri(this.id, this.badge());
+    const { parts } = this.setting;
+    const spoken = [...parts.flatMap((part) => part.spoken?.(this) ?? []), ...this.facts];
+    const tooltip = parts.map((part) => part.tooltip?.(this)).find((text) => text !== undefined);
     return treeItem(this.id, {
       label: this.label,
-      ...(this.facts === "" ? {} : { description: this.facts }),
-      ...(badge ? { badge } : {}),
+      ...(this.facts.length === 0 ? {} : { description: this.facts.join(" · ") }),
+      ...(this.badge ? { badge: this.badge } : {}),
       ...happenedIcon(checkpoint),
-      ...(this.isCut() ? {} : { tooltip: this.tooltip() }),
-      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, facts.join(" · ")),
+      ...(tooltip ? { tooltip } : {}),
+      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, spoken.join(" · ")),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       command: openHere(this),
       ...(this.opens() ? { expands: this.inside?.unfolded && this.inside.items.length > 0 ? "expanded" : "collapsed" } : {}),
@@ -251,159 +250,25 @@ export class CheckpointNode extends TreeNode {
   }
 
   private opens(): boolean {
-    return this.span.end > this.span.start || this.changed() !== undefined || (this.inside?.items.length ?? 0) > 0;
+    return this.span.end > this.span.start || this.added().length > 0 || (this.inside?.items.length ?? 0) > 0;
   }
 
-  /** What changed, and, in the order of the tree, the steps of a turn and the messages of its prompt. */
+  /** What features add, and, in the order of the tree, the steps of a turn and the messages of its prompt. */
   override async children(): Promise<TreeNode[]> {
     const rows = await messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
-    const changed = this.changed();
     const steps = this.steps();
-    const all = readSettings().order === "oldestFirst" ? [...rows, ...steps.reverse()] : [...steps, ...rows];
-    return changed ? [changed, ...all] : all;
+    return [...this.added(), ...(readSettings().order === "oldestFirst" ? [...rows, ...steps.reverse()] : [...steps, ...rows])];
   }
 
-  private badge(): Badge {
-    const changing = this.spans().map((span) => this.changedIn(span) ?? 0).filter((count) => count > 0);
-    const [first = 0, ...more] = changing;
-    return { failed: this.errors, changed: more.length === 0 ? first : "some", saved: this.span.checkpoint.files?.snapshot !== undefined };
+  private added(): readonly TreeNode[] {
+    const { parts, refresh } = this.setting;
+    return parts.flatMap((part) => part.under?.(this, refresh) ?? []);
   }
 
-  /** The row of the files that changed in it; undefined: nothing is known of them, or none did. */
-  private changed(): ChangedFilesNode | undefined {
-    const { checkpoint, next } = this.span;
-    const { session, log } = this.place;
-    const from = checkpoint.files?.snapshot;
-    const to = next?.files?.snapshot;
-    // What came after the last checkpoint of a timeline is not on the disk any more.
-    if (from === undefined || (to === undefined && (next !== undefined || log.timelineId !== undefined))) {
-      return undefined;
-    }
-    const count = this.changedCount();
-    return count === 0 ? undefined : new ChangedFilesNode(this, { session, from, to }, count, this.setting.refresh);
+  override tooltipToRead(): Promise<vscode.MarkdownString | undefined> {
+    const asked = this.setting.parts.map((part) => part.tooltipToRead?.(this)).find((text) => text !== undefined);
+    return asked ?? Promise.resolve(undefined);
   }
-
-  /** Of the messages that it opens to. */
-  private growth(): Growth {
-    const spans = this.spans();
-    const tokens = spans.map((span) => this.tokensIn(span));
-    const known = tokens.filter((count) => count !== undefined);
-    const messages = spans.reduce((sum, { start, end }) => sum + end - start, 0);
-    return { messages, tokens: known.length < tokens.length ? undefined : known.reduce((sum, count) => sum + count, 0) };
-  }
-
-  private tokensIn({ checkpoint, next }: Span): number | undefined {
-    const { session, log } = this.place;
-    const after = next?.tokenCount ?? (log.timelineId === undefined ? session.state.context.tokenCount : undefined);
-    return summaryOf(checkpoint)?.tokens ?? (after === undefined ? undefined : after - checkpoint.tokenCount);
-  }
-
-  /** Files that changed in its own span; undefined: not known. */
-  private changedCount(): number | undefined {
-    return this.changedIn(this.span);
-  }
-
-  private changedIn({ next }: Span): number | undefined {
-    // With snapshots at the ends of turns the next checkpoint's count is what came after the last of them.
-    return this.place.session.state.files?.mode === "turn" ? undefined : next?.files?.changed;
-  }
-
-  private changedFiles(): string {
-    const changed = this.changedCount() ?? 0;
-    return changed === 0 ? "" : vscode.l10n.t("{0} changed", files(changed));
-  }
-
-  /** Whether a note is on its way here. */
-  private waiting(): string {
-    const { session, log } = this.place;
-    const here = log.timelineId === undefined && session.state.pendingDMail?.checkpointUid === this.span.checkpoint.uid;
-    return here ? vscode.l10n.t("a D-Mail waits") : "";
-  }
-
-  /** Where the view says for the whole session why no files are saved, no row does. */
-  private unsaved(): string {
-    const failed = this.span.checkpoint.files?.error !== undefined && this.place.session.state.files?.problem === undefined;
-    return failed ? vscode.l10n.t("files not saved") : "";
-  }
-
-  /** With the text beyond what the summary has of it. Where it cannot be read, with that much. */
-  override async tooltipToRead(): Promise<vscode.MarkdownString> {
-    const { start, end } = this.span;
-    await this.place.log.messages(start, end, 1).catch(() => undefined);
-    return this.tooltip();
-  }
-
-  /** Whether the text goes on in messages that have not been read. */
-  private isCut(): boolean {
-    const { checkpoint, start, end } = this.span;
-    return end > start && summaryOf(checkpoint)?.text.endsWith("…") === true && this.place.log.read(start, end).length === 0;
-  }
-
-  private tooltip(): vscode.MarkdownString {
-    const { checkpoint, start, end } = this.span;
-    const text = new vscode.MarkdownString();
-    text.appendText(wholeName(checkpoint)).appendMarkdown("\n\n");
-    const said = this.said();
-    if (said !== "") {
-      text.appendCodeblock(said, "text");
-    }
-    const growth = this.growth();
-    const counted = tokensReported(checkpoint);
-    const rows: [string, string][] = [
-      [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
-      [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : `${fullTime(checkpoint.createdAt)} (${relativeTime(checkpoint.createdAt)})`],
-      [vscode.l10n.t("Messages before it"), exact(start)],
-      [vscode.l10n.t("Messages in it"), exact(end - start)],
-      ...(counted === undefined ? [] : [[vscode.l10n.t("Tokens at it"), exact(counted)] satisfies [string, string]]),
-      ...(growth.tokens === undefined ? [] : [[vscode.l10n.t("Tokens in it"), exact(growth.tokens)] satisfies [string, string]]),
-      ...filesInTooltip(checkpoint),
-    ];
-    text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
-    return text.appendMarkdown(callsInTooltip(checkpoint));
-  }
-
-  /** The beginning of what was said in it: of the messages where they have been read, else of the summary. */
-  private said(): string {
-    const { checkpoint, start, end } = this.span;
-    const read = this.place.log.read(start, end).map(({ message }) => gistOf(message).trim());
-    const gist = read.find((text) => text !== "") ?? summaryOf(checkpoint)?.text ?? checkpoint.preview ?? "";
-    return gist.length > SHOWN ? `${gist.slice(0, SHOWN).replace(/[\uD800-\uDBFF]$/u, "")}…` : gist;
-  }
-}
-
-/** Whether the same files changed in both: those between the same snapshots. */
-function sameFiles(one: Span, other: Span): boolean {
-  const snapshot = one.checkpoint.files?.snapshot;
-  const both = snapshot === other.checkpoint.files?.snapshot;
-  return both && (snapshot === undefined || one.next?.files?.snapshot === other.next?.files?.snapshot);
-}
-
-/** The calls in it with how they ended, and the files that they name. */
-function callsInTooltip(checkpoint: Span["checkpoint"]): string {
-  const { calls = [], moreCalls = 0, files: named = [] } = summaryOf(checkpoint) ?? {};
-  const lines = calls.map((call) => (call.failed ? `✗ ${cell(callInWords(call, 100))}` : cell(callInWords(call, 100))));
-  const more = moreCalls === 0 ? [] : [vscode.l10n.t("… {0} more", exact(moreCalls))];
-  return [section(vscode.l10n.t("Calls"), [...lines, ...more]), section(vscode.l10n.t("Files named"), named.map(cell))].join("");
-}
-
-function section(title: string, lines: readonly string[]): string {
-  return lines.length === 0 ? "" : `\n\n**${title}**\n\n${lines.map((line) => `- ${line}`).join("\n")}`;
-}
-
-function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][] {
-  if (saved?.error) {
-    return [[vscode.l10n.t("Files"), cell(withDetail(vscode.l10n.t("not saved"), saved.error.message))]];
-  }
-  if (saved?.snapshot === undefined) {
-    return [];
-  }
-  const skipped = saved.skipped ?? 0;
-  return [[vscode.l10n.t("Files"), listed([vscode.l10n.t("saved"), skipped === 0 ? "" : vscode.l10n.t("{0} left out", files(skipped))])]];
-}
-
-/** As text in a table. */
-function cell(text: string): string {
-  return oneLine(text, 200).replace(/[\\`*_{}[\]()#+\-.!|<>~&]/gu, "\\$&");
 }
 
 /** The messages before the first checkpoint. */

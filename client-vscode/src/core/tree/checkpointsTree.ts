@@ -3,42 +3,30 @@
 import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import type { Aside } from "../sessions/timelines.js";
 import { readSettings } from "../../shared/settings.js";
-import { CheckpointNode, checkpointRows, newSetting } from "./checkpointNodes.js";
+import { CheckpointNode, checkpointRows, newSetting, type Setting } from "./checkpointNodes.js";
 import { MoreNode, type TreeNode } from "./node.js";
+import type { Aside, Contributions } from "./parts.js";
 import { NodeTree } from "./tree.js";
-
-/** Rows that a feature puts above the checkpoints: what waits for a person. */
-export interface RowSource {
-  readonly onDidChange?: vscode.Event<unknown>;
-  rows(session: Session): Promise<TreeNode[]>;
-  /** Number of what waits in all open sessions, for the badge of the view. */
-  waiting?(): number;
-}
 
 /** Rows on either side of one that was gone to. */
 const REACH = 50;
 
-/** All that can be seen of branches. */
-function placesOf(asides: readonly Aside[]): string {
-  return JSON.stringify(asides.map(({ timeline: { timelineId }, branch }) => [timelineId, branch?.common, branch?.lost]));
-}
-
 export class CheckpointsTree extends NodeTree {
   /** What was set aside in the shown session, as far as it is known. */
   private asides: readonly Aside[] = [];
-  private readonly setting = newSetting(() => this.refresh());
+  private readonly setting: Setting;
 
   constructor(
     private readonly sessions: Sessions,
     /** Whether there is a server; resolves when the session to show, if any, is open. */
     private readonly ready: () => Promise<boolean>,
-    private readonly sources: readonly RowSource[] = [],
+    private readonly added: Contributions = { rows: [], parts: [] },
     /** Has all checkpoints drawn again, where only some are. */
     private readonly showAll: () => Promise<void> = () => Promise.resolve(),
   ) {
     super();
+    this.setting = newSetting(added.parts, () => this.refresh());
   }
 
   /** Draws what is near a checkpoint, however far back it is. Resolves with its row; undefined: it is not drawn now. */
@@ -73,8 +61,9 @@ export class CheckpointsTree extends NodeTree {
     }
     const rows = await checkpointRows(undefined, session, session.log, this.setting, { asides: this.asides });
     void this.look(session);
-    if (session.timelines.hasMore && this.asides.length > 0) {
-      rows.push(this.olderBranches(session));
+    const more = this.asides.length > 0 ? this.added.asides?.more(session, () => this.refresh()) : undefined;
+    if (more) {
+      rows.push(more);
     }
     if (readSettings().order === "oldestFirst") {
       rows.reverse();
@@ -82,24 +71,20 @@ export class CheckpointsTree extends NodeTree {
     if (this.setting.only) {
       rows.unshift(new MoreNode(undefined, vscode.l10n.t("Show all checkpoints"), this.showAll, "all"));
     }
-    const waiting = await Promise.all(this.sources.map((source) => source.rows(session)));
+    const waiting = await Promise.all(this.added.rows.map((source) => source.rows(session)));
     return [...waiting.flat(), ...rows];
   }
 
   /** Asks what was set aside, after the rows: each is compared with the present. What is found is drawn. */
   private async look(session: Session): Promise<void> {
-    const found = await session.setAside().catch(() => this.asides); // what is wrong shows itself at the next thing somebody asks for
-    if (session === this.sessions.shown && placesOf(found) !== placesOf(this.asides)) {
+    const found = (await this.added.asides?.of(session).catch(() => this.asides)) ?? []; // what is wrong shows itself at the next thing somebody asks for
+    if (session === this.sessions.shown && looksOf(found) !== looksOf(this.asides)) {
       this.asides = found;
       this.refresh();
     }
   }
+}
 
-  private olderBranches(session: Session): MoreNode {
-    const show = async (): Promise<void> => {
-      await session.timelines.more();
-      this.refresh();
-    };
-    return new MoreNode(undefined, vscode.l10n.t("Show older branches"), show, "branches");
-  }
+function looksOf(asides: readonly Aside[]): string {
+  return JSON.stringify(asides.map(({ looks }) => looks));
 }

@@ -1,6 +1,7 @@
 /** Rows of the trees. */
 
 import * as vscode from "vscode";
+import type { Workbench } from "../commands/register.js";
 import { messageOf } from "../../shared/errors.js";
 import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 
@@ -18,6 +19,9 @@ export abstract class TreeNode {
   tooltipToRead(): Promise<vscode.MarkdownString | undefined> {
     return Promise.resolve(undefined);
   }
+
+  /** What Restore does on the row, where that is not going back in the present log. */
+  restore?(bench: Workbench): Promise<void>;
 
   children(): Promise<TreeNode[]> {
     return Promise.resolve([]);

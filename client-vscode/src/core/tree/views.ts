@@ -8,11 +8,11 @@ import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../../shared/settings.js";
 import { exact, messages } from "../../shared/text/format.js";
 import { withoutLinks } from "../../shared/text/say.js";
-import { CheckpointsTree, type RowSource } from "./checkpointsTree.js";
+import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
 import type { TreeNode } from "./node.js";
+import type { AsideSource, Contributions, RowPart, RowSource } from "./parts.js";
 import type { NodeTree } from "./tree.js";
-import { viewMessage } from "./viewMessage.js";
 
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
 const REDRAW = 60_000;
@@ -44,12 +44,12 @@ export interface Filter {
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
   readonly tree: CheckpointsTree;
-  private readonly sources: RowSource[] = [];
+  private readonly added: Contributions = { rows: [], parts: [] };
   private filtering: Filter | undefined;
   private readonly keys = new ContextKeys();
   private followed: Session | undefined;
-  /** When the server was last started again; that is news for a while. */
-  private recovered: Date | undefined;
+  /** What the line above the rows says; a feature has more to say. */
+  line = (): string | undefined => (this.sidecar.state.kind === "failed" ? this.sidecar.state.failure.message : this.sessions.problem?.message);
 
   constructor(
     private readonly sidecar: Sidecar,
@@ -57,13 +57,10 @@ export class Views extends Disposables {
   ) {
     super();
     const session = (): Promise<boolean> => this.firstSession();
-    this.tree = this.register(new CheckpointsTree(sessions, session, this.sources, () => Promise.resolve().then(() => this.filter(undefined))));
+    this.tree = this.register(new CheckpointsTree(sessions, session, this.added, () => Promise.resolve().then(() => this.filter(undefined))));
     this.checkpoints = this.view("timeleap.checkpoints", this.tree);
     this.listen();
     const redraw = setInterval(() => {
-      if (this.recovered && Date.now() - this.recovered.getTime() >= REDRAW) {
-        this.recovered = undefined;
-      }
       if (this.sessions.shown) {
         this.redraw();
       }
@@ -74,10 +71,20 @@ export class Views extends Disposables {
 
   /** Puts rows above the checkpoints. */
   addRows(source: RowSource): void {
-    this.sources.push(source);
+    this.added.rows.push(source);
     if (source.onDidChange) {
       this.register(source.onDidChange(() => this.redraw()));
     }
+  }
+
+  /** Adds something to the rows of checkpoints. */
+  addPart(part: RowPart): void {
+    this.added.parts.push(part);
+  }
+
+  /** Says what left the log of a session. */
+  setAsides(source: AsideSource): void {
+    this.added.asides = source;
   }
 
   /** Asks for everything again. */
@@ -147,16 +154,7 @@ export class Views extends Disposables {
   }
 
   private listen(): void {
-    let before = this.sidecar.state.kind;
-    this.register(
-      this.sidecar.onDidChangeState((state) => {
-        this.recovered = state.kind === "ready" && before === "restarting" ? new Date() : undefined;
-        before = state.kind;
-        this.redraw();
-      }),
-    );
-    // What was read from a standby is read again, before the line that says so is gone for long.
-    this.register(this.sidecar.staleness.onDidChange((stale) => (stale ? this.describe() : void this.refresh().catch(() => this.describe()))));
+    this.register(this.sidecar.onDidChangeState(() => this.redraw()));
     this.register(this.sessions.followShown((session) => this.follow(session)));
     this.register(
       this.sessions.onDidChangeList(() => {
@@ -199,17 +197,17 @@ export class Views extends Disposables {
     this.describe();
   }
 
-  private describe(): void {
+  /** Says again what stands around the rows. */
+  describe(): void {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
-    const situation = { server: this.sidecar.state, recovered: this.recovered, stale: this.sidecar.staleness.present, sessions: this.sessions };
     const { filtered } = this;
     const only = filtered ? vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", filtered.query, messages(filtered.indexes.length)) : "";
-    const said = withoutLinks([only, viewMessage(situation) ?? ""].filter(Boolean).join("\n")) || undefined;
+    const said = withoutLinks([only, this.line() ?? ""].filter(Boolean).join("\n")) || undefined;
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
     const failed = this.sidecar.state.kind === "failed";
     const welcomed = failed || this.sessions.problem !== undefined;
-    const waiting = this.sources.reduce((sum, source) => sum + (source.waiting?.() ?? 0), 0);
+    const waiting = this.added.rows.reduce((sum, source) => sum + (source.waiting?.() ?? 0), 0);
     head(this.checkpoints, {
       message: welcomed ? undefined : said,
       title: shown?.name ?? vscode.l10n.t("Checkpoints"),

@@ -6,13 +6,21 @@ import type { ApprovalQuestion, Reverted, TimeleapApi, TimeleapChange, TimeleapC
 import type { Prompts } from "../../kit/prompts.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
+import { Rewriting } from "./rewriting.js";
 
 const PAGE = 500;
 
 export function createApi(sessions: Sessions, prompts: Prompts): TimeleapApi {
+  const rewriting = new WeakMap<Session, Rewriting>();
+  const rewritingOf = (session: Session): Rewriting => {
+    const known = rewriting.get(session) ?? new Rewriting();
+    rewriting.set(session, known);
+    return known;
+  };
+  sessions.before.push((session, method, params) => rewriting.get(session)?.announce(method, params)?.then(() => params) ?? params);
   const handles = new WeakMap<Session, TimeleapSession>();
   const handleOf = (session: Session): TimeleapSession => {
-    const handle = handles.get(session) ?? new Handle(session, sessions);
+    const handle = handles.get(session) ?? new Handle(session, sessions, rewritingOf(session));
     handles.set(session, handle);
     return handle;
   };
@@ -40,6 +48,7 @@ class Handle implements TimeleapSession {
   constructor(
     private readonly session: Session,
     private readonly sessions: Sessions,
+    private readonly rewriting: Rewriting,
   ) {}
 
   get id(): string {
@@ -55,7 +64,7 @@ class Handle implements TimeleapSession {
   }
 
   get onWillRevert(): vscode.Event<TimeleapWillRevert> {
-    return this.session.onWillRewrite;
+    return this.rewriting.onWillRewrite;
   }
 
   onDidChangeContext(listener: (change: TimeleapContextChange) => unknown, self?: unknown, disposables?: vscode.Disposable[]): vscode.Disposable {

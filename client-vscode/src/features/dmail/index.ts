@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
 import type { PendingDMail } from "timeleap-client";
 import type { Session } from "../../core/sessions/session.js";
-import type { RowSource } from "../../core/tree/checkpointsTree.js";
+import type { RowPart, RowSource } from "../../core/tree/parts.js";
 import { ContextKeys } from "../../core/tree/context.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { dmailCommands } from "./dmailCommands.js";
@@ -18,9 +18,18 @@ export const dmailRows: RowSource = {
   },
 };
 
+/** That a note is on its way to a row. */
+export const dmailFacts: RowPart = {
+  facts: ({ place: { session, log }, span }) => {
+    const here = log.timelineId === undefined && session.state.pendingDMail?.checkpointUid === span.checkpoint.uid;
+    return here ? [vscode.l10n.t("a D-Mail waits")] : [];
+  },
+};
+
 export const dmail: Feature = (core) => {
   const { sessions, views } = core;
   views.addRows(dmailRows);
+  views.addPart(dmailFacts);
   const keys = new ContextKeys();
   const tell = (): void => keys.update({ "timeleap.dmail": Boolean(sessions.shown?.state.pendingDMail) });
   const followed = sessions.followShown((session) => {

@@ -6,7 +6,7 @@ import type { Session } from "../../core/sessions/session.js";
 import { chooseWorkspace } from "../../shared/workspaces.js";
 import { named, diskPath, nameAndFolder, shownPath } from "../../shared/text/paths.js";
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
-import { FileNode, kindName } from "../../core/tree/fileNodes.js";
+import { FileNode, kindName } from "../../kit/fileNodes.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { filesAmount, filesToRestore, restoreFiles, settleConflicts } from "../../core/restore/restoring.js";

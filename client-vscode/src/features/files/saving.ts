@@ -9,7 +9,7 @@ import type { Workbench } from "../../core/commands/register.js";
 import { Refusal, report } from "../../core/commands/report.js";
 import type { Session } from "../../core/sessions/session.js";
 import { folderOf, isAmong, workspaces, type Workspace } from "../../shared/workspaces.js";
-import { problemInWords } from "../../core/tree/viewMessage.js";
+import { problemInWords } from "../../shared/text/filesProblem.js";
 import { Disposables } from "../../shared/lifecycle.js";
 import { sayInformation } from "../../shared/text/say.js";
 import { readSettings } from "../../shared/settings.js";

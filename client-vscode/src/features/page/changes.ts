@@ -3,10 +3,11 @@
 import * as vscode from "vscode";
 import type { Checkpoint, FileChange } from "timeleap-client";
 import { messageOf } from "../../shared/errors.js";
+import { filesOf } from "../../kit/sessionFiles.js";
 import type { Session } from "../../core/sessions/session.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { diskPath, named, shownPath } from "../../shared/text/paths.js";
-import type { FileRange } from "../../core/tree/fileNodes.js";
+import type { FileRange } from "../../kit/fileNodes.js";
 import type { FileSpan, ShownFile, ToPage } from "./wire.js";
 
 /** Files that are named, and bytes of a state that is shown by its lines. */
@@ -25,7 +26,7 @@ export class Changes {
   async list(span: FileSpan): Promise<Told<"files">> {
     try {
       const range = this.range(span);
-      const pages = range && this.session.files.changes(range.from, range.to);
+      const pages = range && filesOf(this.session).changes(range.from, range.to);
       let found = pages ? await pages.list() : [];
       while (pages?.hasMore && found.length < MOST_FILES) {
         await pages.more();
@@ -75,7 +76,7 @@ export class Changes {
   }
 
   private async changeAt({ from, to }: FileRange, file: number): Promise<FileChange | undefined> {
-    return (await this.session.files.changes(from, to).list())[file];
+    return (await filesOf(this.session).changes(from, to).list())[file];
   }
 
   private async saved(snapshot: string, change: FileChange): Promise<string> {

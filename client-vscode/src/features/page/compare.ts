@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { HistoryMessage } from "timeleap-client";
 import type { Session } from "../../core/sessions/session.js";
 import { oneLine, tokensUsed } from "../../shared/text/format.js";
-import { timelineName } from "../../core/tree/branches.js";
+import { timelineName } from "../../kit/branches.js";
 import { shownMessage } from "./shown.js";
 import type { Point, ShownMessage, ToPage } from "./wire.js";
 

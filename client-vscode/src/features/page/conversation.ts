@@ -6,15 +6,15 @@ import type { Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
 import { Disposables } from "../../shared/lifecycle.js";
 import { isTimeleapError, messageOf } from "../../shared/errors.js";
-import { staleInWords } from "../../core/server/staleness.js";
+import { staleInWords, stalenessOf } from "../../kit/staleness.js";
 import { previewOf, Search } from "../../kit/search.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import type { Session, SessionEvent } from "../../core/sessions/session.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { exact, oneLine, tokensUsed } from "../../shared/text/format.js";
-import { whyReadOnly } from "../../core/tree/viewMessage.js";
+import { whyReadOnly } from "../../shared/text/readOnly.js";
 import { checkpointName } from "../../shared/text/happened.js";
-import { timelineName } from "../../core/tree/branches.js";
+import { timelineName } from "../../kit/branches.js";
 import { act, actAtCheckpoint, messageAt, restoreShown, step, type Shown } from "./actions.js";
 import type { Sheet } from "../../shared/sheet.js";
 import type { MakeHtml } from "./html.js";
@@ -85,7 +85,7 @@ export class Conversation extends Disposables {
     this.leading = this.register(new Leading(bench.views));
     this.register(panel.webview.onDidReceiveMessage((message: FromPage) => void this.take(message)));
     this.register(bench.sidecar.onDidChangeState(() => this.tellTrouble()));
-    this.register(bench.sidecar.staleness.onDidChange(() => this.tellTrouble()));
+    this.register(stalenessOf(bench.sidecar).onDidChange(() => this.tellTrouble()));
     this.register(bench.sessions.onDidChangeList(() => this.lookForSession()));
     this.register(new vscode.Disposable(() => void this.following?.dispose()));
     this.register(panel.onDidChangeViewState(() => {
@@ -342,7 +342,7 @@ export class Conversation extends Disposables {
     if (state.kind === "failed") {
       return state.failure.message;
     }
-    const lines = [...(this.current.writable ? [] : [whyReadOnly(this.current)]), ...(this.bench.sidecar.staleness.present ? [`⚠ ${staleInWords()}`] : [])];
+    const lines = [...(this.current.writable ? [] : [whyReadOnly(this.current)]), ...(stalenessOf(this.bench.sidecar).present ? [`⚠ ${staleInWords()}`] : [])];
     return lines.length === 0 ? undefined : lines.join("\n");
   }
 

@@ -14,7 +14,7 @@ import type { Session } from "../../core/sessions/session.js";
 import { BeginningNode, CheckpointNode } from "../../core/tree/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../../core/tree/messageNodes.js";
 import { ChosenSession } from "../../kit/chosen.js";
-import { TimelineNode } from "../../core/tree/branches.js";
+import { TimelineNode } from "../../kit/branches.js";
 import { Conversation, type Place } from "./conversation.js";
 import { noticeHtml, pageHtml, type Resources } from "./html.js";
 import type { Kept } from "./wire.js";

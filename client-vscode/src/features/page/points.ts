@@ -4,15 +4,16 @@ import * as vscode from "vscode";
 import { pickSession } from "../../kit/pickSession.js";
 import type { Workbench } from "../../core/commands/register.js";
 import type { Session } from "../../core/sessions/session.js";
+import { timelinesOf } from "../../kit/timelines.js";
 import { messages } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { withoutIcons } from "../../shared/text/say.js";
-import { timelineName } from "../../core/tree/branches.js";
+import { timelineName } from "../../kit/branches.js";
 import type { Point } from "./wire.js";
 
 /** A state to compare with: the present, a checkpoint or the end of a branch of this session, or another session. Undefined: none was chosen. */
 export async function pickPoint(bench: Pick<Workbench, "sessions">, session: Session, title: string): Promise<Point | undefined> {
-  const [timelines, spans] = await Promise.all([session.timelines.list(), session.log.spans()]);
+  const [timelines, spans] = await Promise.all([timelinesOf(session).list(), session.log.spans()]);
   const items: (vscode.QuickPickItem & { readonly point?: Point })[] = [
     { label: `$(comment-discussion) ${vscode.l10n.t("Another session…")}` },
     { label: `$(comment) ${vscode.l10n.t("Present")}`, description: messages(session.state.context.messageCount), point: {} },

@@ -7,7 +7,8 @@ import { previewOf, Search, type Hit } from "../../kit/search.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";
-import { timelineName } from "../../core/tree/branches.js";
+import { timelineName } from "../../kit/branches.js";
+import { timelinesOf } from "../../kit/timelines.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 
 /** Milliseconds without a keystroke after which is searched. */
@@ -217,7 +218,7 @@ class SearchBox extends Disposables {
     const { session } = this;
     try {
       const named = session
-        ? (await session.timelines.list()).map((timeline): [string, string] => [timeline.timelineId, timelineName(timeline)])
+        ? (await timelinesOf(session).list()).map((timeline): [string, string] => [timeline.timelineId, timelineName(timeline)])
         : (await this.bench.sessions.list({ limit: 500, includeArchived: true })).sessions.map((info): [string, string] => [info.sessionId, info.title ?? info.sessionId]);
       this.names = new Map([...this.names, ...named]);
     } catch {

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { CheckpointNode } from "../../core/tree/checkpointNodes.js";
 import { ChosenSession } from "../../kit/chosen.js";
-import { TimelineNode } from "../../core/tree/branches.js";
+import { TimelineNode } from "../../kit/branches.js";
 import { chooseWorkspace } from "../../shared/workspaces.js";
 import { readSettings } from "../../shared/settings.js";
 import { withoutIcons } from "../../shared/text/say.js";

@@ -7,6 +7,7 @@ import { Disposables } from "../../shared/lifecycle.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import type { Wire } from "../../core/server/sidecar.js";
+import { OwnChanges } from "./ownChanges.js";
 import { visible } from "../../shared/text/approval.js";
 import { amount, bytes, short, tokens } from "../../shared/text/format.js";
 import { sayInformation, sayInPlace, sayWarning } from "../../shared/text/say.js";
@@ -25,6 +26,7 @@ export class News extends Disposables {
     wire: Wire,
     private readonly sessions: Sessions,
     private readonly log: vscode.LogOutputChannel,
+    private readonly own = new OwnChanges(),
   ) {
     super();
     this.register(
@@ -79,7 +81,7 @@ export class News extends Disposables {
 
   /** That a conversation went back by somebody else's hand is not to be found out by what is missing. */
   private tellOfOthers(session: Session, change: ContextDidChange): void {
-    if (session.isOwn(change) || !("removed" in change)) {
+    if (this.own.has(change.cause.requestId) || !("removed" in change)) {
       return;
     }
     const { client } = change.cause;

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
-import { staleInWords, type Staleness } from "../../core/server/staleness.js";
+import { staleInWords, type Staleness } from "../../kit/staleness.js";
 import type { Session } from "../../core/sessions/session.js";
 import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";

@@ -2,12 +2,16 @@
 
 import * as vscode from "vscode";
 import type { Timeline } from "timeleap-client";
-import type { Session } from "../sessions/session.js";
-import type { Branch } from "../sessions/timelines.js";
-import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../../shared/text/format.js";
-import { lostInWords } from "../../shared/text/happened.js";
-import { checkpointRows, type Setting } from "./checkpointNodes.js";
-import { TreeNode, treeItem } from "./node.js";
+import type { Workbench } from "../core/commands/register.js";
+import { Refusal } from "../core/commands/report.js";
+import { writableSession } from "../core/commands/targets.js";
+import { restore } from "../core/restore/timeTravel.js";
+import type { Session } from "../core/sessions/session.js";
+import { timelinesOf, type Branch } from "./timelines.js";
+import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../shared/text/format.js";
+import { lostInWords } from "../shared/text/happened.js";
+import { checkpointRows, type Setting } from "../core/tree/checkpointNodes.js";
+import { TreeNode, treeItem } from "../core/tree/node.js";
 
 /** Characters of the first and of the last message in a row, which the editor cuts, and in a list. */
 const ROW = 120;
@@ -61,8 +65,13 @@ export class TimelineNode extends TreeNode {
     });
   }
 
+  /** It takes the place of the present log. */
+  override restore(bench: Workbench): Promise<void> {
+    return restoreTimeline(bench, this);
+  }
+
   override children(): Promise<TreeNode[]> {
-    return checkpointRows(this, this.session, this.session.timelines.log(this.timeline), this.setting, { from: this.branch?.common ?? 0 });
+    return checkpointRows(this, this.session, timelinesOf(this.session).log(this.timeline), this.setting, { from: this.branch?.common ?? 0 });
   }
 }
 
@@ -94,4 +103,27 @@ export function reasonName(reason: Timeline["reason"]): string {
     case "unknown":
       return vscode.l10n.t("Earlier log");
   }
+}
+
+/** @param row The timeline; undefined: one is chosen. */
+export async function restoreTimeline(bench: Workbench, row: TimelineNode | undefined): Promise<void> {
+  const session = writableSession(bench.sessions);
+  if (row && row.session !== session) {
+    throw new Refusal(vscode.l10n.t("This timeline is not of the session that is shown."));
+  }
+  const timeline = row?.timeline ?? (await pickTimeline(session, vscode.l10n.t("Restore which timeline?")));
+  if (timeline) {
+    await restore(bench, session, timeline.timelineId, timelineName(timeline));
+  }
+}
+
+/** One of the loaded timelines, newest first. */
+async function pickTimeline(session: Session, title: string): Promise<Timeline | undefined> {
+  const known = timelinesOf(session);
+  const timelines = await known.list();
+  if (timelines.length === 0) {
+    throw new Refusal(vscode.l10n.t("This session has no timelines: nothing has been set aside yet."));
+  }
+  const items = timelines.map((timeline) => ({ label: timelineName(timeline, known.known(timeline)), description: timelineName(timeline), timeline }));
+  return (await vscode.window.showQuickPick(items, { title }))?.timeline;
 }

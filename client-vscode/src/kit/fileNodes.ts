@@ -2,11 +2,12 @@
 
 import * as vscode from "vscode";
 import type { FileChange } from "timeleap-client";
-import type { Session } from "../sessions/session.js";
-import type { Pages } from "../sessions/pages.js";
-import { bytes, exact, listed } from "../../shared/text/format.js";
-import { nameAndFolder, shownPath } from "../../shared/text/paths.js";
-import { MoreNode, TreeNode, treeItem } from "./node.js";
+import type { Session } from "../core/sessions/session.js";
+import type { Pages } from "../core/sessions/pages.js";
+import { bytes, exact, listed } from "../shared/text/format.js";
+import { nameAndFolder, shownPath } from "../shared/text/paths.js";
+import { filesOf } from "./sessionFiles.js";
+import { MoreNode, TreeNode, treeItem } from "../core/tree/node.js";
 
 type Kind = FileChange["kind"];
 
@@ -91,7 +92,7 @@ export class ChangedFilesNode extends TreeNode {
 
   private get pages(): Pages<FileChange> {
     const { session, from, to } = this.range;
-    return session.files.changes(from, to);
+    return filesOf(session).changes(from, to);
   }
 
   /** As far as they are loaded, else as far as it is known; "": not at all. */

@@ -2,7 +2,20 @@
 
 import * as vscode from "vscode";
 import type { Methods } from "timeleap-client";
-import { Disposables } from "../../shared/lifecycle.js";
+import type { Sidecar } from "../core/server/sidecar.js";
+import { Disposables } from "../shared/lifecycle.js";
+
+const known = new WeakMap<object, Staleness>();
+
+/** Of what the server of this window has answered since this was asked for first. */
+export function stalenessOf(sidecar: Pick<Sidecar, "onDidAnswer">): Staleness {
+  const staleness = known.get(sidecar) ?? new Staleness();
+  if (!known.has(sidecar)) {
+    known.set(sidecar, staleness);
+    sidecar.onDidAnswer(({ method, result }) => staleness.take(method, result));
+  }
+  return staleness;
+}
 
 /** Methods whose results can have the mark. What others answer says nothing: many are answered without the database. */
 type Markable = { [M in keyof Methods]: Marked<keyof Methods[M]["result"]> extends true ? M : never }[keyof Methods];

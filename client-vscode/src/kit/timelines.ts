@@ -1,8 +1,9 @@
 /** The timelines of a session: what was set aside, newest first, and what of it the present has not. */
 
 import type { Message, Timeline } from "timeleap-client";
-import { Log, type Read } from "./log.js";
-import { Pages } from "./pages.js";
+import { Log, type Read } from "../core/sessions/log.js";
+import type { Session } from "../core/sessions/session.js";
+import { Pages } from "../core/sessions/pages.js";
 
 /** What a timeline has after the messages that the present begins with, too. */
 export interface Branch {
@@ -25,6 +26,31 @@ function sameCounts(one: Timeline, other: Timeline): boolean {
 
 /** Timelines of a page: each is compared with the present, and so many fit on a screen. */
 export const TIMELINES_PAGE = 30;
+
+const known = new WeakMap<Session, { readonly timelines: Timelines; seen: number }>();
+
+/** Those of a session: what became untrue since this was asked the last time is forgotten. */
+export function timelinesOf(session: Session): Timelines {
+  const entry = known.get(session) ?? { timelines: new Timelines(session.read), seen: session.kept.length };
+  known.set(session, entry);
+  const common = session.kept.slice(entry.seen);
+  if (common.length > 0) {
+    entry.seen = session.kept.length;
+    entry.timelines.presentChanged(Math.min(...common));
+    entry.timelines.reset();
+  }
+  return entry.timelines;
+}
+
+/** What was set aside and is a branch for good: what Redo reaches is the way back. */
+export async function setAside(session: Session): Promise<Aside[]> {
+  const { timelines, canRedo = 0 } = session.state.context;
+  if (timelines === 0) {
+    return [];
+  }
+  const steps = canRedo === 0 ? [] : (await session.request("context/redo", { steps: canRedo, dryRun: true })).steps;
+  return timelinesOf(session).setAside(steps.flatMap(({ timelineId }) => timelineId ?? []));
+}
 
 export class Timelines extends Pages<Timeline> {
   private readonly logs = new Map<string, Log>();

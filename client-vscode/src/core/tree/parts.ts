@@ -1,0 +1,52 @@
+/** What features add to the tree. */
+
+import type * as vscode from "vscode";
+import type { Session } from "../sessions/session.js";
+import type { CheckpointNode, Setting } from "./checkpointNodes.js";
+import type { TreeNode } from "./node.js";
+
+/** Rows above the checkpoints: what waits for a person. */
+export interface RowSource {
+  readonly onDidChange?: vscode.Event<unknown>;
+  rows(session: Session): Promise<TreeNode[]>;
+  /** Number of what waits in all open sessions, for the badge of the view. */
+  waiting?(): number;
+}
+
+/** What rows of checkpoints have beside their names. */
+export interface RowPart {
+  /** Words behind the label. */
+  facts?(row: CheckpointNode): readonly string[];
+  /** What only a screen reader says: the row has signs for it. */
+  spoken?(row: CheckpointNode): readonly string[];
+  /** Where the editor learns the badge of the row. */
+  badge?(row: CheckpointNode): vscode.Uri | undefined;
+  /** Undefined: `tooltipToRead` is asked when somebody points at the row. */
+  tooltip?(row: CheckpointNode): vscode.MarkdownString | undefined;
+  tooltipToRead?(row: CheckpointNode): Promise<vscode.MarkdownString>;
+  /** Rows above those of its messages. */
+  under?(row: CheckpointNode, refresh: () => void): readonly TreeNode[];
+  /** What else makes it another row, as JSON has it. */
+  differs?(row: CheckpointNode): unknown;
+}
+
+/** What left the log: it stands above the newest message that both have. */
+export interface Aside {
+  /** How many messages both have. */
+  readonly common: number;
+  /** All that can be seen of it. */
+  readonly looks: string;
+  node(parent: TreeNode | undefined, setting: Setting): TreeNode;
+}
+
+export interface AsideSource {
+  of(session: Session): Promise<readonly Aside[]>;
+  /** A row below all that shows older ones; undefined: there are none. */
+  more(session: Session, refresh: () => void): TreeNode | undefined;
+}
+
+export interface Contributions {
+  readonly rows: RowSource[];
+  readonly parts: RowPart[];
+  asides?: AsideSource;
+}

@@ -1,0 +1,78 @@
+/** The tooltip of a checkpoint: what was said, the numbers, the calls and the files. */
+
+import * as vscode from "vscode";
+import type { Span } from "../../core/sessions/log.js";
+import type { CheckpointNode } from "../../core/tree/checkpointNodes.js";
+import type { Place } from "../../core/tree/messageNodes.js";
+import { summaryOf } from "../../shared/spanSummary.js";
+import { withDetail } from "../../shared/text/detail.js";
+import { exact, files, fullTime, listed, oneLine, relativeTime, tokensReported } from "../../shared/text/format.js";
+import { callInWords, wholeName } from "../../shared/text/happened.js";
+import { gistOf } from "../../shared/text/message.js";
+import { growthOf } from "./facts.js";
+
+/** Characters of the text that it shows. */
+const SHOWN = 500;
+
+/** Whether the text goes on in messages that have not been read. */
+export function isCut({ log }: Place, { checkpoint, start, end }: Span): boolean {
+  return end > start && summaryOf(checkpoint)?.text.endsWith("…") === true && log.read(start, end).length === 0;
+}
+
+export function tooltipOf(row: CheckpointNode): vscode.MarkdownString {
+  const { checkpoint, start, end } = row.span;
+  const text = new vscode.MarkdownString();
+  text.appendText(wholeName(checkpoint)).appendMarkdown("\n\n");
+  const said = whatWasSaid(row);
+  if (said !== "") {
+    text.appendCodeblock(said, "text");
+  }
+  const growth = growthOf(row);
+  const counted = tokensReported(checkpoint);
+  const rows: [string, string][] = [
+    [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
+    [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : `${fullTime(checkpoint.createdAt)} (${relativeTime(checkpoint.createdAt)})`],
+    [vscode.l10n.t("Messages before it"), exact(start)],
+    [vscode.l10n.t("Messages in it"), exact(end - start)],
+    ...(counted === undefined ? [] : [[vscode.l10n.t("Tokens at it"), exact(counted)] satisfies [string, string]]),
+    ...(growth.tokens === undefined ? [] : [[vscode.l10n.t("Tokens in it"), exact(growth.tokens)] satisfies [string, string]]),
+    ...filesInTooltip(checkpoint),
+  ];
+  text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
+  return text.appendMarkdown(callsInTooltip(checkpoint));
+}
+
+/** The beginning of it: of the messages where they have been read, else of the summary. */
+function whatWasSaid({ place, span: { checkpoint, start, end } }: CheckpointNode): string {
+  const read = place.log.read(start, end).map(({ message }) => gistOf(message).trim());
+  const gist = read.find((text) => text !== "") ?? summaryOf(checkpoint)?.text ?? checkpoint.preview ?? "";
+  return gist.length > SHOWN ? `${gist.slice(0, SHOWN).replace(/[\uD800-\uDBFF]$/u, "")}…` : gist;
+}
+
+/** The calls in it with how they ended, and the files that they name. */
+function callsInTooltip(checkpoint: Span["checkpoint"]): string {
+  const { calls = [], moreCalls = 0, files: named = [] } = summaryOf(checkpoint) ?? {};
+  const lines = calls.map((call) => (call.failed ? `✗ ${cell(callInWords(call, 100))}` : cell(callInWords(call, 100))));
+  const more = moreCalls === 0 ? [] : [vscode.l10n.t("… {0} more", exact(moreCalls))];
+  return [section(vscode.l10n.t("Calls"), [...lines, ...more]), section(vscode.l10n.t("Files named"), named.map(cell))].join("");
+}
+
+function section(title: string, lines: readonly string[]): string {
+  return lines.length === 0 ? "" : `\n\n**${title}**\n\n${lines.map((line) => `- ${line}`).join("\n")}`;
+}
+
+function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][] {
+  if (saved?.error) {
+    return [[vscode.l10n.t("Files"), cell(withDetail(vscode.l10n.t("not saved"), saved.error.message))]];
+  }
+  if (saved?.snapshot === undefined) {
+    return [];
+  }
+  const skipped = saved.skipped ?? 0;
+  return [[vscode.l10n.t("Files"), listed([vscode.l10n.t("saved"), skipped === 0 ? "" : vscode.l10n.t("{0} left out", files(skipped))])]];
+}
+
+/** As text in a table. */
+function cell(text: string): string {
+  return oneLine(text, 200).replace(/[\\`*_{}[\]()#+\-.!|<>~&]/gu, "\\$&");
+}
