@@ -348,7 +348,12 @@ def test_a_mirror_is_verified_with_the_file(watching: Server, file: ClaudeFile) 
     file.path.write_bytes(file.path.read_bytes().replace(b"answer 1", b"answer X"))
     found = mirror.call("session/verify")
     assert (found["ok"], found["problems"][-1]["kind"]) == (False, "mirrorDiffers")
+    assert "agents watch claude-code --once" in found["problems"][-1]["message"]
     file.path.unlink()
+    found = mirror.call("session/verify")
+    assert (found["ok"], [each["kind"] for each in found["warnings"]]) == (True, ["sourceGone"]), "what is kept"
+    for kept in Path(mirror.call("session/getState")["path"]).glob("kept*"):
+        kept.unlink()
     assert [each["kind"] for each in mirror.call("session/verify")["warnings"]] == ["sourceUnreadable"]
 
 

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeVar
 
 from timeleap.cli.formatting import Exact, as_line, cell, one_line, safe, safe_json
 from timeleap.json_value import Json
@@ -287,8 +287,12 @@ def _write_plain(stream: TextIO, line: RenderableType) -> bool:
     return True
 
 
+_ENDS_OF_LINES: Final = {ord(each): json.dumps(each)[1:-1] for each in "\x85\u2028\u2029"}
+"""Characters that JSON allows in a string, and that end a line for many programs that read line by line."""
+
+
 def _write_json(stream: TextIO, document: str) -> None:
-    stream.write((safe_json(document) if stream.isatty() else document) + "\n")
+    stream.write((safe_json(document) if stream.isatty() else document.translate(_ENDS_OF_LINES)) + "\n")
 
 
 def _console(*, stderr: bool) -> Console:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap.json_value import Json
+from timeleap_agents.mirrors import claude_files
 from timeleap_agents.mirrors.formats.claude_chain import Chain, QueuedPrompt
 from timeleap_agents.mirrors.formats.claude_code import TITLES, EntrySurvey, EntryWriter, node_of
 from timeleap_agents.mirrors.formats.claude_nodes import ClaudeStep, Node
@@ -189,7 +190,8 @@ class ClaudeLog(Conversation):
 
     def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         session_id = str(uuid.uuid4())
-        path = self.file.path.with_name(f"{session_id}.jsonl")
+        above = claude_files.session_above(self.file.path)
+        path = (above or self.file.path).with_name(f"{session_id}.jsonl")  # the program finds it nowhere deeper
         healed: list[str] = []
         kept = self._up_to(steps[-1])
         if self._chain is not None and self._chain.orphans:
@@ -264,7 +266,9 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _in_chain(record: Json, left: frozenset[str]) -> Json:
     """A record as one of a plain chain."""
-    made = dict(record)
+    made = {name: value for name, value in record.items() if name != "agentId"}
+    if "isSidechain" in record:
+        made["isSidechain"] = False  # the program sends nothing of sub-agents
     if record.get("type") == "queue-operation":
         blocks = record.get("content")
         return {

@@ -8,14 +8,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from timeleap import user_folders
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.storage.durable import OpenFile, atomic_write, make_directory
-from timeleap_agents.mirrors import codex_files, gemini_files, opencode_database
+from timeleap_agents.mirrors import claude_files, codex_files, gemini_files, opencode_database
+from timeleap_agents.mirrors.claude_files import SUBAGENTS
 
 ID_DIGITS: Final = 24
 
@@ -35,11 +35,6 @@ class SessionFolder(NamedTuple):
     suffixes: tuple[str, ...] = (".jsonl",)
 
 
-SUBAGENTS: Final = "subagents"
-"""In a session's own directory beside its file, which is named after it, Claude Code keeps the files of sub-agents
-here."""
-AGENT: Final = "agent-"
-"""How their names begin; earlier versions put them beside the session's file."""
 AGENTS: Final = "agents"
 """In a session's directory kimi-code has here a folder for each agent; `MAIN_AGENT` is the session's own."""
 MAIN_AGENT: Final = "main"
@@ -98,7 +93,7 @@ def session_key(kind: str, path: str | os.PathLike[str]) -> str | None:
         return path.stem.partition("_")[2] or None  # the id stands behind the time of its beginning
     if kind != "claude-code":
         return None
-    parent = _parent_key(path)
+    parent = claude_files.parent_key(path)
     return path.stem if parent is None else f"{parent}/{path.stem}"
 
 
@@ -108,7 +103,7 @@ def parent_of(kind: str, path: str | os.PathLike[str]) -> str | None:
     if kind == "codex":
         parent = codex_files.parent_key(path)
     elif kind == "claude-code":
-        parent = _parent_key(path)
+        parent = claude_files.parent_key(path)
     elif kind == "gemini":
         parent = gemini_files.parent_key(path)
     elif is_subagent(kind, str(path)):
@@ -129,7 +124,7 @@ def is_subagent(kind: str, path: str) -> bool:
         return folder.parent.name == AGENTS and folder.name != MAIN_AGENT
     if kind == "opencode":
         return opencode_database.SESSION.fullmatch(Path(path).parent.name) is not None
-    return kind == "claude-code" and Path(path).name.startswith(AGENT)
+    return kind == "claude-code" and claude_files.is_of_subagent(Path(path))
 
 
 def mirror_id(kind: str, path: str | os.PathLike[str]) -> str:
@@ -154,28 +149,6 @@ def _key_of_agent(path: Path) -> str | None:
     session, agent = path.parents[2].name, path.parent.name
     return session if agent == MAIN_AGENT else f"{session}/{agent}"
 
-
-def _parent_key(path: Path) -> str | None:
-    """The id of the session that the file of a sub-agent of Claude Code works for, empty where it does not say; None:
-    it is no such file. Blocking."""
-    if not path.name.startswith(AGENT):
-        return None
-    if path.parent.name == SUBAGENTS:
-        return path.parents[1].name
-    with suppress(OSError, ValueError, AttributeError, RecursionError):
-        file = OpenFile(path)
-        try:
-            for line in file.pread(0, FIRST_LINES).split(b"\n"):
-                found = json.loads(line).get("sessionId")
-                if isinstance(found, str):
-                    return found
-        finally:
-            file.close()
-    return ""
-
-
-FIRST_LINES: Final = 1 << 16
-"""Bytes of a sub-agent's file in which the session is named that it works for."""
 
 PACKED: Final = ".jsonl.zst"
 """How the names of sessions end that Codex has packed."""
@@ -345,6 +318,8 @@ def _is_session(kind: str, path: Path) -> bool:
     place, name = FOLDERS[kind], path.name
     if kind == "gemini" and gemini_files.parent_key(path) is not None:
         return name.endswith(".jsonl")
+    if kind == "claude-code" and claude_files.session_above(path) is not None and not claude_files.is_of_subagent(path):
+        return False
     return name.endswith(place.suffixes) and name.startswith(place.prefix) and not name.startswith(place.never)
 
 
@@ -353,6 +328,8 @@ def _of_subagents(kind: str, folder: Path, deeper: int) -> Path | None:
     Nothing else of a session's own directory is looked into."""
     if kind == "claude-code" and deeper == 0:
         return folder / SUBAGENTS
+    if kind == "claude-code" and 0 < deeper <= claude_files.DEEPEST and SUBAGENTS in folder.parts[-deeper - 1 :]:
+        return folder
     if kind == "gemini" and deeper == 0 and folder.parent.name == gemini_files.CHATS:
         return folder
     if kind == "kimi" and SUBAGENTS in (folder.name, folder.parent.name) and deeper >= 0:

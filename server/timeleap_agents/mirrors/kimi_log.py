@@ -22,6 +22,7 @@ from timeleap.sessions.past import first_words
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.reader import timeline_names
 from timeleap.storage.record import TL_KEY
+from timeleap_agents.mirrors.claude_files import SUBAGENTS
 from timeleap_agents.mirrors.formats.conversion import JsonLine, LossTally, RecordWriter, sound, workspace_of
 from timeleap_agents.mirrors.formats.said_by import words_of_person
 from timeleap_agents.mirrors.growing_file import (
@@ -105,6 +106,8 @@ class KimiLog(Conversation):
         return made - answered
 
     def continuation(self, steps: Sequence[Step]) -> ResumableSession:
+        if self.file.path.parent.parent.name == SUBAGENTS:
+            raise InvalidInputError.of("sessionId", "mirrors a sub-agent's session, in which kimi-cli does not go on")
         if self.workspace is None:
             raise InvalidInputError.of(
                 "sessionId", "mirrors a session whose folder is not in kimi.json, so kimi-cli would not find it again"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 import threading
@@ -144,3 +145,12 @@ def test_many_columns_of_texts_cut_no_name(monkeypatch):
     name, text = "claude-code-" + "5" * 24, "a text that is long"
     Terminal(None, machine=False).table(("session", "a", "b", "c", "d", "e"), [(name, *[text] * 5)])
     assert name in screen.getvalue()
+
+
+def test_a_line_of_json_has_no_character_at_which_a_reader_may_end_a_line(capsys):
+    text = "one\u2028two\u2029three\x85four"
+    terminal = Terminal(None, machine=True)
+    terminal.line({"text": text})
+    terminal.document({"text": text})
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == [text, text]

@@ -31,6 +31,22 @@ PACKED: Final = {
 SAVED_BY_GEMINI: Final = "Gemini CLI as its /chat save keeps it (the session itself is in the folder `chats`)"
 LARGEST_DOCUMENT: Final = 64 << 20  # bytes
 
+_NO_SESSIONS: Final = {
+    "the list of what was typed into Claude Code": "its sessions are in the folder `projects`",
+    "the list of what was typed into Codex": "its sessions are in the folder `sessions`",
+    "the list of Codex's sessions": "they are in the folder `sessions`",
+    "the list of what was typed into Gemini CLI": "its sessions are in the folder `chats`",
+    "the journal that kimi-cli keeps for its web page": "the session itself is context.jsonl beside it",
+    "the output of `codex exec --json`": "the session itself is in the folder `sessions`",
+}
+"""Files that programs keep beside their sessions, and where those are."""
+_MEMBERS_OF_LISTS: Final = {
+    "the list of what was typed into Claude Code": {"display", "pastedContents", "timestamp"},
+    "the list of what was typed into Codex": {"session_id", "ts", "text"},
+    "the list of Codex's sessions": {"id", "thread_name", "updated_at"},
+}
+"""Members by which their lines are known."""
+
 _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 _OF_PI: Final = frozenset({"compaction", "branch_summary", "custom_message", "model_change"})
@@ -58,7 +74,7 @@ def recognised(path: Path) -> str:
         return "codex"
     if begins_document(start):
         return _form_of_document(path, start)
-    if (writer := _foreign_file(start)) is not None:
+    if (writer := _foreign_file(path, start)) is not None:
         raise _foreign(writer, path)
     maybe: str | None = None
     for record in _objects(path):
@@ -128,7 +144,9 @@ def is_of_opencode(path: Path) -> bool:
 
 def may_be_a_log(path: Path) -> bool:
     """True of an empty file, and of one with records that have a role."""
-    return not _beginning(path).strip() or any(isinstance(record.get("role"), str) for record in _objects(path))
+    return not _beginning(path).strip() or any(
+        isinstance(role := record.get("role"), str) and _says_something(record, role) for record in _objects(path)
+    )
 
 
 def _kept_in_files() -> InvalidInputError:
@@ -143,6 +161,8 @@ def _foreign(writer: str, path: Path) -> InvalidInputError:
             "is a part of a session of opencode, or an export of one: import the session from its database, with the name "
             "~/.local/share/opencode/opencode.db/ses_..."
         )
+    if writer in _NO_SESSIONS:
+        return refused(f"is {writer}, which has no answers; {_NO_SESSIONS[writer]}")
     return refused(f"is a session of {writer}, which cannot be imported; of none of the forms that can")
 
 
@@ -178,7 +198,7 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
     if _is_of_gemini(record):
         return "gemini", False
     if _is_of_kimi_code(record, kind):
-        return "kimi-code", True
+        return "kimi-code", kind != "metadata"
     if _is_of_codex(record, kind):
         return "codex", True
     if _is_of_pi(record, kind):
@@ -189,7 +209,12 @@ def _form_of(record: dict[str, Any]) -> tuple[str | None, bool]:
         return "claude-code", kind in ("user", "assistant")
     if _is_of_old_codex(record, kind):
         return "codex", True
-    return ("kimi" if isinstance(role, str) and not kind else None), True
+    return ("kimi" if isinstance(role, str) and not kind and _says_something(record, role) else None), True
+
+
+def _says_something(record: dict[str, Any], role: str) -> bool:
+    """True of a message that has words or calls where we look for them, and of a note of the program's."""
+    return role.startswith("_") or not {"content", "tool_calls"}.isdisjoint(record)
 
 
 def _is_of_kimi_code(record: dict[str, Any], kind: str) -> bool:
@@ -230,7 +255,7 @@ def _is_of_gemini(record: dict[str, Any]) -> bool:
     return said and isinstance(record.get("id"), str) and "timestamp" in record and "parentId" not in record
 
 
-def _foreign_file(start: bytes) -> str | None:
+def _foreign_file(path: Path, start: bytes) -> str | None:
     """The program that writes files that begin like this. Raises InvalidInputError for one that is packed, or empty."""
     for beginning, what_to_do in PACKED.items():
         if start.startswith(beginning):
@@ -241,13 +266,15 @@ def _foreign_file(start: bytes) -> str | None:
         return "a program that keeps its sessions in a database, as Cursor, goose and crush do"
     if _MARKDOWN.match(start) or _LLM_HISTORY.match(start):
         return "aider"
-    return None
+    return _foreign_document(path, start) if start.lstrip()[:1] == b"[" else None
 
 
 def _foreign_record(record: dict[str, Any]) -> str | None:
     """The program whose record it is, where it is one whose sessions cannot be imported."""
     kind, message, content = record.get("type"), record.get("message"), record.get("content")
     names = record.keys()
+    if (list_of := _of_list(record)) is not None:
+        return list_of
     if kind in ("user", "assistant") and isinstance(message, dict) and "parts" in message and "content" not in message:
         return "qwen-code"
     if {"working_dir", "message_count"} <= names or (
@@ -277,6 +304,16 @@ def _foreign_record(record: dict[str, Any]) -> str | None:
     if isinstance(record.get("role"), str) and isinstance(message, dict) and "content" in message:
         return "Cursor"
     return _foreign_object(record)
+
+
+def _of_list(record: dict[str, Any]) -> str | None:
+    """Recognise a line of a file that a program keeps beside its sessions."""
+    kind, message = record.get("type"), record.get("message")
+    if kind == "thread.started":
+        return "the output of `codex exec --json`"
+    if isinstance(message, dict) and {"type", "payload"} <= message.keys() and kind is None:
+        return "the journal that kimi-cli keeps for its web page"
+    return next((writer for writer, members in _MEMBERS_OF_LISTS.items() if members <= record.keys()), None)
 
 
 def _foreign_object(found: dict[str, Any]) -> str | None:
@@ -319,7 +356,7 @@ def _foreign_document(path: Path, start: bytes) -> str | None:
     if {"role", "parts"} <= first.keys():
         return SAVED_BY_GEMINI
     if {"sessionId", "messageId", "message"} <= first.keys():
-        return "Gemini CLI without its answers (logs.json; the session itself is in the folder `chats`)"
+        return "the list of what was typed into Gemini CLI"
     if {"role", "content"} <= first.keys():
         return "Cline, Roo Code or another program that keeps a list of messages"
     return _foreign_record(first)

@@ -20,7 +20,7 @@ _TAGS: Final = (
     "ide_opened_file", "ide_selection", "ide_diagnostics", "session-start-hook",
     # Codex
     "environment_context", "user_instructions", "permissions", "permissions instructions", "user_shell_command",
-    "turn_aborted", "subagent_notification", "collaboration_mode", "skill", "skills_instructions", "user_action",
+    "turn_aborted", "subagent_notification", "in-app-browser-context", "collaboration_mode", "skill", "skills_instructions", "user_action",
     # Gemini CLI, kimi-cli, kimi-code
     "session_context", "hook_context", "system", "notification",
 )  # fmt: skip
@@ -34,8 +34,10 @@ _BEGINNINGS: Final = (
 _OPENING: Final = re.compile(
     rf"\s*<(?P<tag>{'|'.join(sorted(map(re.escape, _TAGS), key=len, reverse=True))})(?=[\s>/])"
 )
-_IDE_CONTEXT: Final = "# Context from my IDE setup:"
-_IDE_PROMPT: Final = re.compile(r"^## My request for Codex:?[ \t]*\n", re.MULTILINE)
+_BY_EDITOR: Final = re.compile(r"# (?:Context from my IDE setup|Files mentioned by the user)\b")
+"""Headings above what an editor, or the program's window, puts before a prompt."""
+_REQUEST: Final = re.compile(r"^## My request(?P<named> for Codex)?[:\uff1a]?[ \t]*(?:\n|\Z)", re.MULTILINE)
+"""The heading above the prompt itself. What is shown of a file before it may have the same heading, so the last counts."""
 MOST: Final = 1 << 20
 """Characters of a text that are looked through for the end of what the program put before a prompt."""
 
@@ -58,7 +60,12 @@ def _without_preamble(text: str) -> str:
             return ""
         at = close + 1
     rest = text[at:].lstrip() if at else text
-    if rest.lstrip().startswith(_IDE_CONTEXT):
-        request = _IDE_PROMPT.search(rest)
-        return "" if request is None else rest[request.end() :]
-    return "" if rest.lstrip().startswith(_BEGINNINGS) else rest
+    begun = rest.lstrip()
+    if begun.startswith("#"):
+        of_editor = _BY_EDITOR.match(begun) is not None
+        for request in reversed(list(_REQUEST.finditer(rest))):
+            if of_editor or request["named"] or at:
+                return rest[request.end() :]
+        if of_editor:
+            return ""
+    return "" if begun.startswith(_BEGINNINGS) else rest

@@ -143,6 +143,19 @@ def test_two_writers_of_one_file_are_two_branches(file: ClaudeFile, log: ClaudeL
     assert texts(log) == [*TURN, "of the other"]
 
 
+def test_a_sub_agents_session_is_gone_on_with_as_a_session_of_its_own(file: ClaudeFile) -> None:
+    agent = ClaudeFile(file.folder, name="agent-1")
+    agent.path = file.path.with_suffix("") / "subagents" / "workflows" / "wf_1" / "agent-1.jsonl"
+    agent.path.parent.mkdir(parents=True)
+    agent.asks("look into it", isSidechain=True, agentId="1")
+    agent.says("I looked", isSidechain=True, agentId="1")
+    log = ClaudeLog(agent.path)
+    log.read()
+    made = log.continuation(log.steps())
+    assert made.path.parent == file.path.parent, "the program looks for it nowhere else"
+    assert [(each["isSidechain"], "agentId" in each) for each in made.records] == [(False, False)] * 2
+
+
 def test_what_the_program_says_in_the_persons_name_has_no_checkpoint(file: ClaudeFile, log: ClaudeLog) -> None:
     file.asks("a reminder", isMeta=True)
     file.calls("call-1")

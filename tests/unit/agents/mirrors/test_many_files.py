@@ -10,7 +10,7 @@ from tests.support.claude_file import ClaudeFile
 
 from timeleap_agents.mirrors import folders
 from timeleap_agents.mirrors.claude_log import ClaudeLog
-from timeleap_agents.mirrors.folders import look
+from timeleap_agents.mirrors.folders import look, mirror_id, parent_of, session_key
 
 
 def subagents(file: ClaudeFile, number: int) -> None:
@@ -30,6 +30,21 @@ def test_sub_agents_beyond_all_measure_take_no_sessions_place(tmp_path: Path, mo
     assert {str(file.path) for file in files} <= found.files.keys()
     assert len(found.files) == 15 + 20
     assert found.problems == ["there are more than 20 files of sub-agents: 25 are left out"]
+
+
+def test_sub_agents_of_a_workflow_are_below_its_session_and_its_journal_is_none(tmp_path: Path) -> None:
+    file = ClaudeFile(tmp_path / "projects")
+    file.turn(1)
+    below = file.path.with_suffix("") / "subagents"
+    agents = [below / "agent-1.jsonl", below / "workflows" / "wf_1" / "agent-2.jsonl"]
+    agents.append(below / "workflows" / "wf_1" / "deeper" / "agent-3.jsonl")
+    others = [below / "workflows" / "wf_1" / "journal.jsonl", file.path.with_suffix("") / "tool-results" / "x.jsonl"]
+    for path in (*agents, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert set(look("claude-code", tmp_path / "projects").files) == set(map(str, (file.path, *agents)))
+    assert {parent_of("claude-code", path) for path in agents} == {mirror_id("claude-code", file.path)}
+    assert session_key("claude-code", agents[2]) == f"{file.session_id}/agent-3"
 
 
 @pytest.mark.long

@@ -73,7 +73,20 @@ TURN = [{"role": "user", "parts": [{"text": "hello"}]}, {"role": "model", "parts
         ('{"type": "user"}\n'.encode("utf-16"), r"is UTF-16, .* make it UTF-8 first \(iconv -f UTF-16 -t UTF-8\)"),
         (json.dumps(TURN).encode(), "is a session of Gemini CLI as its /chat save keeps it"),
         (json.dumps({"history": TURN, "authType": "x"}, indent=2).encode(), "as its /chat save keeps it"),
-        (json.dumps([{"sessionId": "x", "messageId": 0, "message": "hi"}]).encode(), r"its answers \(logs\.json"),
+        (
+            json.dumps([{"sessionId": "x", "messageId": 0, "message": "hi"}]).encode(),
+            "typed into Gemini CLI, which has no answers; its sessions are in the folder `chats`",
+        ),
+        (b'[{"sessionId": "x", "messageId": 0, "type": "user", "message": "hi"}]', "typed into Gemini CLI"),
+        (b'{"display": "hi", "pastedContents": {}, "timestamp": 1, "project": "/p"}', "typed into Claude Code"),
+        (b'{"session_id": "x", "ts": 1, "text": "hi"}', "typed into Codex"),
+        (b'{"id": "x", "thread_name": "t", "updated_at": "y"}', "the list of Codex's sessions"),
+        (b'{"type": "thread.started", "thread_id": "x"}', "the output of `codex exec --json`"),
+        (
+            b'{"type": "metadata", "protocol_version": "1.10"}\n{"timestamp": 1, "message": {"type": "TurnBegin", "payload": {}}}',
+            r"kimi-cli keeps for its web page, .*context\.jsonl beside it",
+        ),
+        (b'{"role": "user", "parts": [{"text": "hi"}]}', "of none of the forms"),
         (
             b'{"type": "session.start", "data": {"sessionId": "x"}, "id": "e", "parentId": null}',
             "is a session of GitHub Copilot CLI, which cannot be imported",
