@@ -5,6 +5,7 @@ import { Disposables } from "../shared/lifecycle.js";
 import { onDidChangeServerSettings, readSettings, type Settings } from "../shared/settings.js";
 import { registerCommands, titleCommandsOf, type Handlers, type Workbench } from "./commands/register.js";
 import { serverCommands } from "./commands/serverCommands.js";
+import { Changes } from "./restore/changes.js";
 import { timeTravelCommands } from "./restore/timeTravel.js";
 import { launchOf } from "./server/launch.js";
 import { Sidecar, type SidecarOptions } from "./server/sidecar.js";
@@ -20,6 +21,7 @@ export class Core extends Disposables implements Workbench {
   readonly sidecar: Sidecar;
   readonly sessions: Sessions;
   readonly views: Views;
+  readonly changes = new Changes();
   /** Finds the server; the feature that looks around on this machine sets another one. @throws ServerFailure */
   locate: SidecarOptions["locate"] = (settings) => Promise.resolve(launchOf(settings));
 

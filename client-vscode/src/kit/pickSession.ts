@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { SessionInfo } from "timeleap-client";
 import { Refusal } from "../core/commands/report.js";
 import type { Sessions } from "../core/sessions/sessions.js";
-import { relativeTime, tokens } from "../shared/text/format.js";
+import { relativeTime, tokens, tokensReported, tokensUsed } from "../shared/text/format.js";
 import { withoutIcons } from "../shared/text/say.js";
 import { programName } from "../shared/text/sources.js";
 import { workspaces, type Workspace } from "../shared/workspaces.js";
@@ -74,7 +74,7 @@ function lastOf(uri: string): string {
 
 function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
   const { archived, damaged, owner, updatedAt, sessionId, title } = info;
-  const count = sessions.tokensOf(info);
+  const count = tokensOf(sessions, info);
   const shown = sessions.shown?.id === sessionId;
   const facts = [
     shown ? vscode.l10n.t("shown") : sessions.isOpen(sessionId) ? vscode.l10n.t("open") : "",
@@ -89,4 +89,10 @@ function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
     ...(title === null ? {} : { detail: sessionId }),
     info,
   };
+}
+
+/** As the status bar says where it is open; undefined: not known before it is. */
+function tokensOf(sessions: Sessions, info: SessionInfo): number | undefined {
+  const open = sessions.get(info.sessionId);
+  return open ? tokensUsed(open.state.context) : info.tokenCountWithPending ?? tokensReported(info);
 }

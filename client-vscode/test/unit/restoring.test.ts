@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind, type RestoredFiles } from "timeleap-client";
-import { carryOut, chooseRestoring, decideRestoring, filesAmount, forecast, restoreFiles } from "../../src/core/restore/restoring.js";
+import { carryOut, chooseRestoring, decideRestoring, filesAmount, forecast, restoreFiles } from "../../src/kit/restoring.js";
+import { Changes } from "../../src/core/restore/changes.js";
 import { withLateProgress } from "../../src/shared/progress.js";
 import { CancellationError, user } from "../support/vscode.js";
 
@@ -164,4 +165,15 @@ test("work that is done at once shows no progress; work that takes longer does, 
   await vi.advanceTimersByTimeAsync(1);
   expect(user.progress).toEqual(["Working…"]);
   await given;
+});
+
+test("the core alone changes the conversation as its dry run had it, asking only where that is wanted", async () => {
+  const { make } = new Changes();
+  const ask = (): typeof QUESTION => QUESTION;
+  const { asked, session } = sessionOf(0, { head: "h1" }, { head: "h2" });
+  expect(await make(session, "context/undo", {}, ask, false)).toEqual({ done: { head: "h2" }, also: "" });
+  expect(asked).toEqual([{ method: "context/undo", dryRun: true }, { method: "context/undo", expectedHead: "h1" }]);
+  expect(user.said).toEqual([]);
+  user.answer = () => undefined;
+  expect(await make(sessionOf(0, { head: "h1" }).session, "context/undo", {}, ask, true)).toBeUndefined();
 });

@@ -65,19 +65,6 @@ test("what happens after a checkpoint names it, unless it has a label", async ()
   expect((await log.spans()).slice(0, 3).map(({ checkpoint }) => wholeName(checkpoint))).toEqual(["as it was answered", "Checkpoint #2", "mine"]);
 });
 
-test("what a server of an earlier version does not notify of is taken from its state, for rows that have no name", async () => {
-  const { tree, log } = treeOf(1);
-  log.add({ id: 1, uid: "c1", messageCount: 2, tokenCount: 100 });
-  await tree.getChildren();
-  const told = (id: number, preview: string): Checkpoint => ({ id, uid: `c${id}`, messageCount: id * 2, tokenCount: 0, preview });
-  log.name([told(0, "another"), told(1, "what was written")]);
-  tree.refresh();
-  expect((await tree.getChildren()).map((node) => tree.getTreeItem(node).label)).toEqual(["what was written", "question 0"]);
-  log.reset();
-  expect((await log.spans()).map(({ checkpoint }) => checkpoint.preview)).toEqual(["question 0"]);
-  tree.dispose();
-});
-
 test("the growth shown is that of the messages which the row opens to", async () => {
   const { tree, more, session } = treeOf(3);
   more.end = 9;

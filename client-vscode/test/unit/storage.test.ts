@@ -71,7 +71,7 @@ test.each(CASES)("%s is said in words of its own, with what to do", (errno, kind
 test.each(CASES)("%s: a session that can be read is read, and says why it cannot be changed", async (errno, _, what, next) => {
   const wire = server(errno, READABLE);
   const sessions = sessionsOf(wire);
-  const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, sessions, log() as never);
+  const news = new News({ onNotification: () => ({ dispose: () => undefined }), onDidAnswer: () => ({ dispose: () => undefined }) } as never, sessions, log() as never);
   for (const how of [{ sessionId: "chat" }, { path: "/elsewhere", access: "write" as const }]) {
     const session = await sessions.open(how);
     expect(session.obstacle?.what).toContain(what);

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
-import { isStale, Refusal, reload, report, wordsFor } from "../../src/core/commands/report.js";
+import { isStale, Refusal, report, wordsFor } from "../../src/core/commands/report.js";
+import { reload } from "../../src/shared/text/errorWords.js";
 import { writableSession } from "../../src/core/commands/targets.js";
 import { ServerFailure } from "../../src/core/server/failure.js";
 import type { SidecarState } from "../../src/core/server/sidecar.js";
@@ -92,8 +93,8 @@ test("what can only be followed is not changed; only where its owner does not an
 
 test("that a session can only be followed is said once it is shown, with the next step", () => {
   const shown = new EventEmitter<unknown>();
-  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), followShown: shown.event };
-  const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
+  const silent = { followShown: shown.event };
+  const news = new News({ onNotification: () => ({ dispose: () => undefined }), onDidAnswer: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
   user.answer = ({ buttons }) => buttons[0];
   shown.fire({ onDidChangeContext, name: "mine", followed: false });
   shown.fire(undefined);
@@ -109,8 +110,8 @@ test("nothing from outside becomes a link that runs a command", async () => {
   await report(new Refusal(hostile), bench);
   await report(TimeleapError.make("internalError", hostile), bench);
   const shown = new EventEmitter<unknown>();
-  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), followShown: shown.event };
-  const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
+  const silent = { followShown: shown.event };
+  const news = new News({ onNotification: () => ({ dispose: () => undefined }), onDidAnswer: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
   shown.fire({ onDidChangeContext, name: hostile, followed: true });
   news.dispose();
   expect(user.said).toHaveLength(3);

@@ -1,6 +1,7 @@
 /** Commands, and what is said when one fails. */
 
 import * as vscode from "vscode";
+import type { Changes } from "../restore/changes.js";
 import type { Sidecar } from "../server/sidecar.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Views } from "../tree/views.js";
@@ -11,6 +12,7 @@ export interface Workbench {
   readonly sidecar: Sidecar;
   readonly sessions: Sessions;
   readonly views: Views;
+  readonly changes: Changes;
   readonly log: vscode.LogOutputChannel;
 }
 

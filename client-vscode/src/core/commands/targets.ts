@@ -4,7 +4,8 @@ import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { whyReadOnly } from "../../shared/text/readOnly.js";
-import { fork, manageTrust, Refusal, reload, type Step } from "./report.js";
+import { Refusal } from "./report.js";
+import { fork, manageTrust, reload, type Step } from "../../shared/text/errorWords.js";
 
 export function shownSession(sessions: Pick<Sessions, "shown">): Session {
   if (!sessions.shown) {

@@ -1,7 +1,7 @@
 /** Checkpoints, Restore, and its Undo and Redo: done at once, since they can be undone with depth. A question comes first only where somebody's changes of files would go. */
 
 import * as vscode from "vscode";
-import type { Checkpoint, RestoredFiles, RewriteResult, UndoResult } from "timeleap-client";
+import type { Checkpoint, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Session } from "../sessions/session.js";
 import { amount, exact, listed, messages, oneLine, tokens, tokensUsed } from "../../shared/text/format.js";
@@ -14,11 +14,10 @@ import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
 import { MessageNode, ToolCallNode } from "../tree/messageNodes.js";
 import { TreeNode } from "../tree/node.js";
-import { continueElsewhere, type RevertPlace } from "./continuing.js";
+import { confirm, type Changed, type Question, type RevertPlace } from "./changes.js";
 import { pickCheckpoint } from "../commands/pick.js";
 import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal, report } from "../commands/report.js";
-import { andFiles, carryOut, decideRestoring, forecast, restoreFiles, type Forecast } from "./restoring.js";
 import { writableSession } from "../commands/targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
@@ -103,23 +102,20 @@ interface Going {
 /** Whether the conversation went back. */
 async function revert(bench: Workbench, session: Session, to: RevertPlace, { name, goes, asks }: Going): Promise<boolean> {
   if (session.mirrorOf !== undefined) {
-    return continueElsewhere(session, session.mirrorOf, to, name);
+    return bench.changes.elsewhere(session, session.mirrorOf, to, name);
   }
-  const forecasted = await forecast(session, "context/revertTo", to);
-  const { plan } = forecasted;
-  const question = { message: vscode.l10n.t("Restore to before “{0}”?", name), detail: `${goes(amount(plan))}\n\n${kept()}`, button: vscode.l10n.t("Restore"), filesOnly: true };
-  const restoring = await decideRestoring(question, forecasted, asks);
-  if (!restoring) {
-    return false;
+  const ask = (plan: RewriteResult): Question => ({
+    message: vscode.l10n.t("Restore to before “{0}”?", name),
+    detail: `${goes(amount(plan))}\n\n${kept()}`,
+    button: vscode.l10n.t("Restore"),
+    filesOnly: true,
+  });
+  const changed = await bench.changes.make(session, "context/revertTo", to, ask, asks);
+  if (changed) {
+    const { done, also } = changed;
+    offerUndo(bench, session, done, vscode.l10n.t("Restored to before “{0}”: {1} set aside.", name, amount(done)) + also);
   }
-  const done = await carryOut(session, "context/revertTo", { ...to, expectedHead: plan.head }, restoring);
-  if (restoring.restore === "files") {
-    offerFilesBack(bench, session, done.files);
-  } else {
-    const message = vscode.l10n.t("Restored to before “{0}”: {1} set aside.", name, amount(done));
-    offerUndo(bench, session, done, message + andFiles(done, forecasted.unavailable));
-  }
-  return restoring.restore !== "files";
+  return changed !== undefined;
 }
 
 async function clear(bench: Workbench): Promise<void> {
@@ -145,18 +141,22 @@ type Direction = keyof typeof DIRECTIONS;
 
 /** One step back or forth among the changes of the whole conversation, files included. */
 async function step(bench: Workbench, session: Session, direction: Direction): Promise<void> {
-  const forecasted = await planOf(session, direction);
-  const { plan } = forecasted;
-  const [{ kind } = { kind: "restore" as const }] = plan.steps;
   const undoing = direction === "context/undo";
-  const question = {
-    message: undoing ? vscode.l10n.t("Undo the last change ({0})?", stepName(kind)) : vscode.l10n.t("Do the undone change again ({0})?", stepName(kind)),
-    detail: stepDetail(session, direction, plan),
-    button: undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"),
+  const ask = (plan: UndoResult): Question => {
+    const [{ kind } = { kind: "restore" as const }] = plan.steps;
+    return {
+      message: undoing ? vscode.l10n.t("Undo the last change ({0})?", stepName(kind)) : vscode.l10n.t("Do the undone change again ({0})?", stepName(kind)),
+      detail: stepDetail(session, direction, plan),
+      button: undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"),
+    };
   };
-  const restoring = await decideRestoring(question, forecasted, readSettings().restoreAsks);
-  if (restoring) {
-    sayStep(bench, session, direction, await carryOut(session, direction, { expectedHead: plan.head }, restoring));
+  try {
+    const changed = await bench.changes.make(session, direction, {}, ask, readSettings().restoreAsks);
+    if (changed) {
+      sayStep(bench, session, direction, changed);
+    }
+  } catch (error) {
+    throw isTimeleapError(error, DIRECTIONS[direction].kind) ? nothingTo(direction) : error;
   }
 }
 
@@ -165,14 +165,6 @@ function stepDetail(session: Session, direction: Direction, plan: UndoResult): s
   const more = direction === "context/undo" ? vscode.l10n.t("Steps that can be undone after this one: {0}.", exact(left)) : vscode.l10n.t("Steps that can be done again after this one: {0}.", exact(left));
   const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
   return [vscode.l10n.t("Now: {0}.", size(session.state)), vscode.l10n.t("Then: {0}.", size(plan)), ...(left === 0 ? [] : [more]), `\n${kept}`].join("\n");
-}
-
-async function planOf(session: Session, direction: Direction): Promise<Forecast<UndoResult>> {
-  try {
-    return await forecast(session, direction, {});
-  } catch (error) {
-    throw isTimeleapError(error, DIRECTIONS[direction].kind) ? nothingTo(direction) : error;
-  }
 }
 
 function nothingTo(direction: Direction): Refusal {
@@ -184,44 +176,30 @@ function nothingTo(direction: Direction): Refusal {
 }
 
 /** Says what was done, with the way back. */
-function sayStep(bench: Workbench, session: Session, direction: Direction, done: UndoResult): void {
+function sayStep(bench: Workbench, session: Session, direction: Direction, { done, also }: Changed<Direction>): void {
   const undone = direction === "context/undo";
   const message = undone ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
   const back: Direction = undone ? "context/redo" : "context/undo";
-  offer(bench, message + andFiles(done), {
+  offer(bench, message + also, {
     title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
     run: () => bench.sessions.withOpen(session.id, (open) => step(bench, open, back)),
   });
 }
 
 export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
-  const forecasted = await forecast(session, "context/restoreTimeline", { timelineId });
-  const { plan } = forecasted;
-  const restoring = await decideRestoring(
-    {
-      message: vscode.l10n.t("Restore the timeline “{0}”?", name),
-      detail: `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
-      button: vscode.l10n.t("Restore"),
-    },
-    forecasted,
-    readSettings().restoreAsks,
-  );
-  if (restoring) {
-    const done = await carryOut(session, "context/restoreTimeline", { timelineId, expectedHead: plan.head }, restoring);
-    offerUndo(bench, session, done, vscode.l10n.t("Restored: {0}.", size(done)) + andFiles(done));
+  const ask = (plan: RewriteResult): Question => ({
+    message: vscode.l10n.t("Restore the timeline “{0}”?", name),
+    detail: `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
+    button: vscode.l10n.t("Restore"),
+  });
+  const changed = await bench.changes.make(session, "context/restoreTimeline", { timelineId }, ask, readSettings().restoreAsks);
+  if (changed) {
+    offerUndo(bench, session, changed.done, vscode.l10n.t("Restored: {0}.", size(changed.done)) + changed.also);
   }
 }
 
-/** Says which files were put back, with the way back. */
-export function offerFilesBack(bench: Workbench, session: Session, restored: RestoredFiles | undefined): void {
-  const message = vscode.l10n.t("The conversation is as it was.") + andFiles({ ...(restored ? { files: restored } : {}) });
-  const snapshot = restored?.before;
-  const run = async (before: string): Promise<void> => offerFilesBack(bench, session, (await restoreFiles(session, before)).files);
-  offer(bench, message, ...(snapshot === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => run(snapshot) }]));
-}
-
 /** One more button of a message. */
-interface Offer {
+export interface Offer {
   readonly title: string;
   readonly run: () => Promise<void>;
 }
@@ -242,7 +220,7 @@ export function offerUndo(
 }
 
 /** Nobody waits for the answer. */
-function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): void {
+export function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): void {
   void sayInPlace(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
     try {
       await offers.find(({ title }) => title === chosen)?.run();
@@ -259,11 +237,6 @@ async function takeBack(bench: Workbench, session: Session, timelineId: string, 
   } else {
     await restore(bench, session, timelineId, vscode.l10n.t("before the change"));
   }
-}
-
-/** The editor adds its own Cancel. */
-export async function confirm(message: string, detail: string, button: string): Promise<boolean> {
-  return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button;
 }
 
 function size({ context }: Pick<RewriteResult, "context">): string {

@@ -2,7 +2,7 @@
 
 import type { Checkpoint, HistoryMessage, Methods } from "timeleap-client";
 import { Pages } from "./pages.js";
-import { summaryOf, type SpanNews } from "../../shared/spanSummary.js";
+import type { SpanNews } from "../../shared/spanSummary.js";
 
 export const PAGE = 100;
 
@@ -51,8 +51,6 @@ export class Log {
   /** Written since the first page was asked for, newest first. The page may have some of them too. */
   private arrived: Checkpoint[] = [];
   private told = new Map<string, Told>();
-  /** Checkpoints of which is not known yet what happened after them. */
-  private unnamed = new Set<string>();
   private history = new Map<number, HistoryMessage[]>();
   /** Changes when what was read is no longer true. */
   private epoch = 0;
@@ -84,7 +82,6 @@ export class Log {
     const paged = await this.pages.list();
     const known = new Set(paged.map((checkpoint) => checkpoint.uid));
     const all = [...this.arrived.filter((checkpoint) => !known.has(checkpoint.uid)), ...paged].map((checkpoint) => this.asTold(checkpoint));
-    this.unnamed = new Set(all.filter((checkpoint) => checkpoint.preview === undefined && !summaryOf(checkpoint)).map(({ uid }) => uid));
     return all.map((checkpoint, index) => ({
       checkpoint,
       next: all[index - 1],
@@ -157,15 +154,6 @@ export class Log {
     this.told.set(uid, { news });
   }
 
-  /** Takes over what happened after checkpoints that have no name yet: a server of an earlier version does not notify of it. */
-  name(checkpoints: readonly Checkpoint[]): void {
-    for (const { uid, preview } of checkpoints) {
-      if (preview !== undefined && this.unnamed.has(uid)) {
-        this.learn(uid, { preview });
-      }
-    }
-  }
-
   /** Forgets everything: another log has taken this one's place. */
   reset(): void {
     this.epoch += 1;
@@ -173,7 +161,6 @@ export class Log {
     this.pages.reset();
     this.arrived = [];
     this.told = new Map();
-    this.unnamed = new Set();
     this.history = new Map();
   }
 

@@ -230,7 +230,6 @@ export class Session extends Disposables {
           // A change that came meanwhile has asked for a later look.
           if (state.head === this.present.head) {
             this.present = state;
-            this.log.name(state.context.checkpoints);
             // What was written, an agent's tools may have done something for.
             this.filesEpoch += 1;
             this.changed.fire("state");

@@ -1,13 +1,11 @@
 /** The sessions open in this window, and the one that the views show. */
 
-import { dirname } from "node:path";
 import * as vscode from "vscode";
-import type { ContextDidChange, Methods, Reconnected, SessionInfo, SessionOpenParams, SessionState } from "timeleap-client";
+import type { ContextDidChange, Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/storageTrouble.js";
-import { tokensReported, tokensUsed } from "../../shared/text/format.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session, type Before } from "./session.js";
 import { workspaces } from "../../shared/workspaces.js";
@@ -47,9 +45,6 @@ export class Sessions extends Disposables {
   private readonly contextChanged = this.register(new vscode.EventEmitter<SessionChange>());
   /** The conversation of an open session changed, shown or not; once the session has taken that over. */
   readonly onDidChangeContext = this.contextChanged.event;
-  private readonly storeFound = this.register(new vscode.EventEmitter<string>());
-  /** Where the sessions of the store are, once one has been listed. */
-  readonly onDidFindStore = this.storeFound.event;
 
   private readonly open_ = new Map<string, Session>();
   /** Those that are being opened. */
@@ -135,12 +130,6 @@ export class Sessions extends Disposables {
 
   get(sessionId: string): Session | undefined {
     return this.open_.get(sessionId);
-  }
-
-  /** How many tokens a listed session has: as the status bar says where it is open; undefined: not known before it is. */
-  tokensOf(info: SessionInfo): number | undefined {
-    const open = this.open_.get(info.sessionId);
-    return open ? tokensUsed(open.state.context) : info.tokenCountWithPending ?? tokensReported(info);
   }
 
   /** Opens a session and shows it. In Restricted Mode it is only looked at. */
@@ -282,13 +271,8 @@ export class Sessions extends Disposables {
   }
 
   /** A page of the list. */
-  async list(params: Methods["session/list"]["params"]): Promise<Methods["session/list"]["result"]> {
-    const page = await this.sidecar.request("session/list", params);
-    const [one] = page.sessions;
-    if (one) {
-      this.storeFound.fire(dirname(one.path));
-    }
-    return page;
+  list(params: Methods["session/list"]["params"]): Promise<Methods["session/list"]["result"]> {
+    return this.sidecar.request("session/list", params);
   }
 
   /** A session has gone to the trash. */

@@ -37,6 +37,10 @@ export class CheckpointsTree extends NodeTree {
     return turns.flatMap((row) => [row, ...row.steps()]).find((row) => row instanceof CheckpointNode && row.span.checkpoint.uid === uid) as CheckpointNode | undefined;
   }
 
+  get filtered(): boolean {
+    return this.setting.only !== undefined;
+  }
+
   /** Draws only the checkpoints after which one of these messages stands. */
   only(indexes: readonly number[] | undefined): void {
     if (indexes) {

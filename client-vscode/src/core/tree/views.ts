@@ -6,7 +6,7 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../../shared/settings.js";
-import { exact, messages } from "../../shared/text/format.js";
+import { exact } from "../../shared/text/format.js";
 import { withoutLinks } from "../../shared/text/say.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
@@ -34,22 +34,14 @@ function head(view: Headed, wanted: Headed): void {
   }
 }
 
-/** Words that are looked for, and the messages of the session in which they stand. */
-export interface Filter {
-  readonly session: Session;
-  readonly query: string;
-  readonly indexes: readonly number[];
-}
-
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
   readonly tree: CheckpointsTree;
   private readonly added: Contributions = { rows: [], parts: [] };
-  private filtering: Filter | undefined;
   private readonly keys = new ContextKeys();
   private followed: Session | undefined;
-  /** What the line above the rows says; a feature has more to say. */
-  line = (): string | undefined => (this.sidecar.state.kind === "failed" ? this.sidecar.state.failure.message : this.sessions.problem?.message);
+  /** What stands above the rows; features say it. */
+  readonly lines: (() => string | undefined)[] = [];
 
   constructor(
     private readonly sidecar: Sidecar,
@@ -57,7 +49,7 @@ export class Views extends Disposables {
   ) {
     super();
     const session = (): Promise<boolean> => this.firstSession();
-    this.tree = this.register(new CheckpointsTree(sessions, session, this.added, () => Promise.resolve().then(() => this.filter(undefined))));
+    this.tree = this.register(new CheckpointsTree(sessions, session, this.added, () => Promise.resolve().then(() => this.only(undefined))));
     this.checkpoints = this.view("timeleap.checkpoints", this.tree);
     this.listen();
     const redraw = setInterval(() => {
@@ -93,39 +85,10 @@ export class Views extends Disposables {
     this.redraw();
   }
 
-  /** What the checkpoints are filtered by; undefined: all are shown. */
-  get filtered(): Filter | undefined {
-    return this.filtering?.session === this.sessions.shown ? this.filtering : undefined;
-  }
-
-  /** Shows only the checkpoints after which something stands; of a long session all are read for it. */
-  filter(by: Filter | undefined): void {
-    this.filtering = by;
-    if (!by) {
-      this.tree.only(undefined);
-      this.describe();
-      return;
-    }
-    const oldest = by.indexes.reduce((least, index) => Math.min(least, index), Infinity);
-    void by.session.log.find(({ start }) => start <= oldest).then(() => {
-      if (this.filtered === by) {
-        this.tree.only(by.indexes);
-        this.describe();
-      }
-    });
-  }
-
-  /** Selects a checkpoint of the shown session, however far back it is. */
-  async goTo(session: Session, where: { readonly uid: string } | { readonly index: number } | { readonly oldest: true }): Promise<void> {
-    this.filter(undefined);
-    const { log } = session;
-    const span = await log.find((one) => ("uid" in where ? one.checkpoint.uid === where.uid : "index" in where && one.start <= where.index));
-    const target = span ?? ("uid" in where ? undefined : (await log.spans()).at(-1));
-    const row = target && session === this.sessions.shown ? await this.tree.near(target.checkpoint.uid) : undefined;
-    if (!row) {
-      throw new Error(vscode.l10n.t("That checkpoint is not in the present conversation."));
-    }
-    await this.checkpoints.reveal(row, { select: true, focus: true });
+  /** Draws only the checkpoints after which one of these messages stands; undefined: all. */
+  only(indexes: readonly number[] | undefined): void {
+    this.tree.only(indexes);
+    this.describe();
   }
 
   private view(id: string, tree: NodeTree): vscode.TreeView<TreeNode> {
@@ -201,9 +164,8 @@ export class Views extends Disposables {
   describe(): void {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
-    const { filtered } = this;
-    const only = filtered ? vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", filtered.query, messages(filtered.indexes.length)) : "";
-    const said = withoutLinks([only, this.line() ?? ""].filter(Boolean).join("\n")) || undefined;
+    this.keys.update({ "timeleap.filtered": this.tree.filtered });
+    const said = withoutLinks(this.lines.map((line) => line()).filter(Boolean).join("\n")) || undefined;
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
     const failed = this.sidecar.state.kind === "failed";
     const welcomed = failed || this.sessions.problem !== undefined;

@@ -5,7 +5,7 @@ import type { BridgeSource, SessionInfo } from "timeleap-client";
 import { withProgress } from "../../shared/progress.js";
 import { requireTrust } from "../../core/commands/targets.js";
 import type { Core } from "../../core/core.js";
-import { confirm } from "../../core/restore/timeTravel.js";
+import { confirm } from "../../core/restore/changes.js";
 import { workspaces } from "../../shared/workspaces.js";
 import { ContextKeys } from "../../core/tree/context.js";
 import { Disposables } from "../../shared/lifecycle.js";

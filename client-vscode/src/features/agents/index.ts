@@ -5,6 +5,7 @@ import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
 import { run } from "../../shared/programs.js";
 import { Connections } from "./connecting.js";
+import { continueElsewhere } from "./continuing.js";
 import { environment } from "./environment.js";
 import { Installation } from "./install.js";
 import { locateServer } from "./locate.js";
@@ -21,6 +22,7 @@ export const agents: Feature = (core) => {
     log,
   });
   core.locate = (settings) => locateServer(settings, environment(() => managed.python));
+  core.changes.elsewhere = continueElsewhere;
   const installation = new Installation(core, managed);
   const connections = new Connections(core, installation);
   return vscode.Disposable.from(

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Core } from "../../core/core.js";
 import { requireTrust } from "../../core/commands/targets.js";
-import { confirm } from "../../core/restore/timeTravel.js";
+import { confirm } from "../../core/restore/changes.js";
 import { environment } from "./environment.js";
 import { ServerFailure } from "../../core/server/failure.js";
 import { usablePython } from "./locate.js";

@@ -12,7 +12,7 @@ import { ApprovalNode } from "./approvalNode.js";
 import type { Handlers } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
-import { confirm } from "../../core/restore/timeTravel.js";
+import { confirm } from "../../core/restore/changes.js";
 
 export function approvalCommands(bench: Asking): Handlers {
   return {

@@ -10,9 +10,9 @@ import { Approvals, type Asking } from "./approvals.js";
 import { ApprovalItem } from "./statusItem.js";
 
 export const approvals: Feature = (core) => {
-  const { sidecar, sessions, views, log } = core;
+  const { sidecar, sessions, views, changes, log } = core;
   const pending = new Approvals(sidecar, sessions);
-  const asking: Asking = { sidecar, sessions, views, log, approvals: pending };
+  const asking: Asking = { sidecar, sessions, views, changes, log, approvals: pending };
   views.addRows({
     onDidChange: pending.onDidChange,
     rows: (session) => Promise.resolve(pending.pending(session).map((one) => new ApprovalNode(one))),

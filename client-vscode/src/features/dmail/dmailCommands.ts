@@ -7,8 +7,8 @@ import { amount, oneLine } from "../../shared/text/format.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
-import { andFiles, carryOut, chooseRestoring, forecast } from "../../core/restore/restoring.js";
-import { confirm, kept, offerUndo } from "../../core/restore/timeTravel.js";
+import { confirm, type Question } from "../../core/restore/changes.js";
+import { kept, offerUndo } from "../../core/restore/timeTravel.js";
 
 /** How much of the note a question shows. */
 const EXCERPT = 600;
@@ -31,19 +31,14 @@ async function choose(bench: Workbench): Promise<void> {
 
 async function deliver(bench: Workbench): Promise<void> {
   const { session, message } = waiting(bench);
-  const forecasted = await forecast(session, "context/deliverDMail", {});
-  const { plan } = forecasted;
-  const restoring = await chooseRestoring(
-    {
-      message: vscode.l10n.t("Deliver the D-Mail?"),
-      detail: `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
-      button: vscode.l10n.t("Deliver"),
-    },
-    forecasted,
-  );
-  if (restoring) {
-    const done = await carryOut(session, "context/deliverDMail", { expectedHead: plan.head }, restoring);
-    offerUndo(bench, session, done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(done)) + andFiles(done));
+  const ask = (plan: DeliverDMailResult): Question => ({
+    message: vscode.l10n.t("Deliver the D-Mail?"),
+    detail: `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
+    button: vscode.l10n.t("Deliver"),
+  });
+  const changed = await bench.changes.make(session, "context/deliverDMail", {}, ask, true);
+  if (changed) {
+    offerUndo(bench, session, changed.done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(changed.done)) + changed.also);
   }
 }
 

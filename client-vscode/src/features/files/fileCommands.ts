@@ -9,9 +9,8 @@ import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { FileNode, kindName } from "../../kit/fileNodes.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
-import { filesAmount, filesToRestore, restoreFiles, settleConflicts } from "../../core/restore/restoring.js";
+import { filesAmount, filesToRestore, restoreFiles, settleConflicts, offerFilesBack } from "../../kit/restoring.js";
 import { target, writableSession, requireTrust } from "../../core/commands/targets.js";
-import { offerFilesBack } from "../../core/restore/timeTravel.js";
 import { switchFiles, type Mode, type Saving } from "./saving.js";
 
 export function fileCommands(bench: Workbench, saving: Pick<Saving, "remember">): Handlers {

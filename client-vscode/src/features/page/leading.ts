@@ -12,7 +12,7 @@ const STAY = 150;
 export class Leading extends Disposables {
   private waiting: NodeJS.Timeout | undefined;
 
-  constructor(private readonly views: Pick<Views, "checkpoints" | "tree" | "filtered">) {
+  constructor(private readonly views: Pick<Views, "checkpoints" | "tree">) {
     super();
   }
 
@@ -32,8 +32,8 @@ export class Leading extends Disposables {
 
   /** Not where several rows are selected to do something with them, and not beyond what has been read of the log. */
   private async select(session: Session, index: number): Promise<void> {
-    const { checkpoints: view, tree, filtered } = this.views;
-    if (this.disposed || !view.visible || filtered || view.selection.length > 1) {
+    const { checkpoints: view, tree } = this.views;
+    if (this.disposed || !view.visible || tree.filtered || view.selection.length > 1) {
       return;
     }
     const row = rowOf(await tree.getChildren(), session, index, tree.open);

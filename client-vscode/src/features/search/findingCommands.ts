@@ -11,6 +11,7 @@ import { checkpointName } from "../../shared/text/happened.js";
 import { withoutIcons } from "../../shared/text/say.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
+import { Filtering } from "./filtering.js";
 import { shownSession } from "../../core/commands/targets.js";
 
 /** Milliseconds without a keystroke after which is searched. */
@@ -20,21 +21,22 @@ const MOST = 2_000;
 const LISTED = 50;
 
 export function findingCommands(bench: Workbench): Handlers {
+  const filtering = new Filtering(bench);
   return {
     // What refuses has to refuse by the promise.
-    goToCheckpoint: () => Promise.resolve().then(() => new GoTo(bench, shownSession(bench.sessions)).show()),
+    goToCheckpoint: () => Promise.resolve().then(() => new GoTo(bench, filtering, shownSession(bench.sessions)).show()),
   };
 }
 
 /** Shows only the checkpoints after which the words stand; without words all again. */
-async function filter(bench: Workbench, session: Session, query: string): Promise<void> {
+async function filter(bench: Workbench, filtering: Filtering, session: Session, query: string): Promise<void> {
   if (query.trim() === "") {
-    bench.views.filter(undefined);
+    filtering.end();
     return;
   }
   const working = { location: { viewId: "timeleap.checkpoints" } };
   const indexes = await vscode.window.withProgress(working, () => indexesOf(bench, session, query));
-  bench.views.filter({ session, query, indexes });
+  await filtering.show({ session, query, indexes });
 }
 
 /** The messages of the present conversation in which the words stand. */
@@ -58,6 +60,7 @@ class GoTo extends Disposables {
 
   constructor(
     private readonly bench: Workbench,
+    private readonly filtering: Filtering,
     private readonly session: Session,
   ) {
     super();
@@ -65,13 +68,13 @@ class GoTo extends Disposables {
     this.box.title = vscode.l10n.t("Go to Checkpoint");
     this.box.placeholder = vscode.l10n.t("Words that stand in it or after it");
     this.box.matchOnDescription = true;
-    this.box.value = bench.views.filtered?.query ?? "";
+    this.box.value = filtering.query ?? "";
     this.box.buttons = [{ iconPath: new vscode.ThemeIcon("filter"), tooltip: vscode.l10n.t("Show only the checkpoints after which these words stand") }];
     this.register(
       this.box.onDidTriggerButton(() => {
         const { value } = this.box;
         this.box.hide();
-        filter(bench, session, value).catch((error: unknown) => report(error, bench));
+        filter(bench, filtering, session, value).catch((error: unknown) => report(error, bench));
       }),
     );
     this.register(this.box.onDidChangeValue(() => this.later()));
@@ -132,7 +135,7 @@ class GoTo extends Disposables {
   private readonly oldest: Choice = {
     label: `$(arrow-down) ${vscode.l10n.t("The oldest checkpoint")}`,
     alwaysShow: true,
-    run: () => this.bench.views.goTo(this.session, { oldest: true }),
+    run: () => this.filtering.goTo(this.session, { oldest: true }),
   };
 
   private choice(checkpoint: Checkpoint): Choice {
@@ -140,7 +143,7 @@ class GoTo extends Disposables {
     return {
       label: withoutIcons(checkpointName(checkpoint)),
       description: [`#${exact(id)}`, createdAt === undefined ? "" : age(createdAt), messages(messageCount)].filter(Boolean).join(" · "),
-      run: () => this.bench.views.goTo(this.session, { uid }),
+      run: () => this.filtering.goTo(this.session, { uid }),
     };
   }
 
@@ -151,7 +154,7 @@ class GoTo extends Disposables {
     } while (search.hasMore && search.hits.length < LISTED);
     const hits = search.hits.map((hit): Choice => {
       const { index } = hit;
-      const run = (): Promise<void> => this.bench.views.goTo(this.session, { index });
+      const run = (): Promise<void> => this.filtering.goTo(this.session, { index });
       return { label: withoutIcons(previewOf(hit)) || `#${exact(index)}`, description: vscode.l10n.t("Message {0}", exact(index)), alwaysShow: true, run };
     });
     const ofNames = (await this.session.log.spans()).filter(({ checkpoint: { label = "" } }) => label.toLowerCase().includes(this.box.value.toLowerCase()));

@@ -10,7 +10,7 @@ import { withoutIcons } from "../../shared/text/say.js";
 import { fork } from "../../kit/forking.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { requireTrust, shownSession, target } from "../../core/commands/targets.js";
-import { confirm } from "../../core/restore/timeTravel.js";
+import { confirm } from "../../core/restore/changes.js";
 import { pickSession } from "../../kit/pickSession.js";
 import { chooseTrashed, manageSession, otherWays } from "./choosing.js";
 

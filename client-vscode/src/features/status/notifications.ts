@@ -1,12 +1,13 @@
 /** What the server says on its own that a person should hear of. */
 
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import * as vscode from "vscode";
-import type { ContextDidChange } from "timeleap-client";
+import type { ContextDidChange, Methods } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
 import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
-import type { Wire } from "../../core/server/sidecar.js";
+import type { Sidecar } from "../../core/server/sidecar.js";
 import { OwnChanges } from "./ownChanges.js";
 import { visible } from "../../shared/text/approval.js";
 import { amount, bytes, short, tokens } from "../../shared/text/format.js";
@@ -23,7 +24,7 @@ export class News extends Disposables {
   private gathering: NodeJS.Timeout | undefined;
 
   constructor(
-    wire: Wire,
+    wire: Pick<Sidecar, "onNotification" | "onDidAnswer">,
     private readonly sessions: Sessions,
     private readonly log: vscode.LogOutputChannel,
     private readonly own = new OwnChanges(),
@@ -57,7 +58,14 @@ export class News extends Disposables {
       }
       return session?.onDidChangeContext((change) => this.tellOfOthers(session, change));
     }));
-    this.register(sessions.onDidFindStore((folder) => this.watch(folder)));
+    this.register(
+      wire.onDidAnswer(({ method, result }) => {
+        const [one] = method === "session/list" ? (result as Methods["session/list"]["result"]).sessions : [];
+        if (one) {
+          this.watch(dirname(one.path));
+        }
+      }),
+    );
   }
 
   override dispose(): void {

@@ -4,17 +4,16 @@
  */
 
 import * as vscode from "vscode";
-import type { FilePath, Methods, RestoredFiles } from "timeleap-client";
-import { isTimeleapError } from "../../shared/errors.js";
-import type { Session } from "../sessions/session.js";
-import { withDetail } from "../../shared/text/detail.js";
-import { exact, files, listed } from "../../shared/text/format.js";
-import { shownPath } from "../../shared/text/paths.js";
-import { withLateProgress } from "../../shared/progress.js";
-
-/** The changes that can take files along. */
-type Change = "context/revertTo" | "context/restoreTimeline" | "context/deliverDMail" | "context/undo" | "context/redo";
-type Params<M extends Change> = Omit<Methods[M]["params"], "sessionId" | "restore" | "onConflict">;
+import type { FilePath, Methods, RestoredFiles, RewriteResult } from "timeleap-client";
+import { isTimeleapError } from "../shared/errors.js";
+import type { Session } from "../core/sessions/session.js";
+import { withDetail } from "../shared/text/detail.js";
+import { exact, files, listed } from "../shared/text/format.js";
+import { shownPath } from "../shared/text/paths.js";
+import type { Workbench } from "../core/commands/register.js";
+import { send, type Change, type ChangeParams, type Make, type Question } from "../core/restore/changes.js";
+import { offer } from "../core/restore/timeTravel.js";
+import { withLateProgress } from "../shared/progress.js";
 
 /** What goes back, and what is done about files that somebody else has changed since. */
 export interface Restoring {
@@ -38,7 +37,7 @@ const WITHOUT_FILES = ["filesUnavailable", "filesTooLarge", "filesBusy", "filesI
 const NAMED = 10;
 
 /** Asks what would happen, with the files if the session has snapshots of them. */
-export async function forecast<M extends Change>(session: Session, method: M, params: Params<M>): Promise<Forecast<Methods[M]["result"]>> {
+export async function forecast<M extends Change>(session: Session, method: M, params: ChangeParams<M>): Promise<Forecast<Methods[M]["result"]>> {
   const { mode, snapshots } = session.state.files ?? { mode: "off", snapshots: 0 };
   // The count is as of a moment ago: where snapshots are taken there may be the first one by now.
   if (mode === "off" && snapshots === 0) {
@@ -60,14 +59,6 @@ export async function forecast<M extends Change>(session: Session, method: M, pa
 /** Whether files would change along. */
 export function touchesFiles({ files: changed }: Pick<Forecast<unknown>, "files">): boolean {
   return changed !== undefined && changed.added + changed.modified + changed.deleted + changed.conflicts > 0;
-}
-
-interface Question {
-  readonly message: string;
-  readonly detail: string;
-  readonly button: string;
-  /** Whether the conversation may stay. */
-  readonly filesOnly?: boolean;
 }
 
 /**
@@ -135,7 +126,7 @@ export async function settleConflicts(paths: readonly FilePath[], count: number)
 }
 
 /** Makes the change. What somebody changes between the question and now is asked about, too. */
-export async function carryOut<M extends Change>(session: Session, method: M, params: Params<M>, { restore, onConflict }: Restoring): Promise<Methods[M]["result"]> {
+export async function carryOut<M extends Change>(session: Session, method: M, params: ChangeParams<M>, { restore, onConflict }: Restoring): Promise<Methods[M]["result"]> {
   if (restore === "conversation") {
     return send(session, method, params);
   }
@@ -234,7 +225,29 @@ function whyNoFiles(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The method and its params belong together; TypeScript cannot see that through a type variable. */
-function send<M extends Change>(session: Session, method: M, params: object, options?: Parameters<Session["request"]>[2]): Promise<Methods[M]["result"]> {
-  return session.request<M>(method, params as never, options);
+/** Has the files go along, where they would change. */
+export function makeWithFiles(bench: Workbench): Make {
+  return async (session, method, params, ask, asks) => {
+    const forecasted = await forecast(session, method, params);
+    const restoring = await decideRestoring(ask(forecasted.plan), forecasted, asks);
+    if (!restoring) {
+      return undefined;
+    }
+    const { head } = forecasted.plan as Pick<RewriteResult, "head">;
+    const done = await carryOut(session, method, { ...params, expectedHead: head }, restoring);
+    const changed = done as { readonly files?: RestoredFiles };
+    if (restoring.restore === "files") {
+      offerFilesBack(bench, session, changed.files);
+      return undefined;
+    }
+    return { done, also: andFiles(changed, forecasted.unavailable) };
+  };
+}
+
+/** Says which files were put back, with the way back. */
+export function offerFilesBack(bench: Workbench, session: Session, restored: RestoredFiles | undefined): void {
+  const message = vscode.l10n.t("The conversation is as it was.") + andFiles({ ...(restored ? { files: restored } : {}) });
+  const snapshot = restored?.before;
+  const run = async (before: string): Promise<void> => offerFilesBack(bench, session, (await restoreFiles(session, before)).files);
+  offer(bench, message, ...(snapshot === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => run(snapshot) }]));
 }

@@ -1,12 +1,10 @@
 /** Going on from an earlier place of another program's conversation: in that program, since the copy here is read-only. */
 
 import * as vscode from "vscode";
-import type { Session } from "../sessions/session.js";
-import { carryOut, chooseRestoring, forecast } from "./restoring.js";
-import { requireTrust } from "../commands/targets.js";
-
-/** A place in a conversation, as `context/revertTo` takes it. */
-export type RevertPlace = { readonly checkpointUid: string } | { readonly messageIndex: number };
+import type { RevertPlace } from "../../core/restore/changes.js";
+import type { Session } from "../../core/sessions/session.js";
+import { carryOut, chooseRestoring, forecast } from "../../kit/restoring.js";
+import { requireTrust } from "../../core/commands/targets.js";
 
 /**
  * Makes a new conversation of the program with everything before a place, and opens it in a terminal. The present conversation stays

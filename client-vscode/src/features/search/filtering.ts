@@ -1,0 +1,62 @@
+/** Going to a checkpoint, and showing only those after which something stands. */
+
+import * as vscode from "vscode";
+import type { Workbench } from "../../core/commands/register.js";
+import type { Session } from "../../core/sessions/session.js";
+import { messages } from "../../shared/text/format.js";
+
+/** Words that are looked for, and the messages of the session in which they stand. */
+interface Filter {
+  readonly session: Session;
+  readonly query: string;
+  readonly indexes: readonly number[];
+}
+
+export class Filtering {
+  private by: Filter | undefined;
+
+  constructor(private readonly bench: Pick<Workbench, "views" | "sessions">) {
+    bench.views.lines.push(() => {
+      const { present } = this;
+      return present && vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", present.query, messages(present.indexes.length));
+    });
+  }
+
+  /** The words; undefined: all checkpoints are shown. */
+  get query(): string | undefined {
+    return this.present?.query;
+  }
+
+  /** Of a long session all checkpoints are read for it. */
+  async show(by: Filter): Promise<void> {
+    this.by = by;
+    const oldest = by.indexes.reduce((least, index) => Math.min(least, index), Infinity);
+    await by.session.log.find(({ start }) => start <= oldest);
+    if (this.by === by && by.session === this.bench.sessions.shown) {
+      this.bench.views.only(by.indexes);
+    }
+  }
+
+  end(): void {
+    this.by = undefined;
+    this.bench.views.only(undefined);
+  }
+
+  /** Selects a checkpoint of the shown session, however far back it is. */
+  async goTo(session: Session, where: { readonly uid: string } | { readonly index: number } | { readonly oldest: true }): Promise<void> {
+    this.end();
+    const { views, sessions } = this.bench;
+    const { log } = session;
+    const span = await log.find((one) => ("uid" in where ? one.checkpoint.uid === where.uid : "index" in where && one.start <= where.index));
+    const target = span ?? ("uid" in where ? undefined : (await log.spans()).at(-1));
+    const row = target && session === sessions.shown ? await views.tree.near(target.checkpoint.uid) : undefined;
+    if (!row) {
+      throw new Error(vscode.l10n.t("That checkpoint is not in the present conversation."));
+    }
+    await views.checkpoints.reveal(row, { select: true, focus: true });
+  }
+
+  private get present(): Filter | undefined {
+    return this.bench.views.tree.filtered && this.by?.session === this.bench.sessions.shown ? this.by : undefined;
+  }
+}
