@@ -41,6 +41,7 @@ export class Store {
     /** A session with the records of a log, put on disk as another program would. */
     add(sessionId: string, log: string | Buffer, files: Record<string, string> = {}): void {
         const folder = join(this.home, "sessions", sessionId);
+        if (existsSync(folder)) throw new Error(`a session ${sessionId} is there already: files that share a workbench share the store`);
         mkdirSync(folder, { recursive: true, mode: 0o700 });
         writeFileSync(join(folder, "context.jsonl"), log);
         for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
@@ -48,6 +49,7 @@ export class Store {
 
     /** A session "long" of so many checkpoints, each with a question and an answer, put on disk; its title is "A long session". */
     addLong(checkpoints: number): void {
+        if (this.sessions().includes("long")) return; // of another file that shares the workbench
         const log = Array.from({ length: checkpoints }, (_, number) => [
             { role: "_checkpoint", id: number },
             { role: "user", content: `Step ${String(number)}: ${"look at the **next** file, ".repeat(8)}` },
@@ -59,6 +61,7 @@ export class Store {
 
     /** A session with the records of a log, written through the server, so that it has uids, times and a workspace. */
     async replay(sessionId: string, log: string, known: { title?: string; workspace?: string } = {}): Promise<void> {
+        if (this.sessions().includes(sessionId)) throw new Error(`a session ${sessionId} is there already: files that share a workbench share the store`);
         const pipeline = this.pipeline();
         await pipeline.call("initialize", { initializationOptions: { durability: "os" } });
         await pipeline.replay(sessionId, log, known);

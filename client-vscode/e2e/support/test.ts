@@ -17,13 +17,15 @@ export const VSIX = process.env["TIMELEAP_VSIX"] ?? join(EXTENSION, `timeleap-${
 /** Settings with which the extension runs the server of this checkout. */
 export const OURS = { "timeleap.server.interpreter": PYTHON };
 
-interface Setup extends Partial<WorkbenchOptions> {
-    /** Whether the extension speaks to the server through the middleman. */
-    throughMiddleman?: boolean;
+/** Settings with which it speaks to that server through the middleman. */
+export function throughMiddleman(middleman: Middleman): Record<string, unknown> {
+    return { "timeleap.server.command": middleman.command };
 }
 
-/** For the files whose servers go wrong; named once, so that they share a workbench. */
-export const THROUGH_MIDDLEMAN: Setup = { throughMiddleman: true };
+interface Setup extends Partial<WorkbenchOptions> {
+    /** Whether the extension speaks to the server through the middleman, from the start of the workbench on. */
+    middled?: boolean;
+}
 
 /** For those that need another extension beside ours: the sample agent, one that says when all are there, a model, a folder on no disk, a user of chat's tools. */
 export const WITH_OTHERS: Setup = {
@@ -51,8 +53,8 @@ export const test = base.extend<object, Everything>({
         { scope: "worker" },
     ],
     workbench: [
-        async ({ setup: { throughMiddleman = false, ...options }, middleman }, use) => {
-            const settings = throughMiddleman ? { "timeleap.server.command": middleman.command } : OURS;
+        async ({ setup: { middled = false, ...options }, middleman }, use) => {
+            const settings = middled ? throughMiddleman(middleman) : OURS;
             const workbench = await Workbench.start({ extensions: [VSIX], settings, ...options });
             try {
                 await use(workbench);

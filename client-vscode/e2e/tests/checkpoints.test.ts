@@ -1,17 +1,23 @@
-import { OURS, VSIX, expect, picture, sample, test, IMPORTS } from "../support/test";
+import { OURS, expect, picture, sample, test, IMPORTS } from "../support/test";
 import { ConversationPage } from "../window/conversation";
 import { MOMENT, WHILE, patiently } from "../window/patience";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-// A window of its own: one in which nobody has opened anything yet.
-test.use({ setup: { extensions: [VSIX], settings: { ...OURS, "timeleap.openNewest": true } } });
 test.describe.configure({ mode: "serial" });
 
 test.beforeAll(async ({ workbench, store, window }) => {
-    const workspace = pathToFileURL(workbench.folder).href;
-    await store.replay("bill", sample(), { title: "Split the bill", workspace });
-    await workbench.open();
+    const folder = join(workbench.scratch, "unseen"); // one in which nobody has opened anything yet
+    mkdirSync(folder);
+    await store.replay("newest", sample(), { title: "Split the bill", workspace: pathToFileURL(folder).href });
+    workbench.configure({ ...OURS, "timeleap.openNewest": true });
+    await workbench.open({ folder });
     await window.show();
+});
+
+test.afterAll(({ workbench }) => {
+    workbench.configure(OURS);
 });
 
 test("the newest session of the workspace is there without a click, its turns and their steps newest first", async ({ window }) => {
@@ -54,7 +60,7 @@ test("selection and expansion stay where they are while the session grows", asyn
     await expect(window.checkpoints.row("while reading", 1)).toBeVisible();
     await expect(checkpoint).toHaveAttribute("aria-expanded", "true");
     await expect(checkpoint).toHaveAttribute("aria-selected", "true");
-    expect(store.checkpoints("bill")).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(store.checkpoints("newest")).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 });
 
 test("a checkpoint is compared with the present in the page", async ({ window }) => {
@@ -68,7 +74,7 @@ test("a checkpoint is compared with the present in the page", async ({ window })
 });
 
 test("the keyboard is enough to choose a checkpoint, to restore to before it, and to undo that", async ({ window, store }) => {
-    const before = store.log("bill");
+    const before = store.log("newest");
     await patiently(async () => {
         for (const key of ["Home", "Enter", "Delete"]) await window.checkpoints.root.press(key, { timeout: MOMENT });
         await window.notifications.saying(/Restored to before “while reading”/).waitFor({ timeout: WHILE });
@@ -76,7 +82,7 @@ test("the keyboard is enough to choose a checkpoint, to restore to before it, an
     await expect(window.checkpoints.row("while reading", 1)).toHaveCount(0);
     await window.checkpoints.root.press("Control+z");
     await expect(window.checkpoints.row("while reading", 1)).toBeVisible();
-    await expect.poll(() => store.log("bill")).toBe(before);
+    await expect.poll(() => store.log("newest")).toBe(before);
 });
 
 test("every row has a name for screen readers", async ({ window }) => {

@@ -2,10 +2,10 @@ import { OURS, expect, picture, sample, test } from "../support/test";
 import { serious } from "../window/axe";
 import { ConversationPage } from "../window/conversation";
 import type { Pipeline } from "../support/store";
+import { DEFAULTS } from "../support/workbench";
 import { pathToFileURL } from "node:url";
 
 test.describe.configure({ mode: "serial" });
-test.use({ setup: { viewport: { width: 1680, height: 950 } } });
 
 // An agent in another process owns the session; the page follows what it does.
 let agent: Pipeline;
@@ -14,18 +14,21 @@ let page: ConversationPage;
 const requests: string[] = [];
 
 test.beforeAll(async ({ workbench, store, window }) => {
+    await window.page.setViewportSize({ width: 1680, height: 950 });
     window.page.on("request", (request) => requests.push(request.url()));
     agent = store.pipeline();
     await agent.call("initialize", { clientInfo: { name: "agent" } });
     const workspace = pathToFileURL(workbench.folder).href;
-    await agent.replay("live", sample(), { title: "Shares that add up", workspace });
+    await agent.replay("shares", sample(), { title: "Shares that add up", workspace });
     await workbench.open();
     await window.show();
     page = new ConversationPage(window.page);
 });
 
-test.afterAll(async () => {
+test.afterAll(async ({ workbench, window }) => {
     await agent.close();
+    workbench.configure(OURS);
+    await window.page.setViewportSize(DEFAULTS.viewport);
 });
 
 test("a click on a session shows its conversation, at the newest message", async ({ window }) => {
@@ -45,8 +48,8 @@ test("a click on a checkpoint shows the conversation there", async ({ window }) 
 
 test("a call is a card with its result; an edit shows its lines, a failure its mark", async ({ window }) => {
     const edit = '{"path":"tally/split.py","old_string":"a = 1\\nb = 2\\n","new_string":"a = 1\\nb = 3\\n"}';
-    await agent.call("context/checkpoint", { sessionId: "live" });
-    await agent.call("context/appendMessage", { sessionId: "live", messages: [
+    await agent.call("context/checkpoint", { sessionId: "shares" });
+    await agent.call("context/appendMessage", { sessionId: "shares", messages: [
         { role: "user", content: "Now **b** is to be 3:\n\n| name | value |\n| --- | --- |\n| b | `3` |" },
         { role: "assistant", content: [{ type: "think", think: "An edit will do." }, { type: "text", text: "I change it." }], tool_calls: [
             { type: "function", id: "e1", function: { name: "edit_file", arguments: edit } },
@@ -102,23 +105,23 @@ test("who speaks is said once in a turn; output is as it was written, in its col
 });
 
 test("what is written appears; back to before a message, and that undone, from the page", async ({ window, store }) => {
-    await agent.call("context/appendMessage", { sessionId: "live", message: { role: "assistant", content: "One more thing." } });
+    await agent.call("context/appendMessage", { sessionId: "shares", message: { role: "assistant", content: "One more thing." } });
     await expect(page.row(36)).toContainText("One more thing.");
-    const before = store.log("live");
+    const before = store.log("shares");
     await page.choose(32, "Restore to Before This");
     await expect(page.row(32)).toHaveCount(0);
     await expect(page.frame.getByRole("group", { name: /Timelines/ })).toContainText("5 messages");
     await picture(window, "page-timelines");
     await page.tool("Undo").click();
     await expect(page.row(36)).toContainText("One more thing.");
-    await expect.poll(() => store.log("live")).toBe(before);
+    await expect.poll(() => store.log("shares")).toBe(before);
 });
 
 test("edit and go again: back to before the prompt, which is in the clipboard", async ({ window, store }) => {
     await window.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await page.choose(32, "Edit and Go Again…");
     await expect(page.row(32)).toHaveCount(0);
-    await expect.poll(() => store.messages("live").length).toBe(32);
+    await expect.poll(() => store.messages("shares").length).toBe(32);
     await window.notifications.look(/The prompt is in the clipboard/);
     await page.tool("Undo").click();
     await expect(page.row(36)).toContainText("One more thing.");
@@ -185,13 +188,13 @@ test("after a reload of the window the page is there again, at the same message"
 });
 
 test("what another program redacts leaves the page; a deleted session, too", async ({ window }) => {
-    await agent.call("context/appendMessage", { sessionId: "live", message: { role: "user", content: "the key is hunter2-hunter2-hunter2" } });
+    await agent.call("context/appendMessage", { sessionId: "shares", message: { role: "user", content: "the key is hunter2-hunter2-hunter2" } });
     await page.feed.press("End");
     await expect(page.row(37)).toContainText("hunter2-hunter2-hunter2");
-    await agent.call("session/redact", { sessionId: "live", value: "hunter2-hunter2-hunter2" });
+    await agent.call("session/redact", { sessionId: "shares", value: "hunter2-hunter2-hunter2" });
     await expect(page.row(37)).toContainText("the key is");
     await expect(page.frame.locator("body")).not.toContainText("hunter2");
-    await agent.call("session/delete", { sessionId: "live" });
+    await agent.call("session/delete", { sessionId: "shares" });
     await expect(page.frame.locator(".trouble")).toContainText("deleted");
     await expect(page.frame.locator("article")).toHaveCount(0);
     await picture(window, "page-deleted");
@@ -311,7 +314,8 @@ for (const theme of THEMES) {
         const session = named.replaceAll(" ", "-");
         const helper = store.pipeline();
         await helper.call("initialize", { clientInfo: { name: "agent" } });
-        await helper.replay(session, sample(), { title: named });
+        const question = `${theme}: guests complain`; // so that no row is taken for one of the session before
+        await helper.replay(session, sample().replaceAll("Guests complain", question), { title: named });
         await helper.call("context/revertTo", { sessionId: session, checkpointId: 6 });
         await helper.call("context/sendDMail", { sessionId: session, checkpointId: 0, message: "Look at the cents." });
         void helper.call("approval/request", { sessionId: session, action: "run command", description: "pytest" }).catch(() => undefined);
@@ -319,7 +323,7 @@ for (const theme of THEMES) {
         await expect(window.page.locator(".monaco-workbench")).toHaveClass(theme.includes("Contrast") ? /hc-/ : theme.includes("Dark") ? /vs-dark/ : /(^| )vs( |$)/);
         await window.openSession(named);
         await expect(window.checkpoints.row("Approval needed", 1)).toBeVisible();
-        await window.checkpoints.expand(window.checkpoints.row("Guests complain", 1).last()); // an older turn; a note is named after it
+        await window.checkpoints.expand(window.checkpoints.row(question, 1).last()); // an older turn; a note is named after it
         await window.checkpoints.expand(window.checkpoints.row("python -m pytest", 1).first());
         const found = (await serious(window.page.mainFrame(), { within: ".part.sidebar .pane-body", rules: ["color-contrast"] })).map((one) => `views: ${one}`);
         await window.run("openConversation");

@@ -1,9 +1,7 @@
-import { THROUGH_MIDDLEMAN, expect, picture, sample, test, IMPORTS } from "../support/test";
+import { expect, picture, sample, test, IMPORTS } from "../support/test";
 import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { MOMENT, patiently } from "../window/patience";
-
-test.use({ setup: THROUGH_MIDDLEMAN }); // it is not needed, but its workbench is there
 
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;

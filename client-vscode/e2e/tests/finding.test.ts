@@ -25,7 +25,7 @@ function edits(count: number, broken: number): string {
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;
     await store.replay("edits", edits(20, 12), { title: "Edits", workspace });
-    await store.replay("bill", sample(), { title: "Split the bill", workspace });
+    await store.replay("bill", sample(), { title: "Split among guests", workspace });
     await workbench.open();
     await window.show();
 });
@@ -80,7 +80,7 @@ test("the checkpoints are filtered on the server, and all shown again", async ({
 });
 
 test("any two checkpoints are compared: one with another that is chosen", async ({ window }) => {
-    await window.openSession("Split the bill");
+    await window.openSession("Split among guests");
     const page = new ConversationPage(window.page);
     const row = window.checkpoints.row("The shares add", 1).or(window.checkpoints.row("That is not fair", 1));
     await window.compare(row, "python -c", page.over);
@@ -127,5 +127,5 @@ test("the rows stand newest or oldest first, as the settings say", async ({ wind
     await window.checkpoints.root.press("Home"); // it was at the end
     await expect.poll(async () => (await window.checkpoints.texts())[0]).toContain("the newest of all");
     await expect.poll(place).toBe(20 - 12);
-    await window.openSession("Split the bill");
+    await window.openSession("Split among guests");
 });

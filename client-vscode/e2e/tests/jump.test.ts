@@ -1,4 +1,4 @@
-import { expect, test } from "../support/test";
+import { WITH_OTHERS, expect, test } from "../support/test";
 import { ConversationPage } from "../window/conversation";
 
 const MANY = 10_000;
@@ -6,6 +6,8 @@ const MANY = 10_000;
 const PLACES = [12, 9_000, 5_000, 777, 3_333, 9_998, 0, 6_500];
 /** In cold starts of the server, one measured before each jump, since what else the machine does slows both: on an idle machine one takes about 95 ms. */
 const AIM = 3.1;
+
+test.use({ setup: WITH_OTHERS }); // they are not needed, but their workbench is there
 
 test("any of ten thousand checkpoints is gone to by the page's slider in about three cold starts of the server: 0.3 s", async ({ workbench, window, store }) => {
     store.addLong(MANY);

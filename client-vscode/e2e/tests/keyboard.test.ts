@@ -27,7 +27,7 @@ const LOG = Array.from({ length: TURNS }, (_, number) => [{ role: "_checkpoint" 
     .join("\n");
 
 test.beforeAll(async ({ workbench, store, window }) => {
-    await store.replay("long", LOG, { title: "A long day", workspace: pathToFileURL(workbench.folder).href });
+    await store.replay("long-day", LOG, { title: "A long day", workspace: pathToFileURL(workbench.folder).href });
     await workbench.open();
     await window.show();
     await window.openSession("A long day");
@@ -35,8 +35,8 @@ test.beforeAll(async ({ workbench, store, window }) => {
 
 test("with the keyboard alone a person finds the edit that broke the test, goes back to before it, and undoes that", async ({ window, store }) => {
     const { keyboard } = window.page;
-    const before = store.log("long");
-    expect(store.checkpoints("long")).toHaveLength(TURNS);
+    const before = store.log("long-day");
+    expect(store.checkpoints("long-day")).toHaveLength(TURNS);
     const edit = window.checkpoints.checkpoint(`part${String(BROKEN)}.py`);
 
     // To the view, and by a word of the failure to the turn in which the test was run.
@@ -60,13 +60,13 @@ test("with the keyboard alone a person finds the edit that broke the test, goes 
     for (let step = 0; step < 4 && !(await isFocused(edit)); step += 1) await keyboard.press("ArrowDown");
     await expect.poll(() => isFocused(edit)).toBe(true);
     await keyboard.press("Delete");
-    await expect.poll(() => store.checkpoints("long")).toHaveLength(BROKEN);
+    await expect.poll(() => store.checkpoints("long-day")).toHaveLength(BROKEN);
     await expect(edit).toHaveCount(0);
 
     // Undone where one is.
     await expect(window.checkpoints.root).toBeFocused();
     await keyboard.press("Alt+ArrowLeft");
-    await expect.poll(() => store.log("long")).toBe(before);
+    await expect.poll(() => store.log("long-day")).toBe(before);
     await expect(window.checkpoints.rows.first()).toHaveAttribute("aria-setsize", String(TURNS));
 });
 

@@ -1,5 +1,5 @@
 import type { Pipeline } from "../support/store";
-import { expect, test } from "../support/test";
+import { WITH_OTHERS, expect, test } from "../support/test";
 
 const ROUNDS = 20;
 const ROWS = [20, 700];
@@ -12,6 +12,8 @@ const MIDDLE = 2.1;
 const MOST = 4.2;
 
 let agent: Pipeline;
+
+test.use({ setup: WITH_OTHERS }); // they are not needed, but their workbench is there
 
 test.beforeAll(async ({ workbench, window, store }) => {
     agent = store.pipeline();

@@ -1,14 +1,17 @@
-import { THROUGH_MIDDLEMAN, expect, picture, test } from "../support/test";
+import { OURS, throughMiddleman, expect, picture, test } from "../support/test";
 
 const PAGE = 100;
 const MANY = 10_000;
 
-// The middleman counts what the extension asks for.
-test.use({ setup: THROUGH_MIDDLEMAN });
-
-test.beforeAll(async ({ workbench, window }) => {
+test.beforeAll(async ({ workbench, window, middleman }) => {
+    workbench.configure(throughMiddleman(middleman)); // it counts what the extension asks for
     await workbench.open();
     await window.show();
+    await window.closeEditors(); // a page of another file asks for more at a time
+});
+
+test.afterAll(({ workbench }) => {
+    workbench.configure(OURS);
 });
 
 test("ten thousand checkpoints are asked for page by page, as somebody looks at them", async ({ window, store, middleman }) => {
@@ -19,8 +22,8 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
         log.push(JSON.stringify({ role: "user", content: `Step ${String(number)}: ${"look at the next file, ".repeat(8)}` }));
         log.push(JSON.stringify({ role: "_usage", token_count: 40 * (number + 1) }));
     }
-    store.add("long", `${log.join("\n")}\n`, { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
-    await window.openSession("A long session");
+    store.add("paged", `${log.join("\n")}\n`, { "state.json": JSON.stringify({ version: 1, custom_title: "A very long session" }) });
+    await window.openSession("A very long session");
     await expect(window.checkpoints.row("Step 9999", 1)).toBeVisible();
     await window.checkpoints.expand(window.checkpoints.row("Step 9999", 1));
     await expect(window.checkpoints.row("Step 9999", 2)).toBeVisible();
@@ -36,7 +39,7 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
 
     const asked = ["context/listCheckpoints", "context/getHistory", "session/list"].flatMap((method) => middleman.asked(method, since));
     for (const { params } of asked) expect(params?.["limit"]).toBeLessThanOrEqual(PAGE);
-    const pages = middleman.asked("context/listCheckpoints", since).filter(({ params }) => params?.["sessionId"] === "long");
+    const pages = middleman.asked("context/listCheckpoints", since).filter(({ params }) => params?.["sessionId"] === "paged");
     const replies = middleman.passed(since).filter(({ from, kind }) => from === "server" && kind === "reply");
     const largest = Math.max(...replies.map(({ bytes }) => bytes));
     console.log(`  10 000 checkpoints: ${String(pages.length)} pages asked for, largest reply ${(largest / 1024).toFixed(0)} KiB`);

@@ -8,19 +8,19 @@ let page: ConversationPage;
 
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;
-    await store.replay("chat", sample(), { title: "Shares that add up", workspace });
+    await store.replay("chat", sample(), { title: "Pinned and noted", workspace });
     await workbench.open();
     await window.show();
     page = new ConversationPage(window.page);
-    await window.openSession("Shares that add up");
+    await window.openSession("Pinned and noted");
     await window.run("openConversation");
-    await page.shows("Shares that add up");
+    await page.shows("Pinned and noted");
 });
 
 test("a message is pinned, so that no compaction loses it, and can be unpinned", async ({ window, store }) => {
     await page.choose(31, "Pin");
-    await window.notifications.press(/Pinned\. No compaction of “Shares that add up” loses it/, "Pins…");
-    await window.quick.choose("Pins of “Shares that add up”", "Done. split_bill works in whole cents");
+    await window.notifications.press(/Pinned\. No compaction of “Pinned and noted” loses it/, "Pins…");
+    await window.quick.choose("Pins of “Pinned and noted”", "Done. split_bill works in whole cents");
     await window.notifications.look(/No longer pinned: Done\. split_bill/);
     expect(store.messages("chat")).toHaveLength(32);
 });

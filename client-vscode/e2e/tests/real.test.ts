@@ -1,6 +1,6 @@
 import { SAMPLE_SESSION } from "../support/places";
 import type { LogRecord } from "../support/store";
-import { THROUGH_MIDDLEMAN, expect, test } from "../support/test";
+import { expect, test } from "../support/test";
 import { readFileSync, readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -11,8 +11,6 @@ function logs(): string[] {
     const named = folder ? readdirSync(folder).filter((name) => name.endsWith(".jsonl")).sort() : [];
     return [SAMPLE_SESSION, ...named.map((name) => join(folder ?? "", name))];
 }
-
-test.use({ setup: THROUGH_MIDDLEMAN }); // it is not needed, but its workbench is there
 
 test.beforeAll(async ({ workbench, window }) => {
     await workbench.open();

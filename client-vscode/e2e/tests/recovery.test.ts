@@ -1,17 +1,20 @@
 import { until } from "../support/process";
-import { THROUGH_MIDDLEMAN, expect, picture, sample, test, IMPORTS } from "../support/test";
+import { OURS, throughMiddleman, expect, picture, sample, test, IMPORTS } from "../support/test";
 import { pathToFileURL } from "node:url";
 
-// The extension speaks to the real server through a middleman that lets things go wrong.
-test.use({ setup: THROUGH_MIDDLEMAN });
-
-test.beforeAll(async ({ workbench, store, window }) => {
+test.beforeAll(async ({ workbench, store, window, middleman }) => {
+    workbench.configure(throughMiddleman(middleman)); // which lets things go wrong
     const workspace = pathToFileURL(workbench.folder).href;
     await store.replay("sturdy", sample(), { title: "Sturdy", workspace });
     await workbench.open();
     await window.show();
+    await window.closeEditors(); // a page of another file asks the server, too
     await window.openSession("Sturdy");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
+});
+
+test.afterAll(({ workbench }) => {
+    workbench.configure(OURS);
 });
 
 test("a server that is killed is started again, and the session goes on", async ({ window, store }) => {
@@ -83,7 +86,7 @@ test("a server that ends whenever it is started is given up on, and started agai
 test("a request that is not answered in time is given up on in words; what became of it is shown after a restart", async ({ workbench, window, store, middleman }) => {
     const before = store.checkpoints("sturdy").length;
     const since = Date.now();
-    workbench.configure({ "timeleap.server.command": middleman.command, "timeleap.requestTimeout": 10 });
+    workbench.configure({ ...throughMiddleman(middleman), "timeleap.requestTimeout": 10 });
     // Not the one before, which may be opening the session still though its rows are shown again.
     await until("another server, with the new setting, has the session open", () => {
         const begun = middleman.passed(since).find(({ from, kind, method }) => from === "server" && kind === "reply" && method === "initialize");

@@ -22,7 +22,7 @@ interface Round {
     server: number;
 }
 
-test.use({ setup: { ...WITH_OTHERS, throughMiddleman: true } });
+test.use({ setup: { ...WITH_OTHERS, middled: true } });
 
 /** Milliseconds from starting a program to its first page of checkpoints: what the tree needs of it, and nothing else. */
 async function coldStart(store: Store, ...program: Parameters<Store["pipeline"]>): Promise<number> {
