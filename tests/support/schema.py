@@ -5,7 +5,7 @@ The envelope is checked by hand, as an outsider would; params and results by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,7 @@ from timeleap_protocol.methods import METHODS
 from timeleap_protocol.shapes import StateWarning
 
 Message = dict[str, Any]
+_PLAIN = (str, int, float, dict, type(None))
 
 KINDS: dict[int, str] = {
     -32700: "parseError",
@@ -123,17 +124,21 @@ def _check_value(model: type[Any], value: Any, message: Message) -> None:
 
 
 def _unknown(value: Any) -> Iterator[str]:
-    """Members of ours that no model names, at any depth; members of messages are the caller's business."""
-    if isinstance(value, StateWarning):
-        return
+    """Members of ours that no model names, at any depth; members of messages are the caller's business.
+
+    It looks at each value of each message, so what is no model costs a look at its type.
+    """
     if isinstance(value, BaseModel):
-        root = getattr(value, "root", None)
-        if root is not None:
-            yield from _unknown(root)
+        if isinstance(value, StateWarning):
             return
-        yield from (f"{type(value).__name__}.{name}" for name in value.model_extra or ())
-        for name in type(value).model_fields:
-            yield from _unknown(getattr(value, name))
+        # Fields by the name of `root`, too: in the place of a value that a model wraps.
+        if value.__pydantic_extra__:
+            yield from (f"{type(value).__name__}.{name}" for name in value.__pydantic_extra__)
+        inner: Iterable[Any] = value.__dict__.values()
     elif isinstance(value, list):
-        for item in value:
-            yield from _unknown(item)
+        inner = value
+    else:
+        return
+    for each in inner:
+        if not isinstance(each, _PLAIN):
+            yield from _unknown(each)
