@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.agents.model import Model
+from tests.agents.node import KEEPING, NODE
 
-PROGRAM = Path(__file__).resolve().parents[2] / ".tools" / "agents" / "gemini" / "node_modules" / ".bin" / "gemini"
+PACKAGE = (
+    Path(__file__).resolve().parents[2] / ".tools" / "agents" / "gemini" / "node_modules" / "@google" / "gemini-cli"
+)
+PROGRAM = PACKAGE / "bundle" / "gemini.js"
 needs_gemini = pytest.mark.skipif(
     not PROGRAM.exists() and not os.environ.get("CI"), reason="Gemini CLI is not installed: make agents"
 )
@@ -35,8 +39,14 @@ class Gemini:
             "general": {"enableAutoUpdate": False},
         }
         (self.home / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
-        own = {"HOME": str(folder), "GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": model.url}
-        self._environment = {**os.environ, **(environment or {}), **own, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+        own = {
+            "HOME": str(folder),
+            "GEMINI_API_KEY": "none",
+            "GOOGLE_GEMINI_BASE_URL": model.url,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "GEMINI_CLI_NO_RELAUNCH": "true",  # else it starts itself a second time, to ask for more memory
+        }
+        self._environment = {**os.environ, **(environment or {}), **own, **KEEPING}
         self._environment.pop("GEMINI_CLI_HOME", None)
 
     async def ask(self, question: str, *, resume: str | None = None) -> None:
@@ -44,7 +54,7 @@ class Gemini:
         going_on = ("--resume", resume) if resume is not None else ()
         async with asyncio.timeout(120):
             process = await asyncio.create_subprocess_exec(
-                PROGRAM, "--model", "fake", "--yolo", *going_on, "--prompt", f"question {question}",
+                NODE, PROGRAM, "--model", "fake", "--yolo", *going_on, "--prompt", f"question {question}",
                 cwd=self.project, env=self._environment, stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.agents.model import Model
+from tests.agents.node import KEEPING, NODE
 
 TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 PROGRAM = TOOLS / "agents" / "kimi-code" / "node_modules" / "@moonshot-ai" / "kimi-code" / "dist" / "main.mjs"
-NODE = TOOLS / "node" / "node_modules" / "node" / "bin" / "node"
-"""It needs a newer one than the other programs."""
 needs_kimi_code = pytest.mark.skipif(
     not PROGRAM.exists() and not os.environ.get("CI"), reason="kimi-code is not installed: make agents"
 )
@@ -42,9 +40,8 @@ class KimiCode:
             "HOME": str(folder),
             "KIMI_CODE_HOME": str(self.home),
             "KIMI_CODE_NO_AUTO_UPDATE": "1",
-            "NODE_COMPILE_CACHE": str(Path(tempfile.gettempdir(), "timeleap-tests-node")),  # of 20 MB of program
         }
-        self._environment = {**os.environ, **(environment or {}), **own}
+        self._environment = {**os.environ, **(environment or {}), **own, **KEEPING}
 
     async def ask(self, question: str, *, resume: str | None = None) -> str:
         """A run of the program; returns what it said."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from tests.agents.node import KEEPING, NODE
 from tests.agents.test_mcp import parameters
 
 from timeleap_agents.mcp import methods
@@ -29,7 +30,6 @@ from timeleap_client import RawTimeleap
 pytestmark = pytest.mark.long  # with the SDKs, in a stage of their own: `make test-agents`
 TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 MODULES = TOOLS / "mcp" / "node_modules"
-NODE = TOOLS / "node" / "node_modules" / "node" / "bin" / "node"
 MOST_TOKENS = 2_500
 SCENARIOS = ["server-initialize", "ping", "tools-list", "resources-list", "resources-subscribe", "resources-unsubscribe",
              "prompts-list", "dns-rebinding-protection"]  # fmt: skip
@@ -41,8 +41,9 @@ if not os.environ.get("CI") and not (MODULES / ".installed").exists():
 async def node(*arguments: str, said: bytes = b"") -> tuple[int | None, str]:
     """The exit code and the output of a program of Node.js."""
     process = await asyncio.create_subprocess_exec(
-        str(NODE), *arguments, stdin=-1, stdout=-1, stderr=asyncio.subprocess.STDOUT, cwd=MODULES.parent
-    )
+        NODE, *arguments, stdin=-1, stdout=-1, stderr=asyncio.subprocess.STDOUT, cwd=MODULES.parent,
+        env={**os.environ, **KEEPING},
+    )  # fmt: skip
     output, _ = await process.communicate(said)
     return process.returncode, output.decode()
 

@@ -77,7 +77,16 @@ def _install(python: Path, ready: Path) -> None:
     shutil.rmtree(ENVIRONMENT, ignore_errors=True)
     for command in (
         [str(python), "-m", "venv", str(ENVIRONMENT)],
-        [str(ready), "-m", "pip", "install", "-qq", "--disable-pip-version-check", f"kimi-cli=={VERSION}"],
+        [
+            str(ready),
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--no-compile",
+            "--disable-pip-version-check",
+            f"kimi-cli=={VERSION}",
+        ],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
