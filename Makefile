@@ -191,9 +191,11 @@ clean-coverage:
 examples: setup $(TYPESCRIPT)/dist/.built  ## Run the examples and everything the README shows
 	$(PYTEST) tests/wire/test_examples.py tests/architecture/test_readme.py
 
+# The page is written of all its cases alone.
 .PHONY: torture
-torture: setup $(AGENTS)/.installed $(AGENTS)/node_modules/.installed  ## The long programmes: faults, crash states, soak; undo of files beside other agents, into docs/undo-torture.md
-	@$(PYTEST) -m torture --timeout=3600 $(TESTS); failed=$$?; $(RUN) -m tests.torture.page; exit $$failed
+torture: setup $(AGENTS)/.installed $(AGENTS)/node_modules/.installed  ## The long programmes, hours: faults, crash states, soak; undo of files beside other agents, into docs/undo-torture.md (SHARE=0.05 for that share of all)
+	@TIMELEAP_TORTURE_SHARE=$(SHARE) $(PYTEST) -m torture --timeout=3600 $(if $(filter tests,$(TESTS)),$(call MARKED,torture),$(TESTS)); failed=$$?; \
+	$(if $(SHARE),,$(RUN) -m tests.torture.page;) exit $$failed
 
 .PHONY: bench
 bench: setup $(PEERS)/.installed $(AGENTS)/.installed  ## Measure every row of benchmarks/rows.py beside its peer; writes docs/performance.md (BENCH=... for some of it)

@@ -48,6 +48,7 @@ from tests.support.session_seen import (
     seen,
     summary_text,
 )
+from tests.support.torture import share
 from tests.unit.storage.engines import ENGINES, Opener
 
 from timeleap.errors import TimeleapError
@@ -728,7 +729,7 @@ QUICK = settings(
 )
 LONG = settings(
     QUICK,
-    max_examples=int(os.environ.get("TIMELEAP_HISTORIES", "500")),
+    max_examples=int(os.environ.get("TIMELEAP_HISTORIES") or share(500)),
     stateful_step_count=40,
     derandomize=False,
 )

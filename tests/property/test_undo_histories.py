@@ -27,6 +27,7 @@ import pytest
 from tests.crash.storage.faults import CHANGING, faults
 from tests.support.plain_shapes import PLAIN
 from tests.support.session_seen import guard_of
+from tests.support.torture import share
 
 from timeleap.errors import TimeleapError
 from timeleap.features.approvals.requests import AskedApprovals
@@ -48,7 +49,7 @@ Json = dict[str, Any]
 Request = Callable[[Session, Mutation], Awaitable[Any]]
 
 # Read now: tests run without the settings of the one who starts them.
-HISTORIES = int(os.environ.get("TIMELEAP_HISTORIES", "5000"))
+HISTORIES = int(os.environ.get("TIMELEAP_HISTORIES") or share(5_000))
 ONE = os.environ.get("TIMELEAP_HISTORY")
 STEPS = 25
 MANY = 1000

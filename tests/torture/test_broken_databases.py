@@ -6,7 +6,6 @@ One seed alone: `.venv/bin/pytest -m torture tests/torture/test_broken_databases
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,9 +13,10 @@ from tests.support.broken_database import faults_of, work_while_it_breaks
 from tests.support.machines import Serve
 from tests.support.pgbouncer import pooler
 from tests.support.postgresql import Cluster, private_cluster
+from tests.support.torture import share
 
 pytestmark = pytest.mark.torture
-SEEDS = [pytest.param(seed, id=f"seed-{seed}") for seed in range(int(os.environ.get("TIMELEAP_TORTURE_SEEDS", "20")))]
+SEEDS = [pytest.param(seed, id=f"seed-{seed}") for seed in range(share(20))]
 
 
 @pytest.fixture(scope="module")

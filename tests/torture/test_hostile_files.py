@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support.torture import share
 from tests.support.workspace import tree_of
 from tests.unit.features.files.conftest import go_back
 from tests.unit.features.files.test_changing_files import written
@@ -29,7 +30,8 @@ HOSTILE = ("", "hostile/", "hostile/inner/")
 
 def seeds(count: int, *, long: int) -> list[Any]:
     """Seeds of which the first are for the long tests."""
-    return [pytest.param(seed, marks=pytest.mark.long if seed < long else pytest.mark.torture) for seed in range(count)]
+    torture = [pytest.param(seed, marks=pytest.mark.torture) for seed in range(long, long + share(count - long))]
+    return [*(pytest.param(seed, marks=pytest.mark.long) for seed in range(long)), *torture]
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from tests.support.framing import FRAMINGS
 from tests.support.scene import Scene, changes, marks, scene_at, settle, until
 from tests.support.server import Message, Pending
 from tests.support.session import Session, user
+from tests.support.torture import share
 
 pytestmark = [
     pytest.mark.crash,
@@ -435,5 +436,5 @@ def test_the_session_is_what_some_order_of_the_requests_makes_of_it(tmp_path: Pa
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 def test_the_same_for_long(tmp_path: Path) -> None:
-    for seed in range(100, 160):
+    for seed in range(100, 100 + share(60)):
         run(tmp_path / f"home-{seed}", seed, 60)
