@@ -20,6 +20,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.AppendMessageResult",
         "Appends one message, or several as one step.",
         handler="timeleap.service.writing.append_message",
+        begun_by="timeleap.service.writing.begin_append",
     ),
     change(
         "context/updateTokenCount",
@@ -27,6 +28,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UpdateTokenCountResult",
         "Records the usage the model reported.",
         handler="Session.update_token_count",
+        begun_by="timeleap.service.writing.begin_token_count",
     ),
     read(
         "context/listUsage",
@@ -49,6 +51,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.CheckpointResult",
         "Writes a checkpoint.",
         handler="Session.checkpoint",
+        begun_by="timeleap.service.writing.begin_checkpoint",
         cancel="unwritten",
         progress=True,
         brief=True,

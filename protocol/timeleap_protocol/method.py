@@ -80,6 +80,7 @@ class Method:
         summary: One line.
         handler: `package.module.function` that answers it, or `Session.method` where that gets the params by their names;
             None where the connection does so itself.
+        begun_by: `package.module.function` that answers it in the call that reads it, in fewer steps, or says that it cannot.
         formats: `package.module.function` that answers it instead where its params name a `format`.
         completed_by: `package.module.function` of a part outside the core that adds to the result, where the part is
             installed.
@@ -112,6 +113,7 @@ class Method:
     result: str | None
     summary: str
     handler: str | None = None
+    begun_by: str | None = None
     formats: str | None = None
     completed_by: str | None = None
     scope: Scope = "none"

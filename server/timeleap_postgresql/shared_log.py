@@ -18,8 +18,8 @@ from msgspec import json, structs
 from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
 from timeleap.freshness import Staleness, staleness
 from timeleap.storage import durable
-from timeleap.storage.appending import AnyAppend, GroupWriter, QueuedAppend, WriteGroup, plan_all
-from timeleap.storage.engine import Appended, First, LogState, Notes, Prepared, Progress, Replacement
+from timeleap.storage.appending import GroupWriter, WriteGroup, plan_all
+from timeleap.storage.engine import Appended, AppendStep, LogState, Notes, Prepared, Progress, Replacement
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap_postgresql.approval_rows import ApprovalRows
 from timeleap_postgresql.working_copy import WorkingCopy
@@ -191,20 +191,13 @@ class SharedLog(LockedLog):
 
     # Appends
 
-    def group(self) -> WriteGroup:
-        self.events.clear()  # what is planned on it announces itself
-        return super().group()
-
-    async def _do_first(self, step: QueuedAppend, first: First) -> None:
-        await self._lock()  # so that what it does is done once
-        await super()._do_first(step, first)
-
-    async def _commit(self, steps: list[AnyAppend]) -> None:
+    async def _commit(self, steps: list[AppendStep]) -> None:
         """Append together, planned on what the database has: again where another process was quicker."""
         losses, again = 0, True
         while True:
             if self.copy.uncertain or (losses == LOSSES and not self._locking):
                 await self._lock()
+            self.events.clear()  # what is planned announces itself
             group, asked = self.group(), self.comparing.asked
             planned, refused = plan_all(steps, group, self._waiting)
             steps = [step for step in steps if step in planned or step in refused]
@@ -228,7 +221,7 @@ class SharedLog(LockedLog):
         for step, refusal in refused.items():
             step.end(None, refusal)
 
-    async def _commit_each(self, steps: list[AnyAppend]) -> None:
+    async def _commit_each(self, steps: list[AppendStep]) -> None:
         """Append one by one: one that the database refuses must not take its neighbours along."""
         for step in steps:
             try:

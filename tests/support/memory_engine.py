@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +18,10 @@ from timeleap.storage.engine import (
     AppendStep,
     Damage,
     Edit,
-    First,
     LogEngine,
     LogReader,
     LogState,
+    NewRecord,
     Plan,
     Prepared,
     Progress,
@@ -117,12 +117,14 @@ class MemoryEngine(LogEngine):
         """The log as it is now."""
         return self._log
 
-    async def append(
-        self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
-    ) -> Appended:
+    async def append(self, plan: Plan, *, mark: bool = True, more: bool = False) -> Appended:
         """Append the planned records as one step."""
         self._check_writable()
-        return await self._writer.append(plan, mark, first, more)
+        return await self._writer.append(plan, mark, more)
+
+    async def add(self, records: Sequence[NewRecord]) -> Appended:
+        """Append records at one's turn."""
+        return await self._writer.add(records)
 
     def submit(self, append: AppendStep) -> None:
         """Append where nothing waits, else at its turn."""

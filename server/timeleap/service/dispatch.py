@@ -34,39 +34,39 @@ class Handlers(dict[str, Handler]):
     def __init__(self, change_session: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         super().__init__()
         self._change_session = change_session
-        self.told: dict[str, Callable[[OpenHandle, Any, Call, Told], bool]] = {}  # the same, in fewer steps, of some
+        self.begins: dict[str, Callable[[OpenHandle, Any, Call, Told], bool]] = {}  # `Method.begun_by`, loaded
 
     def __missing__(self, method: str) -> Handler:
         if (reason := self.unsupported.get(method)) is not None:
             raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
         row = ANSWERED[method]
-        handler, told = self._loaded(method, row.handler or "")
-        if told is not None:
-            self.told[method] = told
+        handler: Handler = self._loaded(method, row.handler or "")
+        if row.begun_by is not None:
+            self.begins[method] = self._loaded(method, row.begun_by)
         if row.formats is not None:
             handler = functools.partial(self._by_format, handler, method)
         if row.completed_by is not None:
             with suppress(NotSupportedByStoreError):  # the part is not installed
-                handler = functools.partial(_completed, handler, self._loaded(method, row.completed_by)[0])
+                handler = functools.partial(_completed, handler, self._loaded(method, row.completed_by))
         self[method] = handler
         return handler
 
     async def _by_format(self, plain: Handler, method: str, service: Any, params: Any, call: Call) -> Any:
         """Answer a method by its `formats` where a format is named."""
-        handler = plain if params.format is None else self._loaded(method, ANSWERED[method].formats or "")[0]
+        handler = plain if params.format is None else self._loaded(method, ANSWERED[method].formats or "")
         return await handler(service, params, call)
 
-    def _loaded(self, method: str, place: str) -> tuple[Handler, Callable[[OpenHandle, Any, Call, Told], bool] | None]:
-        """The function at a place in the table, and its form without a coroutine, if there is one."""
+    def _loaded(self, method: str, place: str) -> Any:
+        """The function at a place in the table."""
         module, _, name = place.rpartition(".")
-        of_session = module == "Session"
+        if module == "Session":
+            return functools.partial(self._change_session, change=name)
         try:
-            loaded = importlib.import_module("timeleap.service.writing" if of_session else module)
+            loaded = importlib.import_module(module)
         except ModuleNotFoundError as error:
             # Features and packages can be left out of an installation; the other methods go on being served.
             raise NotSupportedByStoreError(f"this installation does not do {method}: {error}", method=method) from error
-        handler: Handler = functools.partial(self._change_session, change=name) if of_session else getattr(loaded, name)
-        return handler, getattr(loaded, f"{name}_then", None)
+        return getattr(loaded, name)
 
 
 async def _completed(plain: Handler, complete: Any, service: Any, params: Any, call: Call) -> Any:

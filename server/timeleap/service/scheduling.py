@@ -189,13 +189,13 @@ class RequestOrder:
         if self._asking >= MAX_ASKING:
             raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
         self._asking += 1
-        self.hold_up_for_now(session_id)
+        self.hold_up(session_id)
         try:
             yield
         finally:
             self._asking -= 1
 
-    def hold_up_for_now(self, session_id: str) -> None:
+    def hold_up(self, session_id: str) -> None:
         """Let the current request go first: no request that has arrived, but has not begun, overtakes it."""
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[None] = loop.create_future()

@@ -253,7 +253,7 @@ class Service:
             return attachment.request(method, params, call)
         if held is None or blocked:
             return self.handle(method, params, call)
-        if (told := self._handlers.told.get(method)) is not None and told(held, params, call, then):
+        if (begins := self._handlers.begins.get(method)) is not None and begins(held, params, call, then):
             return None
         return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))
 
@@ -328,7 +328,7 @@ class Service:
     ) -> Any:
         """The outcome of long work on a session (see `scheduling.until_cancelled`); later requests stay behind it."""
         order = self._connection(call).order
-        return await until_cancelled(call, work, functools.partial(order.hold_up_for_now, session_id))
+        return await until_cancelled(call, work, functools.partial(order.hold_up, session_id))
 
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""
@@ -456,7 +456,7 @@ class Service:
     def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
         """A session that was attached to is ours now; what the last owner has not answered is about to be done here."""
         connection = self._connections[id(client)]
-        connection.order.hold_up_for_now(attachment.place.session_id)
+        connection.order.hold_up(attachment.place.session_id)
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = OpenHandle(session, "owner", attachment.times)
         self._subscribers_of(session).join(client, attachment.notified_approvals)

@@ -7,13 +7,14 @@ is added, dropped or reordered. Only its shape is checked; how deep it is, where
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.errors import InvalidInputError
 from timeleap.service.service import guard
-from timeleap.sessions import append_plan
-from timeleap.sessions.append_plan import MAX_MESSAGE_BYTES, AppendPlan
 from timeleap.sessions.appends import submit
+from timeleap.sessions.kernel.append_records import MAX_MESSAGE_BYTES, decide_checkpoint, decide_usage
+from timeleap.sessions.kernel.change import Change
 from timeleap.storage.record import plain_record, with_tl
 from timeleap_protocol.limits import MAX_SAFE_INTEGER
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from timeleap.json_value import Json
     from timeleap.service.connections import OpenHandle
     from timeleap.service.service import Service
-    from timeleap.sessions.append_plan import Marks, WorkOut
     from timeleap.sessions.appends import Answer
+    from timeleap.sessions.kernel.change import Marks
     from timeleap.storage.engine import LogState
     from timeleap_protocol.structs.context import AppendMessageParams, CheckpointParams, UpdateTokenCountParams
 
@@ -49,7 +50,7 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
     return await session.append(messages or [], guard=guard(params, call))
 
 
-def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Call, then: Answer) -> bool:
+def begin_append(held: OpenHandle, params: AppendMessageParams, call: Call, then: Answer) -> bool:
     """Append a message in the fewest steps and tell `then` the answer. False if that cannot be done."""
     transactions, message = held.session.transactions, params.message
     if message is None or held.access == "readOnly":
@@ -60,29 +61,25 @@ def append_message_then(held: OpenHandle, params: AppendMessageParams, call: Cal
     if record is None or len(record.body) > MAX_MESSAGE_BYTES:
         return False
 
-    def plan(_: LogState, marks: Marks) -> AppendPlan:
-        return AppendPlan((with_tl(record, marks) if marks else record,), message=message)
+    def decide(_: LogState, marks: Marks) -> Change:
+        return Change(records=(with_tl(record, marks) if marks else record,), message=message)
 
-    return submit(transactions, plan, guard(params, call), then)
+    return submit(transactions, decide, guard(params, call), then)
 
 
-def checkpoint_then(held: OpenHandle, params: CheckpointParams, call: Call, then: Answer) -> bool:
-    """`Session.checkpoint`, likewise."""
+def begin_checkpoint(held: OpenHandle, params: CheckpointParams, call: Call, then: Answer) -> bool:
+    """Write a checkpoint in the fewest steps, as `begin_append`."""
     if params.files or held.access == "readOnly":
         return False
-
-    def plan(state: LogState, marks: Marks) -> AppendPlan:
-        return append_plan.checkpoint(state, params.label, bool(params.add_user_message), marks)
-
-    return submit(held.session.transactions, plan, guard(params, call), then)
+    decide = partial(decide_checkpoint, params.label, bool(params.add_user_message))
+    return submit(held.session.transactions, decide, guard(params, call), then)
 
 
-def update_token_count_then(held: OpenHandle, params: UpdateTokenCountParams, call: Call, then: Answer) -> bool:
-    """`Session.update_token_count`, likewise."""
+def begin_token_count(held: OpenHandle, params: UpdateTokenCountParams, call: Call, then: Answer) -> bool:
+    """Note a token count in the fewest steps, as `begin_append`."""
     if held.access == "readOnly":
         return False
-    plan: WorkOut = lambda _, marks: append_plan.usage(params.token_count, marks)  # noqa: E731
-    return submit(held.session.transactions, plan, guard(params, call), then)
+    return submit(held.session.transactions, partial(decide_usage, params.token_count), guard(params, call), then)
 
 
 def check_message(message: Any, where: list[str | int]) -> None:

@@ -1,118 +1,49 @@
-"""How an append gets its turn: alone in the call that asks for it, or together with those that wait.
+"""How an append gets its turn: in the call that asks for it, or together with those that wait.
 
-Its plan is made at its turn, on the state it follows, and again on another one if a write together with others has failed.
+It is decided at its turn, on the state it follows, and again on another one if a write together with others has failed.
+One that another part has a share in is carried out as any other change (`SessionTransactions.carry_out`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
-from msgspec import Struct
-
-from timeleap.errors import ReadOnlyError
+from timeleap.errors import ReadOnlyError, TimeleapError
 from timeleap.json_value import Json
-from timeleap.sessions import past, shapes
-from timeleap.sessions.append_plan import NO_MARKS, NOTHING, AppendPlan, WorkOut
-from timeleap.sessions.request_table import RepeatedError, Transaction
-from timeleap.sessions.shapes import Cause, Checkpoint, Mutation
+from timeleap.pending_outcome import Outcome
+from timeleap.sessions.append_events import append_events, append_result
+from timeleap.sessions.kernel.change import NO_MARKS, NOTHING, Change, DecideAppend
+from timeleap.sessions.kernel.session_view import SessionView
+from timeleap.sessions.participants import Participant
+from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.transaction import SessionTransactions, announce
-from timeleap.sessions.working_tree import NO_FILES, AppendFiles
 from timeleap.storage.engine import Appended, AppendStep, LogState, NewRecord
 
-_log = logging.getLogger(__name__)
 Answer = Callable[[Json | None, BaseException | None], None]
 """Takes a result, or why there is none."""
 
 
 async def append(
-    session: SessionTransactions, guard: Mutation, work_out: WorkOut, files: AppendFiles = NO_FILES
+    session: SessionTransactions, request: Mutation, decide: DecideAppend, part: Participant | None = None
 ) -> Json:
-    """Append at its turn what `work_out` makes of the state and the request's marks."""
-    return await session.once(guard, partial(_attempt, session, work_out, files))
-
-
-async def _attempt(
-    session: SessionTransactions, work_out: WorkOut, files: AppendFiles, transaction: Transaction
-) -> None:
-    guard = transaction.request
-    step = _PlannedAppend(session, transaction, work_out, files)
-    first = step.first if files.at_checkpoints is not None else None
-    done = await session.engine.append(step.plan, first=first, more=guard.followed)
-    transaction.result = _finish(session, transaction, done, step.planned, guard.cause)
-    if files.appended is not None:
-        await files.appended()
+    """Append at its turn what `decide` makes of the state and the request's marks. Cancelled while it waits it does
+    nothing, later it is finished."""
+    if part is not None:
+        # A part takes its time, a snapshot say: nothing is to be planned on what such an append will write.
+        return await session.carry_out(request, partial(_decided, session.requests, request, decide), part)
+    session.refuse_closed()
+    outcome: Outcome[Json] = Outcome()
+    _submit(_AwaitedAppend(session=session, decide=decide, request=request, then=outcome.end, outcome=outcome))
+    result = await outcome.result_uncancelled()
     if session.meta.keeps_files:
         await session.log_changed()
+    return result
 
 
-class _PlannedAppend(Struct, eq=False):
-    session: SessionTransactions
-    transaction: Transaction
-    work_out: WorkOut
-    files: AppendFiles
-    planned: AppendPlan = NOTHING
-    ready: bool = False  # the plan has its snapshot, which is taken once
-
-    def plan(self, state: LogState) -> Sequence[NewRecord]:
-        # A snapshot is taken once: its plan stands, though the append may have to be tried on its own.
-        if not self.ready:
-            self.planned = self.transaction.plan(self.work_out, state, self.session.engine.head_at)
-        announce(self.session.shared, self.planned, self.transaction.request.cause)
-        return self.planned.records
-
-    async def first(self, state: LogState) -> None:
-        assert self.files.at_checkpoints is not None
-        self.plan(state)
-        self.planned = await self.files.at_checkpoints(self.planned)
-        self.ready = True
-
-
-class _RequestedAppend(AppendStep, eq=False):
-    """An append that is planned at its turn and told its end without a coroutine."""
-
-    session: SessionTransactions
-    work_out: WorkOut
-    guard: Mutation
-    then: Answer
-    transaction: Transaction | None
-    planned: AppendPlan = NOTHING
-
-    def plan(self, state: LogState) -> Sequence[NewRecord]:
-        if self.transaction is None:
-            planned = self.work_out(state, NO_MARKS)
-        else:
-            planned = self.transaction.plan(self.work_out, state, self.session.engine.head_at)
-        if (shared := self.session.shared) is not None:
-            announce(shared, planned, self.guard.cause)
-        self.planned = planned
-        return planned.records
-
-    def end(self, done: Appended | None, error: BaseException | None) -> None:
-        self.ended = True
-        if done is None:
-            self._fail(error)
-            return
-        try:
-            result = _finish(self.session, self.transaction, done, self.planned, self.guard.cause)
-        except Exception as fault:
-            self.then(None, fault)
-        else:
-            self.then(result, None)
-
-    def _fail(self, error: BaseException | None) -> None:
-        if self.transaction is not None:
-            self.transaction.abandon()
-        if isinstance(error, RepeatedError):  # it may have to wait for the first
-            _answer_by(append(self.session, self.guard, self.work_out), self.then)
-        else:
-            self.then(None, error if isinstance(error, Exception) else asyncio.CancelledError())
-
-
-def submit(session: SessionTransactions, work_out: WorkOut, guard: Mutation, then: Answer) -> bool:
+def submit(session: SessionTransactions, decide: DecideAppend, request: Mutation, then: Answer) -> bool:
     """Append for a caller that never cancels: `then` is told the result, or the error, in this call if nothing has to be
     waited for.
 
@@ -121,67 +52,94 @@ def submit(session: SessionTransactions, work_out: WorkOut, guard: Mutation, the
     """
     if session.closed or not session.meta.plain:
         return False
-    guarded = guard.request_id is not None or guard.expected_head is not None
-    transaction = Transaction(session.requests, guard) if guarded else None
-    step = _RequestedAppend(
-        session=session,
-        work_out=work_out,
-        guard=guard,
-        then=then,
-        transaction=transaction,
-        more=guard.followed,
-    )
-    try:
-        session.engine.submit(step)
-    except ReadOnlyError as error:
-        step.end(None, error)
+    _submit(_RequestedAppend(session=session, decide=decide, request=request, then=then))
     return True
 
 
-def _finish(
-    session: SessionTransactions, transaction: Transaction | None, done: Appended, planned: AppendPlan, cause: Cause
-) -> Json:
-    """Make the request of an append that is written known, and tell listeners; returns its result."""
-    if transaction is not None:
-        transaction.appended(done.head, done.before.lines)
-    if session.listeners.callbacks:
-        made, span = planned.made, None
-        if done.after.checkpoints:
-            made, span = _spans(session, done, planned)
-        session.emit(*shapes.appended_events(done, made, planned.told, cause, span))
-    return session.shapes.appended(done) if planned.result is None else {"head": done.head, **planned.result}
-
-
-def _spans(
-    session: SessionTransactions, done: Appended, planned: AppendPlan
-) -> tuple[Sequence[Checkpoint], Json | None]:
-    """The checkpoints of an append and the newest span (`ChangedSpan` of the contract), with what happened in them."""
-    engine, newest = session.engine, session.newest_span
+def _submit(step: _RequestedAppend) -> None:
+    request = step.request
+    if request.request_id is not None or request.expected_head is not None:
+        step.transaction = Transaction(step.session.requests, request)
+    step.more = request.followed
     try:
-        spans = newest.appended(engine, done.before, done.after, planned.records, planned.message)
-        if spans is None:
-            return planned.made, None
-        newest.uid = planned.made[-1].uid if planned.made else newest.uid or past.uid_at(engine, newest.line)
-        return past.changed_span(planned.made, spans, newest.uid, asked_for=planned.result is not None)
-    except Exception:
-        # What is written is written: that it cannot be told in short must not make it look undone.
-        _log.exception("no summary of the newest span")
-        return planned.made, None
+        step.session.engine.submit(step)
+    except ReadOnlyError as error:
+        step.end(None, error)
 
 
-def _answer_by(work: Coroutine[Any, Any, Json], then: Answer) -> None:
-    task = asyncio.get_running_loop().create_task(_answer(work, then))
-    _answering.add(task)
-    task.add_done_callback(_answering.discard)
+def _decided(requests: RequestTable, request: Mutation, decide: DecideAppend, state: SessionView) -> Change:
+    marks = NO_MARKS if request.request_id is None else requests.next_marks(request.request_id, request)
+    return decide(state.log.state, marks)
 
 
-async def _answer(work: Coroutine[Any, Any, Json], then: Answer) -> None:
-    try:
-        result = await work
-    except (Exception, asyncio.CancelledError) as error:
-        then(None, error)
-    else:
-        then(result, None)
+class _RequestedAppend(AppendStep, eq=False, kw_only=True):
+    """An append that is decided at its turn, and told its end."""
+
+    session: SessionTransactions
+    decide: DecideAppend
+    request: Mutation
+    then: Answer
+    transaction: Transaction | None = None
+    change: Change = NOTHING
+
+    def plan(self, state: LogState) -> Sequence[NewRecord]:
+        if self.transaction is None:
+            change = self.decide(state, NO_MARKS)
+        else:
+            change = self.transaction.decide(self.decide, state, self.session.engine.head_at)
+        if (shared := self.session.shared) is not None:
+            announce(shared, change, self.request.cause)
+        self.change = change
+        return change.records
+
+    def end(self, done: Appended | None, error: BaseException | None) -> None:
+        self.ended = True
+        if done is None:
+            self._fail(error)
+            return
+        session = self.session
+        try:
+            if self.transaction is not None:
+                self.transaction.appended(done.head, done.before.lines)
+                self.transaction.finish()
+            if session.listeners.callbacks:
+                session.emit(*append_events(session.engine, session.newest_span, done, self.change, self.request.cause))
+            result = append_result(session.shapes, done, self.change)
+        except Exception as fault:
+            self.then(None, fault)
+        else:
+            self.then(result, None)
+
+    def _fail(self, error: BaseException | None) -> None:
+        if self.transaction is not None:
+            self.transaction.abandon()
+        if not isinstance(error, RepeatedError):
+            self.then(None, error if isinstance(error, Exception) else asyncio.CancelledError())
+        elif error.result is not None:
+            self.then(self.session.told_again(error.result, self.request), None)
+        elif error.first is not None:
+            # Whether the attempt before it succeeds says what this one is answered.
+            error.first.add_done_callback(self._try_again)
+
+    def _try_again(self, _: object) -> None:
+        """Ask once more: the attempt that was made before has ended, one way or the other."""
+        self.ended = False
+        try:
+            self.session.refuse_closed()
+        except TimeleapError as error:
+            self.end(None, error)
+        else:
+            _submit(self)
 
 
-_answering: set[asyncio.Task[None]] = set()
+class _AwaitedAppend(_RequestedAppend, eq=False, kw_only=True):
+    """An append that a coroutine waits for, which may be cancelled until it has its turn."""
+
+    outcome: Outcome[Json]
+
+    def plan(self, state: LogState) -> Sequence[NewRecord]:
+        self.outcome.taken = True
+        return _RequestedAppend.plan(self, state)
+
+    def done(self) -> bool:
+        return self.ended or self.outcome.done()

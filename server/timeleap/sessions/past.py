@@ -27,10 +27,10 @@ from timeleap.errors import (
     UndoUnavailableError,
 )
 from timeleap.json_value import Json
-from timeleap.message_text import span_name, texts
+from timeleap.message_text import texts
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.documents.tree_settings import checkpoint_files
-from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members
+from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members, told
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,
@@ -42,7 +42,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
 )
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
-from timeleap.summaries.log_spans import NewSpans, SpanRead, add_records, read_spans
+from timeleap.summaries.log_spans import SpanRead, add_records, read_spans
 
 SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120
@@ -108,23 +108,6 @@ def _read_with(reader: LogReader, read: SpanRead, messages: int) -> Checkpoint:
     preview = preview_of(read.message) if read.message is not None else None
     uid, label, created_at, files = _marks_in(read.body, entry.value, read.before)
     return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview, files)
-
-
-def told(checkpoints: Sequence[Checkpoint], spans: Sequence[Json]) -> list[Checkpoint]:
-    """Checkpoints, each with what happened after it."""
-    return [replace(checkpoint, summary=span) for checkpoint, span in zip(checkpoints, spans, strict=True)]
-
-
-def changed_span(
-    made: Sequence[Checkpoint], spans: NewSpans | None, uid: str | None, *, asked_for: bool
-) -> tuple[Sequence[Checkpoint], Json | None]:
-    """The checkpoints of an append, and the newest span after it (`ChangedSpan` of the contract), with what happened in
-    them. One that was `asked_for` is told as it is answered: what follows it tells of itself."""
-    if spans is None:
-        return made, None
-    name = span_name(spans.newest) or None
-    span = {"checkpointUid": uid, "summary": spans.newest, **set_members(name=name)} if uid else None
-    return made if asked_for or not made else told(made, spans.made), span
 
 
 def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str | None) -> int:

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.json_value import Json
 from timeleap.sessions import shapes
-from timeleap.sessions.append_plan import NO_MARKS, AppendPlan, Marks
 from timeleap.sessions.documents.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.documents.request_file import (
     HIGHEST,
@@ -37,8 +36,9 @@ from timeleap.sessions.documents.request_file import (
     short,
     window_of,
 )
+from timeleap.sessions.kernel.change import NO_MARKS, Change, DecideAppend
 from timeleap.sessions.logs import begin_of, end_of, era_of
-from timeleap.sessions.past import changed_span, past_of, read_checkpoint, summarize, timeline_ids, uid_at
+from timeleap.sessions.past import past_of, read_checkpoint, summarize, timeline_ids, uid_at
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import Appended, Entry, LogEngine, LogState, RecordFlag, RecordKind
@@ -99,18 +99,16 @@ class Transaction(Struct, eq=False):
             self._table.refuse_known(self, request.request_id)
         refuse_other_head(request.expected_head, head)
 
-    def plan(
-        self, work_out: Callable[[LogState, Marks], AppendPlan], state: LogState, head_at: Callable[[LogState], str]
-    ) -> AppendPlan:
-        """Admit it, and begin it with what `work_out` makes of the state and its marks; raises as these two."""
+    def decide(self, decide: DecideAppend, state: LogState, head_at: Callable[[LogState], str]) -> Change:
+        """Admit it, and begin it with what `decide` makes of the state and its marks; raises as these two."""
         request_id, expected_head = self.request.request_id, self.request.expected_head
         if request_id is not None or expected_head is not None:
             self.admit("" if expected_head is None else head_at(state))
         if request_id is None:
-            return work_out(state, NO_MARKS)
-        planned = work_out(state, self._table.next_marks(request_id, self.request))
+            return decide(state, NO_MARKS)
+        change = decide(state, self._table.next_marks(request_id, self.request))
         self.begin()
-        return planned
+        return change
 
     def begin(self) -> None:
         """It has passed all checks and is on its way to the disk: it has a number from now on."""
@@ -139,11 +137,10 @@ class Transaction(Struct, eq=False):
         return [encode(self._response)]
 
     def appended(self, head: str, line: int) -> None:
-        """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
+        """It is written, and the record at `line` that carries its id says all there is to say: nothing else is kept.
         `head` is that right after it."""
         if self.request.request_id is not None:
             self._response = self._known(line=line, era=era_of(head))
-            self.finish()
 
     def finish(self) -> None:
         """It is done: a repeat is answered from now on."""
@@ -406,7 +403,7 @@ class RequestTable:
         happened = [read.span.wire() for read in spans]
         newest = NewSpans(happened if made else [], happened[-1]) if spans else None
         uid = uid_at(engine, spans[-1].entry.line) if spans else None
-        told, span = changed_span(made, newest, uid, asked_for=known.method == "checkpoint")
+        told, span = shapes.changed_span(made, newest, uid, asked_for=known.method == "checkpoint")
         return shapes.appended_events(Appended(records.before, end, head), told, said, Cause(), span)
 
     def _head_before(self, known: StoredResponse, records: _Records) -> str:

@@ -2,20 +2,20 @@
 
 Every mutator takes its turn in the engine's queue. There, in this order, the request id is looked up, the expected head
 is compared, and the operation's own checks are made; then it is written; then listeners are told; then it returns: all
-of that in `transaction`. What is to be done is decided in `kernel`, what is appended in `append_plan`.
+of that in `transaction`. What is to be done is decided in `kernel`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from timeleap import clock
 from timeleap.json_value import Json
-from timeleap.sessions import append_plan, past
+from timeleap.sessions import past
 from timeleap.sessions.appends import append
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME, quarantine_files
@@ -27,8 +27,8 @@ from timeleap.sessions.documents.warnings import (
     recovered,
 )
 from timeleap.sessions.foretelling import foretell
-from timeleap.sessions.kernel import members, pruning, rewrites
-from timeleap.sessions.kernel.change import Decide
+from timeleap.sessions.kernel import append_records, members, pruning, rewrites
+from timeleap.sessions.kernel.change import Change, Decide, Marks
 from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.kernel.session_view import LEFT_OUT, StateSnapshot
 from timeleap.sessions.shapes import (
@@ -46,7 +46,6 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
 from timeleap.sessions.working_tree import (
     NO_CONTROL,
-    NO_FILES,
     RestoreCancelledError,
     RestoreRequest,
     TreeControl,
@@ -55,6 +54,7 @@ from timeleap.sessions.working_tree import (
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,
+    LogState,
     Recovery,
 )
 from timeleap_protocol.folder_uri import canonical_folder_uri
@@ -178,20 +178,25 @@ class Session:
 
     # What is appended
 
-    def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Coroutine[Any, Any, Json]:
+    async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
-        files = self.snapshots.for_messages(messages, guard.cause) if self.meta.keeps_files else NO_FILES
-        return self._append(
-            guard, lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint), files
-        )
+        if not self.meta.keeps_files:
+            return await self._append(guard, partial(self._decide_messages, messages))
+        part = self.snapshots.for_messages(messages, guard.cause)
+        result = await self._append(guard, partial(self._decide_messages, messages), part)
+        await self.snapshots.appended(messages, guard.cause)
+        return result
+
+    def _decide_messages(self, messages: Sequence[Json], state: LogState, marks: Marks) -> Change:
+        return append_records.decide_messages(state, messages, marks, self.facts.auto_checkpoint)
 
     async def update_token_count(self, token_count: int, guard: Mutation = NOBODY) -> Json:
         """Note the model's reported input usage."""
-        return await self._append(guard, lambda _, marks: append_plan.usage(token_count, marks))
+        return await self._append(guard, partial(append_records.decide_usage, token_count))
 
     async def set_system_prompt(self, system_prompt: str, guard: Mutation = NOBODY) -> Json:
         """Set the system prompt; a revert brings back the one of that time."""
-        return await self._append(guard, lambda _, marks: append_plan.system_prompt(system_prompt, marks))
+        return await self._append(guard, partial(append_records.decide_system_prompt, system_prompt))
 
     async def checkpoint(
         self,
@@ -204,16 +209,13 @@ class Session:
     ) -> Json:
         """Write a checkpoint, and in the same step, if asked for, the user message that names it; with a snapshot of
         the `files`, or without, or (None) as the session's settings say."""
-        return await self._append(
-            guard,
-            lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks),
-            self.snapshots.for_checkpoint(files, guard.cause, control),
-        )
+        decide = partial(append_records.decide_checkpoint, label, add_user_message)
+        return await self._append(guard, decide, self.snapshots.for_checkpoint(files, guard.cause, control))
 
     async def take_note(self, message: str, sender: str, guard: Mutation = NOBODY) -> Json:
-        """Append a note from another session (see `append_plan.note`)."""
-        files = self.snapshots.for_checkpoint(None, guard.cause, NO_CONTROL)
-        return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks), files)
+        """Append a note from another session (see `append_records.decide_note`)."""
+        part = self.snapshots.for_checkpoint(None, guard.cause, NO_CONTROL)
+        return await self._append(guard, partial(append_records.decide_note, message, sender), part)
 
     # What puts another log in the place of the present one: see the decisions in `kernel.rewrites`
 
@@ -363,7 +365,8 @@ class Session:
         if not dry_run:
             return await self._carry_out(guard, decide, looks=True)
         await self.at_turn(partial(self.expect_head, guard.expected_head))
-        return {"head": self.head, **(await asyncio.to_thread(decide, transactions.view)).result}
+        change = await asyncio.to_thread(decide, transactions.view)
+        return {"head": self.head, **(change.result or {})}
 
     # What others have written
 

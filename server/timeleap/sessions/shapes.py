@@ -15,10 +15,12 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap.json_value import Json
-from timeleap.message_text import checkpoint_name, should_compact
+from timeleap.message_text import checkpoint_name, should_compact, span_name
 from timeleap.storage.engine import Appended
+from timeleap.summaries.log_spans import NewSpans
 
 _log = logging.getLogger(__name__)
 
@@ -252,6 +254,23 @@ def appended_events(
         members = {"firstIndex": before, "count": after - before, **changed}
         found.append(Event("messagesAppended", head, members, CONTEXT, cause))
     return found
+
+
+def told(checkpoints: Sequence[Checkpoint], spans: Sequence[Json]) -> list[Checkpoint]:
+    """Checkpoints, each with what happened after it."""
+    return [replace(checkpoint, summary=span) for checkpoint, span in zip(checkpoints, spans, strict=True)]
+
+
+def changed_span(
+    made: Sequence[Checkpoint], spans: NewSpans | None, uid: str | None, *, asked_for: bool
+) -> tuple[Sequence[Checkpoint], Json | None]:
+    """The checkpoints of an append, and the newest span after it (`ChangedSpan` of the contract), with what happened in
+    them. One that was `asked_for` is told as it is answered: what follows it tells of itself."""
+    if spans is None:
+        return made, None
+    name = span_name(spans.newest) or None
+    span = {"checkpointUid": uid, "summary": spans.newest, **set_members(name=name)} if uid else None
+    return made if asked_for or not made else told(made, spans.made), span
 
 
 class Budget(Struct, frozen=True):

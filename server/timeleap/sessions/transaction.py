@@ -24,7 +24,7 @@ from timeleap.call import to_its_end
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.json_value import Json
 from timeleap.sessions import past, shapes
-from timeleap.sessions.append_plan import AppendPlan
+from timeleap.sessions.append_events import append_events, append_result
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import SMALL, line_problems, placeholder_warnings
@@ -206,24 +206,23 @@ class SessionTransactions:
     ) -> None:
         steps = partial(self._take_steps, transaction, decide, part, looks)
         try:
-            rewrite = await self.engine.run(steps, rewrites=rewrites)
+            change = await self.engine.run(steps, rewrites=rewrites)
         finally:
             # After the turn: in a store that others write to, too, only now the notes say whether the log was changed.
             if part is not None and part.token is not None:
                 await to_its_end(asyncio.to_thread(part.settle))
         transaction.finish()
         self.tell(transaction.events, transaction.request.cause)
-        if rewrite is not None:
-            # What another program did, or a repair, is to cost no timeline.
-            if rewrite.kind != "external":
-                await self._prune(self.engine.timelines())
-            if self.meta.keeps_files:
-                await self.log_changed()
+        # What another program did, or a repair, is to cost no timeline.
+        if change.rewrite is not None and change.rewrite.kind != "external":
+            await self._prune(self.engine.timelines())
+        if self.meta.keeps_files and (change.records or change.rewrite is not None):
+            await self.log_changed()
 
     async def _take_steps(
         self, transaction: Transaction, decide: Decide, part: Participant | None, looks: bool, _: LogState
-    ) -> LogRewrite | None:
-        """The steps of one change, in the order in which they become durable; returns the rewrite that was done."""
+    ) -> Change:
+        """The steps of one change, in the order in which they become durable; returns what was carried out."""
         announce(self.shared, transaction)
         if looks:
             # What an earlier request left undone goes first, also where this one asks for it again.
@@ -234,7 +233,7 @@ class SessionTransactions:
             change = await asyncio.to_thread(decide, self.view)
         else:
             change = self._unless_refused(decide(self.view))
-        if part is not None and change.rewrite is not None:
+        if part is not None and (change.records or change.rewrite is not None):
             change = await part.join(change)
         if change.erasure is not None:
             # Those under way are noted later: with fingerprints in which a guess could be tried.
@@ -242,6 +241,8 @@ class SessionTransactions:
         transaction.begin()
         if change.erasure is not None:
             await self._erase(transaction, change.erasure)
+        elif change.records:
+            await self._append(transaction, change)
         elif change.rewrite is None:
             with self.telling_half(transaction.request.cause):
                 await asyncio.to_thread(self._note_change, transaction, change)
@@ -252,7 +253,13 @@ class SessionTransactions:
             self.state.facts = facts
             if draft.replaces and (drops_dmail or draft.equals is not None):
                 await asyncio.to_thread(self._settle_rewrite, draft)
-        return change.rewrite
+        return change
+
+    async def _append(self, transaction: Transaction, change: Change) -> None:
+        done = await self.engine.add(change.records)
+        transaction.events = append_events(self.engine, self.newest_span, done, change, transaction.request.cause)
+        transaction.result = append_result(self.shapes, done, change)
+        transaction.appended(done.head, done.before.lines)
 
     def _put_in_place(
         self, transaction: Transaction, rewrite: LogRewrite, part: Participant | None
@@ -274,9 +281,9 @@ class SessionTransactions:
     def _note_change(self, transaction: Transaction, change: Change) -> None:
         """Make a change beside the log durable, with what its request is answered and listeners are told. Blocking."""
         if change.removal is not None:
-            self._remove(transaction, change.removal, change.result)
+            self._remove(transaction, change.removal, change.result or {})
             return
-        before, result = self.state.facts, change.result
+        before, result = self.state.facts, change.result or {}
         if change.approval is not None:
             self.state.change_approvals(change.approval, transaction.request.cause)
             result = {"approval": self.state.facts.approval.wire()}
@@ -430,13 +437,17 @@ class SessionTransactions:
                 await attempt(transaction)
             except RepeatedError as repeated:
                 if repeated.result is not None:
-                    return {**repeated.result, **({} if guard.again else {"duplicate": True, "head": self.head})}
+                    return self.told_again(repeated.result, guard)
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
             else:
                 return transaction.result
             finally:
                 transaction.abandon()
+
+    def told_again(self, result: Json, request: Mutation) -> Json:
+        """The answer to a request that was carried out before."""
+        return result if request.again else {**result, "duplicate": True, "head": self.head}
 
     async def answered(self, guard: Mutation) -> Json | None:
         """The earlier result of a request, or None if it is new. For methods with expensive work before their turn.
@@ -566,7 +577,7 @@ class SessionTransactions:
             await self.engine.at_turn(lambda: None, latest=False)
 
 
-def announce(shared: SharedEvents | None, what: Transaction | AppendPlan, cause: Cause = NOBODY.cause) -> None:
+def announce(shared: SharedEvents | None, what: Transaction | Change, cause: Cause = NOBODY.cause) -> None:
     """Have other processes tell the events of a transaction or of a planned append, too."""
     if shared is None:
         return

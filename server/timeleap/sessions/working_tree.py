@@ -6,7 +6,7 @@ All methods block and are called in threads. What goes wrong is a `TimeleapError
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 
@@ -18,7 +18,6 @@ from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import Cause, Mutation, set_members
 
 if TYPE_CHECKING:
-    from timeleap.sessions.append_plan import AppendPlan
     from timeleap.sessions.kernel.change import Decide
     from timeleap.sessions.participants import Participant
 
@@ -196,21 +195,6 @@ class RestoreCancelledError(Exception):
     """The client took its request back while files were being put back: they are as they were."""
 
 
-class AppendFiles(Struct, frozen=True):
-    """Work on the session's files that goes with an append.
-
-    Attributes:
-        at_checkpoints: Gives the checkpoints of the plan a snapshot, before they are written.
-        appended: Called when it is written.
-    """
-
-    at_checkpoints: Callable[[AppendPlan], Awaitable[AppendPlan]] | None = None
-    appended: Callable[[], Awaitable[None]] | None = None
-
-
-NO_FILES: Final = AppendFiles()
-
-
 class SessionFiles:
     """The files of one session's workspace, as the session asks for them: here none are kept, a feature keeps some."""
 
@@ -236,13 +220,16 @@ class SessionFiles:
         """Take a snapshot at the request's turn."""
         raise not_kept()
 
-    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendFiles:
-        """Work on the files for the append of a checkpoint; `files`: switches it on or off, None as the settings say."""
-        return NO_FILES
+    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> Participant | None:
+        """The part that the files take in the append of a checkpoint; `files`: on or off, None as the settings say."""
+        return None
 
-    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
-        """Work on the files for the append of messages."""
-        return NO_FILES
+    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> Participant | None:
+        """The part that the files take in the append of messages; None: none."""
+        return None
+
+    async def appended(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> None:
+        """Do what follows once messages are appended."""
 
     def for_rewrite(self, request: RestoreRequest, cause: Cause) -> Participant | None:
         """The part that the files take in a rewrite; None: none."""

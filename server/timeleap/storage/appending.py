@@ -27,9 +27,10 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
+from timeleap.pending_outcome import Outcome
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
-from timeleap.storage.engine import Appended, AppendStep, Durability, First, LogState, NewRecord, Plan
+from timeleap.storage.engine import Appended, AppendStep, Durability, LogState, NewRecord, Plan
 from timeleap.storage.external_change import changed_log
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
@@ -49,57 +50,6 @@ class UnwritableError(StorageFailureError):
     """The end of the log could not be brought back to a known state; it can only be read."""
 
     retryable = False
-
-
-# Work that must not be interrupted: its waiter can be cancelled, the work cannot
-
-
-class Outcome(asyncio.Future[T]):
-    """The result to come of a piece of work.
-
-    A cancellation that comes before the work was taken up stops it. A later one is put aside (`unwanted`): the waiter
-    gets the result all the same.
-    """
-
-    unwanted = False
-
-    def __init__(self, *, taken: bool = False) -> None:
-        super().__init__(loop=asyncio.get_running_loop())
-        self.taken = taken
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        if self.taken:
-            self.unwanted = True
-            return False
-        return super().cancel(msg)
-
-    async def result_uncancelled(self) -> T:
-        try:
-            return await self
-        except asyncio.CancelledError:
-            if self.cancelled() or not self.done():
-                raise
-            return self.result()
-
-    def end(self, result: T | None, error: BaseException | None) -> None:
-        """Take the result, or why there is none."""
-        if error is None:
-            self.succeed(cast("T", result))
-        else:
-            self.fail(error)
-
-    def succeed(self, result: T) -> None:
-        if not self.done():
-            self.set_result(result)
-
-    def fail(self, error: BaseException) -> None:
-        """The work failed, or (an error that is no Exception) the event loop ends."""
-        if self.done():
-            return
-        if isinstance(error, Exception):
-            self.set_exception(error)
-        else:
-            super().cancel()
 
 
 _Jobs = SimpleQueue[Callable[[], None] | None]
@@ -204,16 +154,28 @@ def group_on(log: StoredLog) -> WriteGroup:
     return WriteGroup(state, state, last.line, [b"\n"], [entry])
 
 
-class QueuedAppend(Outcome[Appended]):
-    def __init__(self, plan: Plan, mark: bool, first: First | None, more: bool) -> None:
-        super().__init__()
-        self.plan, self.mark, self.first, self.more = plan, mark, first, more
+class QueuedAppend(AppendStep, eq=False, kw_only=True):
+    """An append that a coroutine waits for, which may be cancelled until it has its turn."""
+
+    planned: Plan
+    outcome: Outcome[Appended]
+
+    def plan(self, state: LogState) -> Sequence[NewRecord]:
+        self.outcome.taken = True
+        return self.planned(state)
+
+    def end(self, done: Appended | None, error: BaseException | None) -> None:
+        self.ended = True
+        self.outcome.end(done, error)
+
+    def done(self) -> bool:
+        return self.ended or self.outcome.done()
 
 
 class _Job(Outcome[Any]):
     def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
         super().__init__()
-        self.work, self.first = work, None
+        self.work = work
 
 
 def _kind(step: _Step) -> object:
@@ -229,28 +191,26 @@ def _next_steps(waiting: deque[_Step]) -> list[_Step]:
         waiting.clear()
         return steps
     steps, kind = [waiting.popleft()], _kind(leader)
-    while waiting and _kind(step := waiting[0]) is kind and step.first is None and len(steps) < limit:
+    while waiting and _kind(waiting[0]) is kind and len(steps) < limit:
         steps.append(waiting.popleft())
     return steps
 
 
-AnyAppend = QueuedAppend | AppendStep
-_Step = AnyAppend | _Job
+_Step = AppendStep | _Job
 
 
 def plan_all(
-    steps: list[AnyAppend], group: WriteGroup, waiting: deque[_Step]
-) -> tuple[list[AnyAppend], dict[AnyAppend, Exception]]:
+    steps: list[AppendStep], group: WriteGroup, waiting: deque[_Step]
+) -> tuple[list[AppendStep], dict[AppendStep, Exception]]:
     """Add appends to a group; those that do not fit go back to those that are `waiting`. Returns those that were added,
     and why others were not: nobody is to hear of that before what it refers to is written."""
-    refused: dict[AnyAppend, Exception] = {}
+    refused: dict[AppendStep, Exception] = {}
     full = group.before.length + GROUP_BYTES
     for at, step in enumerate(steps):
         if group.after.length >= full:
             waiting.extendleft(reversed(steps[at:]))
             steps = steps[:at]
             break
-        step.taken = True
         try:
             group.add(step.plan(group.after), mark=step.mark)
         except Exception as error:
@@ -303,17 +263,22 @@ class WriteQueue(ABC):
     def busy(self) -> bool:
         return self._task is not None and not self._resting
 
-    async def append(self, plan: Plan, mark: bool = True, first: First | None = None, more: bool = False) -> Appended:
-        """Append at its turn, after the work that is to be done `first`. Cancelled while it waits it does nothing, nor
-        where that happens during this work; later it is finished, its result returned. Where `more` are about to come it
-        waits for them: to write each alone takes long."""
-        step = QueuedAppend(plan, mark, first, more)
-        self.submit(step)
-        return await step.result_uncancelled()
+    async def append(self, plan: Plan, mark: bool = True, more: bool = False) -> Appended:
+        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, its result returned. Where
+        `more` are about to come it waits for them: to write each alone takes long."""
+        outcome: Outcome[Appended] = Outcome()
+        self.submit(QueuedAppend(planned=plan, mark=mark, more=more, outcome=outcome))
+        return await outcome.result_uncancelled()
 
-    def submit(self, step: AnyAppend) -> None:
+    async def add(self, records: Sequence[NewRecord]) -> Appended:
+        """Append at one's turn, within `run`."""
+        group = self.group()
+        group.add(records, mark=True)
+        return (await self.commit(group))[0]
+
+    def submit(self, step: AppendStep) -> None:
         """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end."""
-        waits = step.more or step.first is not None or self._task is not None or self._waiting
+        waits = step.more or self._task is not None or self._waiting
         if waits or not self.immediate():
             self._put(step)
             return
@@ -357,7 +322,7 @@ class WriteQueue(ABC):
                         break
                 steps, waiting = _next_steps(self._waiting), self._waiting
                 await self._take_turn(steps)
-                if waiting and (_kind(step := waiting[0]) is not _kind(steps[0]) or step.first is not None):
+                if waiting and _kind(waiting[0]) is not _kind(steps[0]):
                     # Who waits for it goes on with the log as it left it, before the next step changes that, or is told.
                     await asyncio.sleep(0)
         finally:
@@ -365,20 +330,17 @@ class WriteQueue(ABC):
 
     async def _take_turn(self, steps: list[_Step]) -> None:
         """Do one job, or appends together."""
-        cancellable = not isinstance(steps[0], AppendStep)
-        if cancellable and all(step.done() for step in steps):
+        if all(step.done() for step in steps):
             return
         try:
             await self.enter()
             try:
-                if isinstance(leader := steps[0], QueuedAppend) and leader.first is not None and not leader.done():
-                    await self._do_first(leader, leader.first)
-                wanted = [step for step in steps if not step.done()] if cancellable else steps
+                wanted = [step for step in steps if not step.done()]
                 if wanted and isinstance(job := wanted[0], _Job):
                     job.taken = True
                     job.set_result(await job.work())
                 elif wanted:
-                    await self._commit(cast("list[AnyAppend]", wanted))  # a job never has appends beside it
+                    await self._commit(cast("list[AppendStep]", wanted))  # a job never has appends beside it
             finally:
                 await self.leave()
         except BaseException as error:
@@ -388,14 +350,7 @@ class WriteQueue(ABC):
             if not isinstance(error, Exception):
                 raise
 
-    async def _do_first(self, step: QueuedAppend, first: First) -> None:
-        """Do the work that a step needs before it is planned. Its failure is its own: others wait with it."""
-        try:
-            await first(self.group().after)
-        except Exception as error:
-            step.end(None, error)
-
-    async def _commit(self, steps: list[AnyAppend]) -> None:
+    async def _commit(self, steps: list[AppendStep]) -> None:
         group = self.group()
         planned, refused = plan_all(steps, group, self._waiting)
         try:

@@ -15,7 +15,7 @@ Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import IntEnum, IntFlag
 from functools import partial
@@ -157,13 +157,12 @@ class Appended(Struct, frozen=True, gc=False):
 
 
 class AppendStep(Struct, eq=False, kw_only=True):
-    """An append of a caller that never cancels: a future for it costs more than to plan it. Subclasses say by `plan` what to
-    write (see `Plan`)."""
+    """An append as the queue takes it: told its end in a call, since a future for it costs more than to plan it. Subclasses
+    say by `plan` what to write (see `Plan`)."""
 
     more: bool = False  # others are asked for in this turn of the event loop; they are written together
-    taken: bool = False  # it is not only waiting any more
+    mark: bool = True  # several records are marked as one batch
     ended: bool = False  # it was told its end
-    mark, first = True, None
 
     def plan(self, state: LogState) -> Sequence[NewRecord]:
         raise NotImplementedError
@@ -173,6 +172,7 @@ class AppendStep(Struct, eq=False, kw_only=True):
         raise NotImplementedError
 
     def done(self) -> bool:
+        """True if it was told its end, or nobody wants it any more."""
         return self.ended
 
 
@@ -310,8 +310,6 @@ DAMAGE_LIMIT: Final = 100
 """So many lines `LogReader.damage` lists at most."""
 
 Plan = Callable[[LogState], Sequence[NewRecord]]
-First = Callable[[LogState], Awaitable[None]]
-"""Work that a change of the log needs at its turn before it is planned, such as a snapshot; takes its state."""
 
 
 class LogReader(ABC):
@@ -460,20 +458,22 @@ class LogEngine(LogReader):
         """True if a program that takes no lock has changed the log since the last check (G5)."""
 
     @abstractmethod
-    def append(
-        self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
-    ) -> Coroutine[Any, Any, Appended]:
+    async def append(self, plan: Plan, *, mark: bool = True, more: bool = False) -> Appended:
         """Append the planned records as one step; returns when they are as durable as was asked for.
 
         Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is
         written. `mark=False`: no marks, for callers that must write the original's very bytes; after a crash only the
-        first records may be there. `first` is done at its turn, before the plan, alone; what it raises is raised here.
+        first records may be there.
         `more`: others are asked for in this turn of the event loop; they are written together.
         Raises ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree."""
 
     @abstractmethod
     def submit(self, append: AppendStep) -> None:
         """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end."""
+
+    @abstractmethod
+    async def add(self, records: Sequence[NewRecord]) -> Appended:
+        """Append records at one's turn, within `run`. Raises as `append`."""
 
     @abstractmethod
     async def rewrite(self, steps: Callable[[], T]) -> T:
@@ -492,14 +492,7 @@ class LogEngine(LogReader):
 
     async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         """Draft and commit at its turn a log of which nothing is noted."""
-        return await self.run(lambda state: self.rewrite(partial(self._replace, plan(state))), rewrites=True)
-
-    def _replace(self, replacement: Replacement) -> Replaced:
-        with self.draft(replacement) as prepared:
-            done = self.commit(prepared)
-        if prepared.replaces and prepared.equals is not None:
-            self.remove_timeline(prepared.timeline_id)
-        return done
+        return await self.run(lambda state: self.rewrite(partial(_replaced, self, plan(state))), rewrites=True)
 
     @abstractmethod
     async def run(self, job: Callable[[LogState], Awaitable[T]], *, rewrites: bool = False) -> T:
@@ -548,6 +541,14 @@ class LogEngine(LogReader):
     @abstractmethod
     async def aclose(self) -> None:
         """Finish what was accepted, then release lock and descriptors. Idempotent."""
+
+
+def _replaced(engine: LogEngine, replacement: Replacement) -> Replaced:
+    with engine.draft(replacement) as prepared:
+        done = engine.commit(prepared)
+    if prepared.replaces and prepared.equals is not None:
+        engine.remove_timeline(prepared.timeline_id)
+    return done
 
 
 # Engine metadata kept outside the log: the interface of its store

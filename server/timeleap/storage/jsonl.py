@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Final, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
@@ -28,10 +28,10 @@ from timeleap.storage.engine import (
     Damage,
     Durability,
     Edit,
-    First,
     LogEngine,
     LogReader,
     LogState,
+    NewRecord,
     Notes,
     Plan,
     Prepared,
@@ -276,7 +276,6 @@ class LockedLog(WriteQueue):
         return job(self._shown.log.state)
 
     async def rewrite(self, steps: Callable[[], T]) -> T:
-        """Take blocking steps in the log's thread, and show the log that they commit."""
         try:
             return await self._shown.in_thread(steps)
         finally:
@@ -555,11 +554,12 @@ class JsonlEngine(LogEngine):
             self._check_writable()
         self._shown.timelines.remove(timeline_id)  # also by work that was accepted before the log was closed
 
-    def append(
-        self, plan: Plan, *, mark: bool = True, first: First | None = None, more: bool = False
-    ) -> Coroutine[Any, Any, Appended]:
+    async def append(self, plan: Plan, *, mark: bool = True, more: bool = False) -> Appended:
         self._check_writable()
-        return self._locked.append(plan, mark, first, more)
+        return await self._locked.append(plan, mark, more)
+
+    async def add(self, records: Sequence[NewRecord]) -> Appended:
+        return await self._locked.add(records)
 
     def submit(self, append: AppendStep) -> None:
         self._check_writable()

@@ -12,8 +12,9 @@ from contextlib import suppress
 from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
+from timeleap.pending_outcome import Outcome
 from timeleap.storage import durable, scan
-from timeleap.storage.appending import LogThread, Outcome
+from timeleap.storage.appending import LogThread
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Progress
 from timeleap.storage.index import EntryStore, IndexDamagedError, first_difference, header, index_path

@@ -21,10 +21,9 @@ from msgspec import Struct
 from timeleap.call import to_its_end
 from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
-from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.appends import append
 from timeleap.sessions.documents.json_files import is_encodable
-from timeleap.sessions.kernel.change import Change
+from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.kernel.rewrites import external, timeline_facts
 from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.shapes import Cause, Mutation, Source, set_members
@@ -435,11 +434,11 @@ class Mirror:
         if self.pending_snapshot is not None and log.take_snapshot(self.pending_snapshot):
             self.pending_snapshot = None
 
-        def plan(_: LogState, __: Marks) -> AppendPlan:
-            return AppendPlan(log.records, made=log.made)
+        def decide(_: LogState, __: Marks) -> Change:
+            return Change(records=log.records, made=log.made)
 
         before = session.engine.state.lines
-        await append(session.transactions, Mutation(cause=self._cause), plan)
+        await append(session.transactions, Mutation(cause=self._cause), decide)
         for number, record in enumerate(log.records):
             if record.kind is RecordKind.FOREIGN:
                 mark = _mark_at(before + number, decode_json(record.body))

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from timeleap import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail, Message
 from timeleap.errors import TimeleapError
-from timeleap.sessions.append_plan import dmail_text, note_text
+from timeleap.sessions.kernel.append_records import dmail_text, note_text
 
 
 def phone(n_checkpoints: int) -> DenwaRenji:

@@ -26,7 +26,7 @@ def test_importing_it_loads_nothing_else() -> None:
 
 
 def test_what_the_server_needs_of_it_loads_no_models() -> None:
-    code = "import timeleap.features.compaction.prepare, timeleap.features.compaction.summary, timeleap.sessions.append_plan, timeleap.message_text"
+    code = "import timeleap.features.compaction.prepare, timeleap.features.compaction.summary, timeleap.sessions.kernel.append_records, timeleap.message_text"
     assert "pydantic" not in modules_after(code)
 
 

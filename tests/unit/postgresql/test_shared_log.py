@@ -19,8 +19,9 @@ from tests.unit.storage.logs import keep, restore, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.freshness import Staleness
+from timeleap.pending_outcome import Outcome
 from timeleap.storage import opened_log
-from timeleap.storage.appending import GroupWriter, LogThread, Outcome
+from timeleap.storage.appending import GroupWriter, LogThread
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
 from timeleap_postgresql import servers, session_copies, working_copy

@@ -116,7 +116,7 @@ async def test_what_begins_now_goes_before_what_has_come_and_not_begun():
         told.append(name)
 
     work = [asyncio.create_task(request(name)) for name in ("2", "3")]
-    order.hold_up_for_now("a")
+    order.hold_up("a")
     work += [asyncio.create_task(left_unanswered(name)) for name in ("0", "1")]
     await asyncio.sleep(0)
     work.append(asyncio.create_task(request("4")))
@@ -128,7 +128,7 @@ async def test_what_begins_now_goes_before_what_has_come_and_not_begun():
 async def test_where_something_is_held_up_already_it_stays_so():
     order = RequestOrder()
     async with order.holding_up(["a"]):
-        order.hold_up_for_now("a")
+        order.hold_up("a")
         await idle()
         assert "a" in order.blocked
     assert "a" not in order.blocked

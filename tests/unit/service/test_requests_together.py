@@ -71,7 +71,7 @@ async def test_a_request_answered_in_fewer_turns_does_not_overtake_the_one_ahead
     await edge.reply("open")
     (connection,) = edge.real._connections.values()
     order = connection.order
-    order.hold_up_for_now("s")
+    order.hold_up("s")
     # It waits for its turn, then, since more seems to come, for a write together.
     edge.send(append(0), {"jsonrpc": "2.0", "method": "$/unknown"})
     loop = asyncio.get_running_loop()

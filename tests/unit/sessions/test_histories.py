@@ -85,7 +85,7 @@ async def test_a_log_without_its_last_line_feed_can_be_changed_on_its_head(world
     (world.path() / "context.jsonl").write_bytes(b'{"role":"user","content":"no line feed"}')
     session = await world.reopened()
     head = session.head
-    done: list[Any] = await asyncio.gather(
+    done: Any = await asyncio.gather(
         session.append([ANSWER], asked("r", expected_head=head)),
         session.append([ANSWER], asked("q", expected_head=head)),
         return_exceptions=True,

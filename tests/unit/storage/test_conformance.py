@@ -15,6 +15,7 @@ from tests.unit.storage.logs import always, count, keep, mark, records, restore,
 
 from timeleap.errors import ReadOnlyError, TimelineNotFoundError
 from timeleap.storage.engine import (
+    Appended,
     LogEngine,
     LogState,
     NewRecord,
@@ -25,7 +26,7 @@ from timeleap.storage.engine import (
     Role,
     TimelineFacts,
 )
-from timeleap.storage.record import checkpoint_record, message_record, read_tl, system_prompt_record, usage_record
+from timeleap.storage.record import checkpoint_record, read_tl, system_prompt_record, usage_record
 
 
 @pytest.fixture(params=ENGINES)
@@ -405,48 +406,30 @@ async def test_watching_can_be_stopped(engine: LogEngine) -> None:
     assert called == []
 
 
-async def test_what_an_append_needs_first_is_done_at_its_turn_and_nothing_comes_in_between(engine: LogEngine) -> None:
-    gate, order = asyncio.Event(), list[str]()
+async def test_what_is_added_within_a_job_is_one_batch_and_nothing_comes_in_between(engine: LogEngine) -> None:
+    gate = asyncio.Event()
 
-    async def first(state: LogState) -> None:
-        order.append(f"first at {state.messages}")
+    async def job(_: LogState) -> Appended:
         await gate.wait()
+        return await engine.add([said("a"), said("b")])
 
     await say(engine, "before")
-    needing = asyncio.create_task(engine.append(always(message_record({"role": "user", "content": "a"})), first=first))
-    behind = asyncio.create_task(say(engine, "b"))
+    adding = asyncio.create_task(engine.run(job))
+    behind = asyncio.create_task(say(engine, "c"))
     await idle()
     assert texts(engine) == ["before"]
     gate.set()
-    await asyncio.gather(needing, behind)
-    assert order == ["first at 1"]
-    assert texts(engine) == ["before", "a", "b"]
+    done, after = await asyncio.gather(adding, behind)
+    assert (done.before.lines, done.after, after.head) == (1, after.before, engine.head)
+    assert texts(engine) == ["before", "a", "b", "c"]
+    assert [bool(entry.flags & RecordFlag.BATCH_OPEN) for entry in engine.entries(1, 4)] == [True, False, False]
 
 
-async def test_an_append_whose_first_work_fails_writes_nothing_and_stops_nobody(engine: LogEngine) -> None:
-    async def first(_: LogState) -> None:
+async def test_a_job_that_fails_before_it_adds_writes_nothing_and_stops_nobody(engine: LogEngine) -> None:
+    async def job(_: LogState) -> Appended:
         raise LookupError("no such thing")
 
-    record = message_record({"role": "user", "content": "a"})
-    both: list[Any] = await asyncio.gather(
-        engine.append(always(record), first=first), say(engine, "b"), return_exceptions=True
-    )
+    both: Any = await asyncio.gather(engine.run(job), say(engine, "b"), return_exceptions=True)
     assert isinstance(both[0], LookupError)
     assert not isinstance(both[1], BaseException)
-    assert texts(engine) == ["b"]
-
-
-async def test_an_append_that_is_cancelled_during_its_first_work_writes_nothing(engine: LogEngine) -> None:
-    begun, gate = asyncio.Event(), asyncio.Event()
-
-    async def first(_: LogState) -> None:
-        begun.set()
-        await gate.wait()
-
-    needing = asyncio.create_task(engine.append(always(message_record({"role": "user", "content": "a"})), first=first))
-    await begun.wait()
-    needing.cancel()
-    gate.set()
-    await say(engine, "b")
-    assert needing.cancelled()
     assert texts(engine) == ["b"]

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 from tests.support.holding import PATIENCE, wait_until
 
-from timeleap.storage.appending import LogThread, Outcome
+from timeleap.pending_outcome import Outcome
+from timeleap.storage.appending import LogThread
 
 NAME = "timeleap test"
 

@@ -17,17 +17,15 @@ from timeleap.errors import CancelledError, TimeleapError
 from timeleap.features.files.restore_step import FilesStep, target_of
 from timeleap.json_value import Json
 from timeleap.sessions import past
-from timeleap.sessions.append_plan import AppendPlan, with_files
 from timeleap.sessions.documents.meta import FILES_FOLLOWED
 from timeleap.sessions.documents.tree_settings import MEMBER, TreeSettings
+from timeleap.sessions.kernel.append_records import with_files
 from timeleap.sessions.kernel.members import decide_members
 from timeleap.sessions.kernel.rewrites import files_result
 from timeleap.sessions.kernel.rewrites import with_files as rewrite_with_files
 from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_members
 from timeleap.sessions.working_tree import (
     NO_CONTROL,
-    NO_FILES,
-    AppendFiles,
     RestoreCancelledError,
     RestoreRequest,
     SessionFiles,
@@ -103,26 +101,19 @@ class FileSnapshots(SessionFiles):
 
     # With what is appended
 
-    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> AppendFiles:
+    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> FilesOfChange | None:
         wanted = files if files is not None else self.settings.mode != "off"
-        return AppendFiles(partial(self._at_append, cause, control)) if wanted else NO_FILES
+        return FilesOfChange(self, RestoreRequest(control=control), cause) if wanted else None
 
-    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> AppendFiles:
-        mode = self.settings.mode
+    def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> FilesOfChange | None:
         marked = self.session.state.facts.auto_checkpoint != "off" or any("checkpoint" in item for item in messages)
-        ends_turn = mode == "turn" and any(
-            message.get("role") == "assistant" and not message.get("tool_calls") for message in messages
-        )
-        return AppendFiles(
-            partial(self._at_append, cause, NO_CONTROL) if marked and mode != "off" else None,
-            partial(self._turn_ended, cause) if ends_turn else None,
-        )
+        return self.for_checkpoint(None, cause, NO_CONTROL) if marked else None
 
-    async def _at_append(self, cause: Cause, control: TreeControl, planned: AppendPlan) -> AppendPlan:
-        """The plan, its checkpoints with a snapshot that is taken now; all of one append share one."""
-        if not planned.made:
-            return planned
-        return with_files(planned, await self.checkpoint_files(planned.made[0].uid, cause, control))
+    async def appended(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> None:
+        """Take a snapshot where a turn has ended."""
+        ends = any(message.get("role") == "assistant" and not message.get("tool_calls") for message in messages)
+        if ends and self.settings.mode == "turn":
+            await self._turn_ended(cause)
 
     async def checkpoint_files(self, checkpoint_uid: str, cause: Cause, control: TreeControl) -> Json:
         """`CheckpointFiles` of the contract: a snapshot that is taken now, or why there is none.
@@ -138,8 +129,8 @@ class FileSnapshots(SessionFiles):
             return {"error": problem_of(error)}
         return {"snapshot": made.snapshot, "changed": made.changed, "skipped": made.skipped_count, "ms": made.ms}
 
-    def for_rewrite(self, request: RestoreRequest, cause: Cause) -> FilesOfRewrite:
-        return FilesOfRewrite(self, request, cause)
+    def for_rewrite(self, request: RestoreRequest, cause: Cause) -> FilesOfChange:
+        return FilesOfChange(self, request, cause)
 
     async def _turn_ended(self, cause: Cause) -> None:
         """Take the snapshot of the end of a turn; one that fails is a warning."""
@@ -311,8 +302,8 @@ class FileSnapshots(SessionFiles):
         return tree
 
 
-class FilesOfRewrite(FilesStep):
-    """The files' half of a rewrite: its checkpoint gets a snapshot, and where that is asked for the files go back too."""
+class FilesOfChange(FilesStep):
+    """The files' half of a change: its checkpoints get a snapshot, and where that is asked for the files go back too."""
 
     def __init__(self, snapshots: FileSnapshots, request: RestoreRequest, cause: Cause) -> None:
         super().__init__(snapshots.session, snapshots.tree_of, request)
@@ -324,7 +315,10 @@ class FilesOfRewrite(FilesStep):
             self.aim(target_of(change.rewrite))
 
     async def join(self, change: Change) -> Change:
-        """The change, its checkpoint with a snapshot: of what is there now, or the one that is gone back to."""
+        """The change, its checkpoints with a snapshot: of what is there now, or the one that is gone back to."""
+        if change.made:  # all of one append share one
+            taken = await self._snapshots.checkpoint_files(change.made[0].uid, self._cause, self._request.control)
+            return with_files(change, taken)
         rewrite, request, snapshots = change.rewrite, self._request, self._snapshots
         if rewrite is not None and rewrite.made is not None and snapshots.settings.mode != "off":
             if request.restore == "both" and rewrite.snapshot is not None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct, field
 
 from timeleap.json_value import Json
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot
 from timeleap.sessions.shapes import Approval, Cause, Checkpoint, Exchange, HistoryStep
-from timeleap.storage.engine import LogReader, LogState, Replacement
+from timeleap.storage.engine import LogReader, LogState, NewRecord, Replacement
 
 RewriteKind = Literal[
     "reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "external"
@@ -87,10 +88,16 @@ class Erasure(Protocol):
         ...
 
 
+Marks = Mapping[str, str | int]
+"""Members of `_tl` for the request that asks; empty where it carries no id."""
+NO_MARKS: Final[Marks] = MappingProxyType({})
+
+
 class Change(Struct, frozen=True):
     """A step of a session. The parts stand in the order in which they become durable.
 
     Attributes:
+        records: Records to append; the first carries the request's marks.
         approval: Approvals, put in force under their seal, with an entry in the audit.
         state: Members of `state.json`.
         meta: Members of `timeleap.json`, in one write with the journal line of the request.
@@ -98,9 +105,13 @@ class Change(Struct, frozen=True):
         removal: Timelines that go, once `timeleap.json` says so.
         erasure: Something that goes out of everything.
         facts: The state beside the log, which counts then; None: nothing of it is written.
-        result: Members of the request's result beside the head.
+        result: Members of the request's result beside the head; None: those of appended messages, or none.
+        made: The checkpoints among the records.
+        told: Kind and members of what listeners are told of the records beside checkpoints and messages.
+        message: What a single record says, where that is at hand: then nobody has to decode it.
     """
 
+    records: Sequence[NewRecord] = ()
     approval: ApprovalChange | None = None
     state: Mapping[str, Any] = {}
     meta: Mapping[str, Any] = {}
@@ -108,8 +119,15 @@ class Change(Struct, frozen=True):
     removal: Removal | None = None
     erasure: Erasure | None = None
     facts: StateSnapshot | None = None
-    result: Mapping[str, Any] = {}
+    result: Mapping[str, Any] | None = None
+    made: Sequence[Checkpoint] = ()
+    told: tuple[str, Json] | None = None
+    message: Mapping[str, Any] | None = None
 
+
+NOTHING: Final = Change()
 
 Decide = Callable[[SessionView], Change]
 """Decides at a request's turn. It may be called again, on another state."""
+DecideAppend = Callable[[LogState, Marks], Change]
+"""Decides what to append, on the state that it follows and with the marks of its request."""

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.json_value import Json
 from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
-from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.documents.tree_settings import MARK
+from timeleap.sessions.kernel.append_records import DMAIL_LABEL, dmail_text
 from timeleap.sessions.kernel.change import Change, LogRewrite, RewriteKind
 from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.past import (

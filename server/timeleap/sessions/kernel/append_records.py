@@ -1,18 +1,17 @@
-"""Plans of appends, computed on the state they follow: the records, and what there is to say once they are written."""
+"""Appends: what a request adds to the end of a log, decided on the state it follows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.json_value import Json
 from timeleap.message_text import DMAIL, NOTE, NOTE_FOLLOWS, harmless
 from timeleap.sessions.documents.tree_settings import MARK
+from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
 from timeleap.storage.engine import LogState, NewRecord, RecordKind, Role
@@ -25,10 +24,6 @@ from timeleap.storage.record import (
     usage_record,
     with_member,
 )
-
-Marks = Mapping[str, str | int]
-"""Members of `_tl` for the request that asks; empty where it carries no id."""
-NO_MARKS: Final[Marks] = MappingProxyType({})
 
 DMAIL_LABEL: Final = "D-Mail"
 """Label of the checkpoint before a D-Mail."""
@@ -55,32 +50,9 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Limit on a message as compact JSON, without the members that we add."""
 
 
-class AppendPlan(Struct, frozen=True):
-    """Records to append; the first carries the request's marks.
-
-    Attributes:
-        result: Members of the result beside the head; None: those of appended messages.
-        made: The checkpoints among the records.
-        told: Kind and members of what listeners are told beside checkpoints and messages.
-        message: What a single record says, where that is at hand: then nobody has to decode it.
-    """
-
-    records: Sequence[NewRecord]
-    result: Json | None = None
-    made: Sequence[Checkpoint] = ()
-    told: tuple[str, Json] | None = None
-    message: Mapping[str, Any] | None = None
-
-
-NOTHING: Final = AppendPlan(())
-
-WorkOut = Callable[[LogState, Marks], AppendPlan]
-"""Makes the plan of an append of the state it follows and the marks of its request."""
-
-
-def messages(
+def decide_messages(
     state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: AutoCheckpoint
-) -> AppendPlan:
+) -> Change:
     """Messages, opaque records (`{record}`), checkpoints (`{checkpoint}`), token counts (`{tokenCount}`); with `turn` each
     message that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
 
@@ -90,9 +62,9 @@ def messages(
     if not many:
         raise InvalidInputError("there is no message to append")
     if auto_checkpoint == "off" and len(many) == 1 and "role" in many[0]:
-        return AppendPlan([_record(many[0], marks)], message=many[0])
+        return Change(records=[_record(many[0], marks)], message=many[0])
     if auto_checkpoint == "off" and all("role" in message or "record" in message for message in many):
-        return AppendPlan([_record(message, marks if at == 0 else None) for at, message in enumerate(many)])
+        return Change(records=[_record(message, marks if at == 0 else None) for at, message in enumerate(many)])
     records: list[NewRecord] = []
     made: list[Checkpoint] = []
     previewed = 0  # so many of them have a preview
@@ -111,7 +83,9 @@ def messages(
             previewed = len(made)
         state = state_after(state, records[before:])
     counts = [record.value for record in records if record.kind is RecordKind.USAGE]
-    return AppendPlan(records, made=made, told=("tokenCountUpdated", {"tokenCount": counts[-1]}) if counts else None)
+    return Change(
+        records=records, made=made, told=("tokenCountUpdated", {"tokenCount": counts[-1]}) if counts else None
+    )
 
 
 def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: AutoCheckpoint) -> Json | None:
@@ -123,20 +97,20 @@ def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: Au
     return {"label": first_words(item)} if has_one else None
 
 
-def with_files(planned: AppendPlan, files: Json) -> AppendPlan:
-    """The plan, its checkpoints with what they say of the files at them."""
+def with_files(change: Change, files: Json) -> Change:
+    """The change, its checkpoints with what they say of the files at them."""
     records = [
         with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
-        for record in planned.records
+        for record in change.records
     ]
-    made = [replace(checkpoint, files=files) for checkpoint in planned.made]
-    result = planned.result
+    made = [replace(checkpoint, files=files) for checkpoint in change.made]
+    result = change.result
     if result is not None and "checkpoint" in result:
         result = {**result, "checkpoint": made[0].wire()}
-    return replace(planned, records=records, made=made, result=result)
+    return replace(change, records=records, made=made, result=result)
 
 
-def usage(token_count: int, marks: Marks) -> AppendPlan:
+def decide_usage(token_count: int, _: LogState, marks: Marks) -> Change:
     """A token count.
 
     Raises:
@@ -145,34 +119,34 @@ def usage(token_count: int, marks: Marks) -> AppendPlan:
     if token_count < 0:
         raise InvalidInputError(f"a token count is a whole number from 0, not {token_count}")
     said = {"tokenCount": token_count}
-    return AppendPlan([usage_record(token_count, marks)], said, told=("tokenCountUpdated", said))
+    return Change(records=[usage_record(token_count, marks)], result=said, told=("tokenCountUpdated", said))
 
 
-def system_prompt(text: str, marks: Marks) -> AppendPlan:
+def decide_system_prompt(text: str, _: LogState, marks: Marks) -> Change:
     """A system prompt: the first record of an empty log, else one more; the last one of a log is in force."""
-    return AppendPlan([system_prompt_record(text, marks)], {}, told=("systemPromptSet", {}))
+    return Change(records=[system_prompt_record(text, marks)], result={}, told=("systemPromptSet", {}))
 
 
-def checkpoint(state: LogState, label: str | None, add_user_message: bool, marks: Marks) -> AppendPlan:
+def decide_checkpoint(label: str | None, add_user_message: bool, state: LogState, marks: Marks) -> Change:
     """A checkpoint and, if asked for, the user message that tells the model of it."""
     number = state.next_checkpoint_id
     note = {"role": "user", "content": f"<system>CHECKPOINT {number}</system>"} if add_user_message else None
     record, made = new_checkpoint(state, number, label, preview_of(note) if note else None, marks)
     records = [record, message_record(note)] if note else [record]
-    return AppendPlan(records, {"checkpoint": made.wire()}, [made])
+    return Change(records=records, result={"checkpoint": made.wire()}, made=[made])
 
 
-def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:
+def decide_note(text: str, sender: str, state: LogState, marks: Marks) -> Change:
     """A note from another session: a checkpoint that tells of it, by which one gets rid of it, and a user message.
 
     Raises:
-        TooLargeError: As `messages`.
+        TooLargeError: As `decide_messages`.
     """
     message = {"role": "user", "content": note_text(text, sender)}
     label = f"{DMAIL_LABEL} from {sender}"
     record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
     records = [record, _record(message, {SENDER: sender})]
-    return AppendPlan(records, {"pendingDMail": None, "index": state.messages}, [made])
+    return Change(records=records, result={"pendingDMail": None, "index": state.messages}, made=[made])
 
 
 def dmail_text(note: str, sender: str | None = None) -> str:
