@@ -13,6 +13,7 @@ import { details } from "./features/details/index.js";
 import { dmail } from "./features/dmail/index.js";
 import { files } from "./features/files/index.js";
 import { mcp } from "./features/mcp/index.js";
+import { messages } from "./features/messages/index.js";
 import { page } from "./features/page/index.js";
 import { pins } from "./features/pins/index.js";
 import { search } from "./features/search/index.js";
@@ -22,7 +23,7 @@ import { transfer } from "./features/transfer/index.js";
 import { promptsOf } from "./kit/prompts.js";
 
 /** Documents come first: others show texts with them. Rows that wait for a person stand in this order. */
-const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, details, branches, page, compact, search, files, transfer, pins, status, chat, mcp];
+const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, details, messages, branches, page, compact, search, files, transfer, pins, status, chat, mcp];
 
 /** Of this window; `deactivate` gets no argument. */
 let core: Core | undefined;

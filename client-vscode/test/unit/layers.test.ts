@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import { ROOT, stringsOfSources } from "../support/strings.js";
 
 /**
- * Lines of the core. Goes down only, to 2 500: rows of messages are a feature that still stands in it.
+ * Lines of the core. Goes down only, to 2 500: the rest is plain code that can be plainer.
  */
-const CEILING = 3130;
+const CEILING = 2980;
 /** Lines below the ceiling from which on it has to be lowered. */
 const SLACK = 60;
 

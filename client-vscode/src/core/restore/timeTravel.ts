@@ -4,17 +4,14 @@ import * as vscode from "vscode";
 import type { Checkpoint, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Session } from "../sessions/session.js";
-import { amount, exact, listed, messages, oneLine, tokens, tokensUsed } from "../../shared/text/format.js";
-import { roleName } from "../../shared/text/roles.js";
-import { gistOf } from "../../shared/text/message.js";
+import { amount, exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
 import { sayInPlace } from "../../shared/text/say.js";
 import { stepName } from "../../shared/text/steps.js";
 import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
-import { MessageNode, ToolCallNode } from "../tree/messageNodes.js";
 import { TreeNode } from "../tree/node.js";
-import { confirm, type Changed, type Question, type RevertPlace } from "./changes.js";
+import type { Changed, Question, RevertPlace } from "./changes.js";
 import { pickCheckpoint } from "../commands/pick.js";
 import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal, report } from "../commands/report.js";
@@ -30,7 +27,6 @@ export function timeTravelCommands(bench: Workbench): Handlers {
     continueInItsProgram: (node) => restoreTo(bench, node, true),
     undo: () => step(bench, writableSession(bench.sessions), "context/undo"),
     redo: () => step(bench, writableSession(bench.sessions), "context/redo"),
-    clear: () => clear(bench),
   };
 }
 
@@ -46,22 +42,15 @@ async function createCheckpoint(session: Session): Promise<void> {
 }
 
 async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promise<void> {
-  const session = sessionToGoBackIn(bench);
   const given = node ?? bench.views.checkpoints.selection[0];
-  if (given instanceof MessageNode || given instanceof ToolCallNode) {
-    ensurePresent(session, given, vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
-    const { index, message } = given instanceof MessageNode ? given.entry : given.from;
-    const name = oneLine(given instanceof MessageNode ? gistOf(message) : given.call.function.name, 50) || roleName(message.role);
-    await revertToIndex(bench, session, index, name, asks);
-    return;
-  }
   if (given instanceof TreeNode && given.restore) {
-    await given.restore(bench);
+    await given.restore(bench, asks);
     return;
   }
+  const session = sessionToGoBackIn(bench);
   const row = given instanceof CheckpointNode ? given : undefined;
-  if (row) {
-    ensurePresent(session, row, vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
+  if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
+    throw new Refusal(vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
   }
   const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Restore to before which checkpoint?")));
   if (checkpoint) {
@@ -69,14 +58,8 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
   }
 }
 
-function ensurePresent(session: Session, { place }: CheckpointNode | MessageNode | ToolCallNode, why: string): void {
-  if (place.session !== session || place.log.timelineId !== undefined) {
-    throw new Refusal(why);
-  }
-}
-
 /** A read-only copy of another program's conversation goes back in that program. */
-function sessionToGoBackIn({ sessions }: Workbench): Session {
+export function sessionToGoBackIn({ sessions }: Workbench): Session {
   return sessions.shown?.mirrorOf === undefined ? writableSession(sessions) : sessions.shown;
 }
 
@@ -116,20 +99,6 @@ async function revert(bench: Workbench, session: Session, to: RevertPlace, { nam
     offerUndo(bench, session, done, vscode.l10n.t("Restored to before “{0}”: {1} set aside.", name, amount(done)) + also);
   }
   return changed !== undefined;
-}
-
-async function clear(bench: Workbench): Promise<void> {
-  const session = writableSession(bench.sessions);
-  const plan = await session.request("context/clear", { dryRun: true });
-  const agreed = await confirm(
-    vscode.l10n.t("Clear “{0}”?", session.name),
-    `${vscode.l10n.t("Everything but the system prompt goes: {0}.", amount(plan))}\n\n${kept()}`,
-    vscode.l10n.t("Clear"),
-  );
-  if (agreed) {
-    const done = await session.request("context/clear", { expectedHead: plan.head });
-    offerUndo(bench, session, done, vscode.l10n.t("Cleared: {0} set aside.", amount(done)));
-  }
 }
 
 const DIRECTIONS = {

@@ -1,7 +1,7 @@
 /** The sessions open in this window, and the one that the views show. */
 
 import * as vscode from "vscode";
-import type { ContextDidChange, Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
+import type { Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
@@ -20,12 +20,6 @@ export interface SessionProblem {
   readonly how?: SessionOpenParams;
 }
 
-/** A notification, and the session it is about. */
-export interface SessionChange {
-  readonly session: Session;
-  readonly change: ContextDidChange;
-}
-
 /** A session that stays open until it is released. */
 export interface Held {
   readonly session: Session;
@@ -42,9 +36,6 @@ export class Sessions extends Disposables {
   private readonly listChanged = this.register(new vscode.EventEmitter<undefined>());
   /** The list of sessions may have changed. */
   readonly onDidChangeList = this.listChanged.event;
-  private readonly contextChanged = this.register(new vscode.EventEmitter<SessionChange>());
-  /** The conversation of an open session changed, shown or not; once the session has taken that over. */
-  readonly onDidChangeContext = this.contextChanged.event;
 
   private readonly open_ = new Map<string, Session>();
   /** Those that are being opened. */
@@ -70,13 +61,7 @@ export class Sessions extends Disposables {
     private readonly memory: vscode.Memento,
   ) {
     super();
-    this.register(sidecar.onNotification("context/didChange", (change) => {
-      const session = this.open_.get(change.sessionId);
-      if (session) {
-        session.contextChanged(change);
-        this.contextChanged.fire({ session, change });
-      }
-    }));
+    this.register(sidecar.onNotification("context/didChange", (change) => this.open_.get(change.sessionId)?.contextChanged(change)));
     this.register(sidecar.onNotification("session/didChange", (change) => {
       this.open_.get(change.sessionId)?.stateChanged(change);
       if (change.kind === "deleted") {

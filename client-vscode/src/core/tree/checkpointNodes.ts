@@ -8,9 +8,8 @@ import { summaryOf } from "../../shared/spanSummary.js";
 import { checkpoints, messages } from "../../shared/text/format.js";
 import { checkpointName, happenedIcon, wholeName } from "../../shared/text/happened.js";
 import { labelsOf } from "../../shared/text/telling.js";
-import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
-import type { Aside, RowPart } from "./parts.js";
+import type { Aside, Place, Range, RowPart } from "./parts.js";
 
 /** What rows need besides their data. */
 export interface Setting {
@@ -19,14 +18,13 @@ export interface Setting {
   /** Only rows that open to one of these messages are drawn. */
   only?: readonly number[];
   readonly parts: readonly RowPart[];
-  readonly shown: Shown;
   /** Rows made before: most are as they were, however many there are. */
   readonly known: WeakMap<Span["checkpoint"], CheckpointNode>;
   readonly refresh: () => void;
 }
 
 export function newSetting(parts: readonly RowPart[], refresh: () => void): Setting {
-  return { parts, shown: new Map(), known: new WeakMap(), refresh };
+  return { parts, known: new WeakMap(), refresh };
 }
 
 /** What is drawn of a log: spans, what left it there, and numbers of spans that are left out between them. */
@@ -255,7 +253,7 @@ export class CheckpointNode extends TreeNode {
 
   /** What features add, and, in the order of the tree, the steps of a turn and the messages of its prompt. */
   override async children(): Promise<TreeNode[]> {
-    const rows = await messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
+    const rows = await messagesUnder(this, this.place, this.span, this.setting);
     const steps = this.steps();
     return [...this.added(), ...(readSettings().order === "oldestFirst" ? [...rows, ...steps.reverse()] : [...steps, ...rows])];
   }
@@ -279,7 +277,7 @@ export class BeginningNode extends TreeNode {
     parent: TreeNode | undefined,
     prefix: string,
     readonly place: Place,
-    readonly span: { readonly start: number; readonly end: number },
+    readonly span: Range,
     private readonly setting: Setting,
   ) {
     super(parent);
@@ -299,8 +297,13 @@ export class BeginningNode extends TreeNode {
   }
 
   override children(): Promise<TreeNode[]> {
-    return messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
+    return messagesUnder(this, this.place, this.span, this.setting);
   }
+}
+
+async function messagesUnder(node: TreeNode, place: Place, range: Range, { parts, refresh }: Setting): Promise<TreeNode[]> {
+  const rows = await Promise.all(parts.map((part) => part.messages?.(node, place, range, refresh) ?? Promise.resolve([])));
+  return rows.flat();
 }
 
 /** A click shows the conversation from there; the row opens by its twistie. */

@@ -20,8 +20,12 @@ export abstract class TreeNode {
     return Promise.resolve(undefined);
   }
 
-  /** What Restore does on the row, where that is not going back in the present log. */
-  restore?(bench: Workbench): Promise<void>;
+  /**
+   * What Restore does on the row, where it is none of a checkpoint.
+   *
+   * @param asks Whether a person is asked at any rate.
+   */
+  restore?(bench: Workbench, asks: boolean): Promise<void>;
 
   children(): Promise<TreeNode[]> {
     return Promise.resolve([]);

@@ -1,9 +1,22 @@
 /** What features add to the tree. */
 
 import type * as vscode from "vscode";
+import type { Log } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import type { CheckpointNode, Setting } from "./checkpointNodes.js";
 import type { TreeNode } from "./node.js";
+
+/** Where messages are. */
+export interface Place {
+  readonly session: Session;
+  readonly log: Log;
+}
+
+/** Of messages, by their indexes; `end` is not in it. */
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
 
 /** Rows above the checkpoints: what waits for a person. */
 export interface RowSource {
@@ -26,6 +39,8 @@ export interface RowPart {
   tooltipToRead?(row: CheckpointNode): Promise<vscode.MarkdownString>;
   /** Rows above those of its messages. */
   under?(row: CheckpointNode, refresh: () => void): readonly TreeNode[];
+  /** Rows of a range of messages, below a checkpoint or before the first. */
+  messages?(parent: TreeNode, place: Place, range: Range, refresh: () => void): Promise<readonly TreeNode[]>;
   /** What else makes it another row, as JSON has it. */
   differs?(row: CheckpointNode): unknown;
 }

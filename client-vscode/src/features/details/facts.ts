@@ -2,7 +2,7 @@
 
 import type { Span } from "../../core/sessions/log.js";
 import type { CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import type { Place } from "../../core/tree/messageNodes.js";
+import type { Place } from "../../core/tree/parts.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import type { Growth } from "../../shared/text/happened.js";
 

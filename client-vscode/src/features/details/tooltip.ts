@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Span } from "../../core/sessions/log.js";
 import type { CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import type { Place } from "../../core/tree/messageNodes.js";
+import type { Place } from "../../core/tree/parts.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { exact, files, fullTime, listed, oneLine, relativeTime, tokensReported } from "../../shared/text/format.js";

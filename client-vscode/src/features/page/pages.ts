@@ -12,7 +12,7 @@ import { messageOf } from "../../shared/errors.js";
 import { withDetail } from "../../shared/text/detail.js";
 import type { Session } from "../../core/sessions/session.js";
 import { BeginningNode, CheckpointNode } from "../../core/tree/checkpointNodes.js";
-import { MessageNode, ToolCallNode } from "../../core/tree/messageNodes.js";
+import { MessageNode, ToolCallNode } from "../../kit/messageNodes.js";
 import { ChosenSession } from "../../kit/chosen.js";
 import { TimelineNode } from "../../kit/branches.js";
 import { Conversation, type Place } from "./conversation.js";

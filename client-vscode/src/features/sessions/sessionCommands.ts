@@ -6,11 +6,13 @@ import { ChosenSession } from "../../kit/chosen.js";
 import { TimelineNode } from "../../kit/branches.js";
 import { chooseWorkspace } from "../../shared/workspaces.js";
 import { readSettings } from "../../shared/settings.js";
+import { amount } from "../../shared/text/format.js";
 import { withoutIcons } from "../../shared/text/say.js";
 import { fork } from "../../kit/forking.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { requireTrust, shownSession, target } from "../../core/commands/targets.js";
+import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/changes.js";
+import { kept, offerUndo } from "../../core/restore/timeTravel.js";
 import { pickSession } from "../../kit/pickSession.js";
 import { chooseTrashed, manageSession, otherWays } from "./choosing.js";
 
@@ -28,6 +30,7 @@ export function sessionCommands(bench: Workbench): Handlers {
     manageSessions: () => manageSession(bench.sessions),
     copyId: (node) => copyId(node),
     reloadSession: () => reload(bench),
+    clear: () => clear(bench),
   };
 }
 
@@ -171,4 +174,18 @@ async function reload(bench: Workbench): Promise<void> {
 
 function sessionId({ sessions }: Workbench, node: unknown): string {
   return node instanceof ChosenSession ? node.info.sessionId : shownSession(sessions).id;
+}
+
+async function clear(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const plan = await session.request("context/clear", { dryRun: true });
+  const agreed = await confirm(
+    vscode.l10n.t("Clear “{0}”?", session.name),
+    `${vscode.l10n.t("Everything but the system prompt goes: {0}.", amount(plan))}\n\n${kept()}`,
+    vscode.l10n.t("Clear"),
+  );
+  if (agreed) {
+    const done = await session.request("context/clear", { expectedHead: plan.head });
+    offerUndo(bench, session, done, vscode.l10n.t("Cleared: {0} set aside.", amount(done)));
+  }
 }

@@ -2,18 +2,14 @@
 
 import * as vscode from "vscode";
 import type { HistoryMessage, ToolCall } from "timeleap-client";
-import type { Log } from "../sessions/log.js";
-import type { Session } from "../sessions/session.js";
-import { exact, oneLine } from "../../shared/text/format.js";
-import { argumentsOf, gistOf, noteOf, rowsOf, type Row } from "../../shared/text/message.js";
-import { roleName } from "../../shared/text/roles.js";
-import { MoreNode, TreeNode, treeItem } from "./node.js";
-
-/** Where messages are: a range of a log of a session. */
-export interface Place {
-  readonly session: Session;
-  readonly log: Log;
-}
+import type { Workbench } from "../core/commands/register.js";
+import { Refusal } from "../core/commands/report.js";
+import { revertToIndex, sessionToGoBackIn } from "../core/restore/timeTravel.js";
+import type { Place, Range } from "../core/tree/parts.js";
+import { exact, oneLine } from "../shared/text/format.js";
+import { argumentsOf, gistOf, noteOf, rowsOf, type Row } from "../shared/text/message.js";
+import { roleName } from "../shared/text/roles.js";
+import { MoreNode, TreeNode, treeItem } from "../core/tree/node.js";
 
 /** How many messages of a range have been asked to be shown; survives refreshes, which rebuild nodes. */
 export type Shown = Map<string, number>;
@@ -21,13 +17,16 @@ export type Shown = Map<string, number>;
 /** How much of a call's arguments a row shows: more than a side bar has room for, which the editor cuts. */
 const GIVEN = 120;
 
+/** Characters of a message that name it in a question. */
+const NAMED = 50;
+
 const ICONS: Readonly<Record<string, string>> = { user: "account", assistant: "sparkle", tool: "tools", system: "gear" };
 
 /** The rows of a range of messages: a page at first, and one more each time it is asked for. */
 export async function messageRows(
   parent: TreeNode,
   place: Place,
-  range: { readonly start: number; readonly end: number },
+  range: Range,
   shown: Shown,
   refresh: () => void,
 ): Promise<TreeNode[]> {
@@ -68,6 +67,10 @@ export class MessageNode extends TreeNode {
     this.id = `${parent.id}/m${entry.index}`;
   }
 
+  override restore(bench: Workbench, asks: boolean): Promise<void> {
+    return goBack(bench, this.place, this.entry, gistOf(this.entry.message), asks);
+  }
+
   item(): vscode.TreeItem {
     const { role } = this.entry.message;
     const note = noteOf(this.entry.message);
@@ -99,6 +102,10 @@ export class ToolCallNode extends TreeNode {
     this.id = `${parent.id}/m${from.index}/t${call.id}`;
   }
 
+  override restore(bench: Workbench, asks: boolean): Promise<void> {
+    return goBack(bench, this.place, this.from, this.call.function.name, asks);
+  }
+
   item(): vscode.TreeItem {
     const name = this.call.function.name;
     const given = oneLine(argumentsOf(this.call), GIVEN);
@@ -113,4 +120,13 @@ export class ToolCallNode extends TreeNode {
       command: show(this),
     });
   }
+}
+
+/** To before a message of the present log. */
+async function goBack(bench: Workbench, place: Place, { index, message }: HistoryMessage, gist: string, asks: boolean): Promise<void> {
+  const session = sessionToGoBackIn(bench);
+  if (place.session !== session || place.log.timelineId !== undefined) {
+    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+  }
+  await revertToIndex(bench, session, index, oneLine(gist, NAMED) || roleName(message.role), asks);
 }
