@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 import uuid
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -89,7 +90,7 @@ class CodexLog(Conversation):
         self._facts: Json | None = None
         self._bases: list[_Base] = []
         self._begun = False
-        self._events: list[ItemStep] | None = []  # what events say, as long as nothing else says it
+        self._events: array[int] | None = array("i")  # what events say, as long as nothing else says it
         self._answered = False  # there are answers among them
         self._heard: tuple[str, bytes] | None = None  # the last of them: the kind of event, and its words
         self._words: Counter[bytes] = Counter()  # of prompts: how often events say them more than items
@@ -200,7 +201,7 @@ class CodexLog(Conversation):
         before, self._heard = self._heard, (event, _fingerprint(item))
         if before is not None and before[0] != event and before[1] == self._heard[1]:
             return  # the same words in two kinds of events
-        self._events.append(make.step("event"))
+        self._events.append(self._thread.note(make.step("event")))
         self._answered = self._answered or item.get("role") == "assistant"
         if words:
             self.first_prompt = self.first_prompt or first_words({"content": sound(words)})
@@ -292,11 +293,11 @@ class CodexLog(Conversation):
 
     def steps(self) -> Sequence[Step]:
         if self._events is not None and self._answered:
-            return [*self._events] if self._thread.system is None else [self._thread.system, *self._events]
-        return [*self._thread.steps()] if self._thread.speaks else []
+            return self._thread.with_system(self._events)
+        return self._thread.steps() if self._thread.speaks else []
 
     def earlier(self, since: int = 0) -> list[Earlier]:
-        return [Earlier([*steps], reason) for steps, reason in self._thread.earlier(since)]
+        return [Earlier(steps, reason) for steps, reason in self._thread.earlier(since)]
 
     def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
         items = ItemWriter(log, self.file.left_out)

@@ -6,9 +6,10 @@ replaced are there again. So nothing is ever taken out of the tree; the conversa
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -16,10 +17,13 @@ from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.growing_file import (
     MAX_BRANCHES,
 )
-from timeleap_agents.mirrors.steps import PlacedStep
+from timeleap_agents.mirrors.id_numbers import IdNumbers
+from timeleap_agents.mirrors.steps import PlacedStep, Steps, StepTable
 
 Kind = Literal["prompt", "call", "result", "aborted", "event", "other", "tokens"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 ROOT: Final = -1
+NOTHING: Final = -1
 
 
 class ItemStep(PlacedStep, frozen=True):
@@ -36,20 +40,14 @@ class ItemStep(PlacedStep, frozen=True):
     call: str = ""
 
 
-class _Node(Struct, frozen=True):
-    """An item, or a compaction.
-
-    Attributes:
-        before: The place of the node that it follows.
-        step: The item; of a compaction without a history of its own, the summary.
-        replaced: Of a compaction: the items that take the place of all before it.
-        keeps_prompts: It is a compaction that keeps the prompts before it.
+class _Compaction(Struct, frozen=True):
+    """Attributes:
+    replaced: The items that take the place of all before it.
+    keeps_prompts: It keeps the prompts before it.
     """
 
-    before: int
-    step: ItemStep | None
-    replaced: tuple[ItemStep, ...] | None = None
-    keeps_prompts: bool = False
+    replaced: array[int]
+    keeps_prompts: bool
 
 
 class _Left(Struct, frozen=True):
@@ -61,20 +59,41 @@ class _Left(Struct, frozen=True):
 
 
 class Thread:
-    """The items taken so far.
+    """The items taken so far, each as the place of its step; of a million there are a few numbers each.
 
     Attributes:
-        system: The step of the system prompt.
+        table: Their steps.
     """
 
     def __init__(self) -> None:
-        self.system: ItemStep | None = None
-        self._nodes: list[_Node] = []
+        self.table = StepTable(ItemStep)
+        self._system = NOTHING
+        self._kinds = bytearray()  # by place in the table
+        self._call_of = array("I")  # by place in the table: the number of the call that it makes or answers
+        self._ids = IdNumbers()  # of calls
+        # The nodes: items, and compactions. Of each the one that it follows, and the item, or a compaction's summary.
+        self._before, self._item = array("i"), array("i")
+        self._compactions: dict[int, _Compaction] = {}
         self._head = ROOT
         self._left: deque[_Left] = deque(maxlen=MAX_BRANCHES)
-        self._log: list[ItemStep] | None = []  # the items up to the head, if they are known
-        self._calls: set[str] = set()
-        self._orphans: set[str] = set()
+        self._log: array[int] | None = array("i")  # the items up to the head, if they are known
+        self._calls: set[int] = set()
+        self._orphans: set[int] = set()
+
+    @property
+    def system(self) -> ItemStep | None:
+        """The step of the system prompt."""
+        return None if self._system == NOTHING else self.table.step(self._system)
+
+    @system.setter
+    def system(self, step: ItemStep) -> None:
+        self._system = self.note(step)
+
+    def note(self, step: ItemStep) -> int:
+        """Keep a step; returns its place in the table."""
+        self._kinds.append(KINDS.index(step.kind))
+        self._call_of.append(self._ids.number(step.call))
+        return self.table.add(step)
 
     @property
     def head(self) -> int:
@@ -93,19 +112,23 @@ class Thread:
     @property
     def moved(self) -> bool:
         """Some of what was said stands, in the log, behind what was said later."""
-        return any(self._nodes[place].keeps_prompts for place in self._way(self._head))
+        return any(self._keeps_prompts(place) for place in self._way(self._head))
 
     def add(self, step: ItemStep) -> None:
         """Add an item."""
-        self._follow(_Node(self._head, step))
+        item = self.note(step)
+        self._follow(item)
         if self._log is not None:
-            self._log.append(step)
-            self._note(step)
+            self._log.append(item)
+            self._count(item)
 
     def compact(self, replaced: tuple[ItemStep, ...] | None, summary: ItemStep | None, offset: int) -> None:
         """Put items, or a summary behind all prompts, in the place of what was said."""
         self._leave("compact", offset)
-        self._follow(_Node(self._head, summary, replaced or (), keeps_prompts=replaced is None))
+        items = array("i", map(self.note, replaced or ()))
+        self._follow(
+            NOTHING if summary is None else self.note(summary), _Compaction(items, keeps_prompts=replaced is None)
+        )
         self._log = None
 
     def roll_back(self, prompts: int, offset: int) -> None:
@@ -115,15 +138,14 @@ class Thread:
         cut = place = self._head
         summed_up = False
         while place != ROOT and prompts > 0:
-            node = self._nodes[place]
-            place = node.before
-            summed_up = summed_up or node.keeps_prompts
-            if node.step is not None and node.step.kind == "prompt" and node.replaced is None:
+            node, place = place, self._before[place]
+            summed_up = summed_up or self._keeps_prompts(node)
+            if node not in self._compactions and self._kind(self._item[node]) == "prompt":
                 prompts -= 1
                 cut = place
         self._head = ROOT if prompts else self._without_note(cut)
         if summed_up and self._head != ROOT:
-            self._follow(_Node(self._head, None, (), keeps_prompts=True))
+            self._follow(NOTHING, _Compaction(array("i"), keeps_prompts=True))
         self._log = None
 
     def go_to(self, head: int, offset: int) -> None:
@@ -133,7 +155,7 @@ class Thread:
             self._head = head
             self._log = None
 
-    def steps(self) -> list[ItemStep]:
+    def steps(self) -> Steps:
         """The conversation, without results that go with no call."""
         return self._whole(self._present(), self._orphans - self._calls)
 
@@ -141,42 +163,64 @@ class Thread:
         """Number of results in the conversation that go with no call."""
         log = self._present()
         lost = self._orphans - self._calls
-        return sum(step.kind == "result" and step.call in lost for step in log) if lost else 0
+        return sum(self._is_result(item, lost) for item in log) if lost else 0
 
-    def earlier(self, since: int) -> Iterator[tuple[list[ItemStep], TimelineReason]]:
+    def earlier(self, since: int) -> Iterator[tuple[Steps, TimelineReason]]:
         """The conversations that were left, oldest first, each but those with which another one begins. `since`: those
         alone that end at or behind this offset."""
-        known = set(self._way(self._head))
+        known = bytearray(len(self._before))
+        for place in self._way(self._head):
+            known[place] = True
         for left in self._left:
-            if left.offset >= since and left.head not in known:
-                known |= set(self._way(left.head))
-                items = list(self._items(left.head))
-                calls = {step.call for step in items if step.kind == "call"}
-                whole = self._whole(items, {step.call for step in items if step.kind == "result"} - calls)
+            if left.offset >= since and not known[left.head]:
+                for place in self._way(left.head):
+                    known[place] = True
+                items = self._items(left.head)
+                calls = {self._call_of[item] for item in items if self._kind(item) == "call"}
+                results = {self._call_of[item] for item in items if self._kind(item) == "result"}
                 if items:
-                    yield whole, left.reason
+                    yield self._whole(items, results - calls), left.reason
 
-    def _present(self) -> list[ItemStep]:
+    def with_system(self, items: array[int]) -> Steps:
+        """The system prompt, and these items."""
+        system = array("i") if self._system == NOTHING else array("i", [self._system])
+        return Steps(self.table, system + items)
+
+    def _kind(self, item: int) -> Kind:
+        return KINDS[self._kinds[item]]
+
+    def _keeps_prompts(self, place: int) -> bool:
+        return place in self._compactions and self._compactions[place].keeps_prompts
+
+    def _is_result(self, item: int, calls: set[int]) -> bool:
+        return self._call_of[item] in calls and self._kind(item) == "result"
+
+    def _present(self) -> array[int]:
         if self._log is None:
-            self._log = list(self._items(self._head))
+            self._log = self._items(self._head)
             self._calls, self._orphans = set(), set()
-            for step in self._log:
-                self._note(step)
+            for item in self._log:
+                self._count(item)
         return self._log
 
-    def _whole(self, items: list[ItemStep], orphans: set[str]) -> list[ItemStep]:
-        kept = [step for step in items if step.kind != "result" or step.call not in orphans] if orphans else items
-        return kept[:] if self.system is None else [self.system, *kept]
+    def _whole(self, items: array[int], orphans: set[int]) -> Steps:
+        if orphans:
+            items = array("i", (item for item in items if not self._is_result(item, orphans)))
+        return self.with_system(items)
 
-    def _follow(self, node: _Node) -> None:
-        self._head = len(self._nodes)
-        self._nodes.append(node)
+    def _follow(self, item: int, compaction: _Compaction | None = None) -> None:
+        self._before.append(self._head)
+        self._item.append(item)
+        self._head = len(self._before) - 1
+        if compaction is not None:
+            self._compactions[self._head] = compaction
 
-    def _note(self, step: ItemStep) -> None:
-        if step.kind == "call":
-            self._calls.add(step.call)
-        elif step.kind == "result" and step.call not in self._calls:
-            self._orphans.add(step.call)
+    def _count(self, item: int) -> None:
+        kind, call = self._kind(item), self._call_of[item]
+        if kind == "call":
+            self._calls.add(call)
+        elif kind == "result" and call not in self._calls:
+            self._orphans.add(call)
 
     def _leave(self, reason: TimelineReason, offset: int) -> None:
         if self._head != ROOT:
@@ -186,11 +230,10 @@ class Thread:
         """The place before the note of an interruption that stands right before a place."""
         place = cut
         while place != ROOT:
-            node = self._nodes[place]
-            if node.step is None or node.replaced is not None or node.step.kind not in ("tokens", "aborted"):
+            if place in self._compactions or self._kind(self._item[place]) not in ("tokens", "aborted"):
                 return cut
-            place = node.before
-            if node.step.kind == "aborted":
+            is_note, place = self._kind(self._item[place]) == "aborted", self._before[place]
+            if is_note:
                 cut = place
         return cut
 
@@ -198,25 +241,26 @@ class Thread:
         """The places of a conversation, last first, up to a compaction that replaces all."""
         while place != ROOT:
             yield place
-            node = self._nodes[place]
-            if node.replaced is not None:
+            if place in self._compactions:
                 return
-            place = node.before
+            place = self._before[place]
 
-    def _items(self, head: int) -> Iterator[ItemStep]:
-        found: list[ItemStep] = []
+    def _items(self, head: int) -> array[int]:
+        found = array("i")
         prompts_only, place = False, head
         while place != ROOT:
-            node = self._nodes[place]
-            if node.replaced is None and node.step is not None:
-                if not prompts_only or node.step.kind == "prompt":
-                    found.append(node.step)
-            elif node.keeps_prompts:
-                if node.step is not None and not prompts_only:
-                    found.append(node.step)
+            item, compaction = self._item[place], self._compactions.get(place)
+            if compaction is None:
+                if not prompts_only or self._kind(item) == "prompt":
+                    found.append(item)
+            elif compaction.keeps_prompts:
+                if item != NOTHING and not prompts_only:
+                    found.append(item)
                 prompts_only = True
             else:
-                found += [step for step in reversed(node.replaced or ()) if not prompts_only or step.kind == "prompt"]
+                replaced = reversed(compaction.replaced)
+                found.extend(each for each in replaced if not prompts_only or self._kind(each) == "prompt")
                 break
-            place = node.before
-        return reversed(found)
+            place = self._before[place]
+        found.reverse()
+        return found
