@@ -11,12 +11,9 @@ import json
 import re
 import time
 import uuid
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
-
-from msgspec import Struct
+from typing import Any, Final
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
@@ -35,8 +32,8 @@ from timeleap_agents.mirrors.formats.conversion import (
     tool_call,
 )
 from timeleap_agents.mirrors.formats.said_by import words_of_person
+from timeleap_agents.mirrors.gemini_messages import MessageTree, PartStep, Said
 from timeleap_agents.mirrors.growing_file import (
-    MAX_BRANCHES,
     Conversation,
     Earlier,
     ResumableSession,
@@ -50,98 +47,6 @@ COMMAND: Final = re.compile(r"\s*(?:/[a-z][\w:-]*(?:\s|$)|\?\s*$)")
 CONTEXT: Final = "context"
 MAX_ID: Final = 200  # characters
 
-Said = Literal["text", "call", "result"]
-
-
-class PartStep(Step, frozen=True):
-    """A part of a message.
-
-    Attributes:
-        index: Of the message among those that its line replaces all with; -1: the line is the message.
-        part: Which part it is.
-        call: The id of the call.
-    """
-
-    index: int
-    part: Said
-    call: str
-
-
-class _NotedMessage(Struct):
-    """A message, or a change of one, with the place of the message that it follows."""
-
-    before: int
-    key: tuple[str, str]
-    parts: list[PartStep]
-    text: str
-
-
-class _MessageTree:
-    """The messages that were noted so far, as a tree: what is taken back stays, and can be shown."""
-
-    def __init__(self) -> None:
-        self._nodes: list[_NotedMessage] = []
-        self._head = -1
-        self._at: dict[tuple[str, str], int] = {}  # places of the messages up to the head
-        self._left: deque[int] = deque(maxlen=MAX_BRANCHES)
-
-    def put(self, key: tuple[str, str], parts: list[PartStep], text: str) -> None:
-        """Note a message, or note it once more; other words than before are another conversation."""
-        place = self._at.get(key)
-        if place is None:
-            self._at[key] = len(self._nodes)
-            self._nodes.append(_NotedMessage(self._head, key, parts, text))
-            self._head = self._at[key]
-            return
-        node = self._nodes[place]
-        if text and node.text and not text.startswith(node.text):
-            self.leave()
-            behind = [self._nodes[each] for each in self._way(self._head) if each > place]
-            self.go_to(node.before)
-            for each in (_NotedMessage(-1, key, parts, text), *reversed(behind)):
-                self.put(each.key, each.parts, each.text)
-        else:
-            node.parts, node.text = parts, text or node.text
-
-    def leave(self) -> None:
-        """Note that something is about to be taken back."""
-        if self._head >= 0 and (not self._left or self._left[-1] != self._head):
-            self._left.append(self._head)
-
-    def rewind(self, message_id: str) -> None:
-        """Take back a message and what follows it, all where there is none of that id."""
-        self.leave()
-        places = [self._at[message_id, kind] for kind in ("user", "gemini") if (message_id, kind) in self._at]
-        self.go_to(self._nodes[min(places)].before if places else -1)
-
-    def go_to(self, head: int) -> None:
-        """Go on from an earlier place."""
-        while self._head > head:
-            node = self._nodes[self._head]
-            self._at.pop(node.key, None)
-            self._head = node.before
-
-    def steps(self) -> list[PartStep]:
-        """The parts of the conversation; what is said twice counts where it is said first."""
-        return self._parts(self._head)
-
-    def earlier(self) -> Iterator[list[PartStep]]:
-        """The parts of conversations that were left, oldest first."""
-        return map(self._parts, self._left)
-
-    def _parts(self, head: int) -> list[PartStep]:
-        found: dict[str, PartStep] = {}
-        for place in reversed(list(self._way(head))):
-            for step in self._nodes[place].parts:
-                found.setdefault(step.key, step)
-        calls = {step.call for step in found.values() if step.part == "call"}
-        return [step for step in found.values() if step.part != "result" or step.call in calls]
-
-    def _way(self, place: int) -> Iterator[int]:
-        while place >= 0:
-            yield place
-            place = self._nodes[place].before
-
 
 class GeminiLog(Conversation):
     """The conversation in one file."""
@@ -152,9 +57,7 @@ class GeminiLog(Conversation):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._facts: Json = {}
-        self._messages = _MessageTree()
-        self._results = set[str]()
-        self._calls = set[str]()
+        self._messages = MessageTree()
 
     @classmethod
     def present_of(cls, paths: Sequence[Path]) -> Path:
@@ -164,23 +67,22 @@ class GeminiLog(Conversation):
     def read(self) -> None:
         super().read()
         self._find_workspace()
-        self.file.left_out.put("results", "results go with no call of the session", len(self._results - self._calls))
+        self.file.left_out.put("results", "results go with no call of the session", self._messages.orphans)
 
     def read_start(self) -> None:
         self._find_workspace()
 
     def steps(self) -> Sequence[Step]:
         steps = self._messages.steps()
-        return [*steps] if any(step.call != CONTEXT for step in steps) else []
+        return steps if any(step.call != CONTEXT for step in _parts(steps)) else []
 
     def earlier(self, since: int = 0) -> list[Earlier]:
-        now = [step.key for step in self._messages.steps()]
-        known, found = [now], []
+        known, found = [self._messages.keys(self._messages.steps())], []
         for steps in self._messages.earlier():
-            keys = [step.key for step in steps]
+            keys = self._messages.keys(steps)
             if any(step.offset >= since for step in steps) and not any(keys == each[: len(keys)] for each in known):
                 known.append(keys)
-                found.append(Earlier([*steps]))
+                found.append(Earlier(steps))
         return found
 
     def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
@@ -283,9 +185,7 @@ class GeminiLog(Conversation):
         responses = _responses(message)
         for response in responses:
             add(f"result.{response['id']}", "result", response["id"])
-        self._calls |= {call["id"] for call in calls}
-        self._results |= {response["id"] for response in responses}
-        self._messages.put((message["id"], str(kind)), made, text)
+        self._messages.put(message["id"], str(kind), made, text)
 
     def _find_workspace(self) -> None:
         if self.workspace is None:
@@ -331,7 +231,7 @@ class GeminiLog(Conversation):
             log.usage(tokens.get("total"))
 
 
-def _parts(steps: Sequence[Step]) -> Iterator[PartStep]:
+def _parts(steps: Iterable[Step]) -> Iterator[PartStep]:
     return (step for step in steps if isinstance(step, PartStep))
 
 

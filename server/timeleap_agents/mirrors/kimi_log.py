@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -34,7 +35,8 @@ from timeleap_agents.mirrors.growing_file import (
     ResumableSession,
     version_of,
 )
-from timeleap_agents.mirrors.steps import PlacedStep, Step
+from timeleap_agents.mirrors.id_numbers import IdNumbers
+from timeleap_agents.mirrors.steps import PlacedStep, Step, Steps, StepTable
 
 TESTED: Final = (1, 10)
 """The newest form of kimi-cli's session directories that these tests have read, which kimi-cli 1.52.0 writes. The logs
@@ -75,7 +77,7 @@ class KimiLog(Conversation):
         return True
 
     def steps(self) -> Sequence[Step]:
-        return [step for step in self._steps.made if not self._steps.is_orphan(step)] if self._steps.spoken else []
+        return self._steps.shown() if self._steps.spoken else []
 
     def earlier(self, since: int = 0) -> list[Earlier]:
         del since
@@ -87,7 +89,7 @@ class KimiLog(Conversation):
                     steps.take(line, line.record)
                 file.forget_fresh()
             if steps.spoken:
-                found.append(Earlier([step for step in steps.made if not steps.is_orphan(step)]))
+                found.append(Earlier(steps.shown()))
         return found
 
     def write(self, steps: Sequence[Step], log: RecordWriter) -> Iterator[Step]:
@@ -227,18 +229,17 @@ class _LogSteps:
     """The steps of one log.
 
     Attributes:
-        made: They, in their order.
         spoken: Some of them are messages.
         first_prompt: How the first prompt begins.
-        orphans: Keys of the results that go with no call before them.
+        orphans: Places of the results that go with no call before them.
     """
 
     def __init__(self, path: Path, left_out: LossTally) -> None:
-        self.made: list[Step] = []
+        self._made = StepTable(PlacedStep)
         self.spoken = False
         self.first_prompt: str | None = None
-        self.orphans: set[str] = set()
-        self._calls: set[str] = set()
+        self.orphans: set[int] = set()
+        self._calls = IdNumbers()
         self._path, self._left_out = path, left_out
         self._before = hashlib.blake2b(digest_size=16)
 
@@ -257,21 +258,23 @@ class _LogSteps:
         self.spoken = self.spoken or role in ROLES
         self._before.update(text.encode())
         key = self._before.hexdigest()
-        self.made.append(PlacedStep(key, line.offset, line.length, None, self._path))
-        self._note(key, role, record)
+        place = self._made.add(PlacedStep(key, line.offset, line.length, None, self._path))
+        self._note(place, role, record)
 
-    def _note(self, key: str, role: str, record: Json) -> None:
+    def _note(self, place: int, role: str, record: Json) -> None:
         calls = record.get("tool_calls")
         for call in calls if role == "assistant" and isinstance(calls, list) else []:
-            self._calls.add(str(call.get("id")) if isinstance(call, dict) else "")
-        if role == "tool" and str(record.get("tool_call_id")) not in self._calls:
-            self.orphans.add(key)
+            if isinstance(call, dict):
+                self._calls.number(f".{call.get('id')}")
+        if role == "tool" and not self._calls.find(f".{record.get('tool_call_id')}"):
+            self.orphans.add(place)
         if role == "user" and self.first_prompt is None:
             words = words_in(record.get("content"))
             self.first_prompt = first_words({"content": sound(words)}) if words else None
 
-    def is_orphan(self, step: Step) -> bool:
-        return step.key in self.orphans
+    def shown(self) -> Steps:
+        """The steps in their order, without orphans."""
+        return Steps(self._made, array("I", (at for at in range(len(self._made)) if at not in self.orphans)))
 
 
 def _folder_of(sessions: Path) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from array import array
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +15,6 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
-from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,
@@ -28,9 +28,9 @@ from timeleap_agents.mirrors.formats.conversion import (
 from timeleap_agents.mirrors.formats.pi import (
     BRANCH_SUMMARY,
     SUMMARY,
+    EntryStep,
     EntryTree,
     PiEntry,
-    ShownEntry,
     command_in,
     entry_of,
     is_call,
@@ -45,23 +45,10 @@ from timeleap_agents.mirrors.growing_file import (
     Earlier,
     ResumableSession,
 )
-from timeleap_agents.mirrors.steps import Step
+from timeleap_agents.mirrors.steps import Step, Steps
 
 TESTED: Final = (3,)
 """The newest form of pi's session files that these tests have read, which pi 1.6.0 writes."""
-
-
-class EntryStep(Step, frozen=True):
-    """Attributes:
-    edit: Offset of the edit that says what stands in the entry, and its length; -1: none.
-    calls: Ids of the calls that it makes; `result`: of the one that it answers.
-    prompts: It is what a system prompt says.
-    """
-
-    edit: int = -1
-    edit_length: int = 0
-    calls: tuple[str, ...] = ()
-    result: str = ""
 
 
 class PiLog(Conversation):
@@ -75,17 +62,15 @@ class PiLog(Conversation):
         self._id = id_in_name(path)
         self._tree = EntryTree()
         self._records = 0  # with the header, as the first form counts them
-        self._by_number: dict[int, str] = {}
+        self._by_number = array("I", [0])  # numbers of the entries' ids; 0: there is none
 
     def read(self) -> None:
         super().read()
         self._tree.shown(self._tree.head)
         losses = self.file.left_out
         losses.put("results", "results go with no call of the conversation", self._tree.orphans)
-        failed = sum(entry.failed for entry in self._tree.entries)
-        losses.put(
-            "failed", "answers that failed and commands that were kept from the model: pi does not send them", failed
-        )
+        text = "answers that failed and commands that were kept from the model: pi does not send them"
+        losses.put("failed", text, len(self._tree.failed))
 
     def _take(self, line: JsonLine, record: Json) -> None:
         self._records += 1
@@ -93,21 +78,23 @@ class PiLog(Conversation):
         if when is not None:
             self.created_at, self.updated_at = min(self.created_at or when, when), max(self.updated_at or when, when)
         if record.get("type") == "session":
+            self._by_number.append(0)
             self._take_header(record)
             return
         entry_id = str(record.get("id") or f"at {line.offset}")
-        self._by_number[self._records - 1] = entry_id
+        self._by_number.append(self._tree.number(entry_id))
         entry = entry_of(record, entry_id, line.offset, line.length, when)
         if entry is None:
             kind = str(record.get("type"))[:40]
             self.file.left_out.add("records", f"records of the type {kind} are none of the conversation")
             return
         number = record.get("firstKeptEntryIndex")
-        if type(number) is int:
-            entry.kept = self._by_number.get(number, entry.kept)
+        kept = self._by_number[number + 1] if type(number) is int and 0 <= number < self._records else 0
         self._take_title(entry, record)
         # Files of the first form name neither ids nor parents.
-        self._tree.add(entry, record.get("parentId") if "parentId" in record else entry_id)
+        self._tree.add(
+            entry, record.get("parentId") if "parentId" in record else entry_id, kept or self._tree.number(entry.kept)
+        )
 
     def _take_title(self, entry: PiEntry, record: Json) -> None:
         if record.get("type") == "session_info":
@@ -133,36 +120,22 @@ class PiLog(Conversation):
     def steps(self) -> Sequence[Step]:
         return self._steps(self._tree.head)
 
-    def _steps(self, head: int, *, failed: bool = False) -> Sequence[Step]:
+    def _steps(self, head: int, *, failed: bool = False) -> Steps:
         shown = self._tree.shown(head, failed=failed)
-        if not any(each.entry.role != "system" for each in shown):
-            return []
-        return [self._step(each) for each in shown]
-
-    def _step(self, shown: ShownEntry) -> Step:
-        entry = shown.entry
-        edit = self._tree.entries[shown.edit] if shown.edit >= 0 else None
-        key = f"{entry.id}.{entry.offset}" + ("" if edit is None else f".{edit.offset}")
-        place = (-1, 0) if edit is None else (edit.offset, edit.length)
-        return EntryStep(key, entry.offset, entry.length, entry.time, *place, entry.calls, entry.result)
+        return shown if self._tree.speaks(shown) else shown[:0]
 
     def earlier(self, since: int = 0) -> list[Earlier]:
-        ends: list[tuple[int, TimelineReason, bool]] = []
-        for head, reason in self._tree.left:
-            ends.append((head, reason, False))
-        for at, entry in enumerate(self._tree.entries):
-            if entry.failed:
-                ends.append((at, "import", True))
-        known = [[step.key for step in self.steps()]]
+        ends = [(head, reason, False) for head, reason in self._tree.left]
+        ends += [(head, "import", True) for head in self._tree.failed]
+        known = [self._steps(self._tree.head)]
         found: list[Earlier] = []
         for head, reason, failed in sorted(ends, reverse=True):
             if len(found) == MAX_BRANCHES:
                 break
             steps = self._steps(head, failed=failed)
-            keys = [step.key for step in steps]
-            is_new = any(step.offset >= since for step in steps)
-            if is_new and not any(keys == each[: len(keys)] for each in known):
-                known.append(keys)
+            is_new = self._tree.reaches(steps, since)
+            if is_new and not any(steps == each[: len(steps)] for each in known):
+                known.append(steps)
                 found.append(Earlier(steps, reason))
         return found[::-1]
 

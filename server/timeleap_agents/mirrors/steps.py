@@ -96,12 +96,13 @@ def common_beginning(steps: Sequence[Step], others: Sequence[Step]) -> int:
 
 
 S = TypeVar("S", bound=Step)
+T = TypeVar("T", bound=Struct)
 
 
-class StepTable(Generic[S]):
-    """Steps of one class, packed one behind the other."""
+class PackedList(Generic[T]):
+    """Structs of one class, packed one behind the other. The class is `array_like`."""
 
-    def __init__(self, kind: type[S]) -> None:
+    def __init__(self, kind: type[T]) -> None:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=self._number_of_file)
         self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=self._file)
         self._bytes = bytearray()
@@ -111,15 +112,14 @@ class StepTable(Generic[S]):
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def add(self, step: S) -> int:
-        """Add a step; returns its place."""
-        self._bytes += self._encoder.encode(step)
+    def __getitem__(self, place: int) -> T:
+        return self._decoder.decode(self._bytes[self._ends[place] : self._ends[place + 1]])
+
+    def add(self, each: T) -> int:
+        """Add one; returns its place."""
+        self._bytes += self._encoder.encode(each)
         self._ends.append(len(self._bytes))
         return len(self._ends) - 2
-
-    def step(self, place: int) -> S:
-        """The step at a place."""
-        return self._decoder.decode(self._bytes[self._ends[place] : self._ends[place + 1]])
 
     def _number_of_file(self, file: Any) -> int:
         if file not in self._files:
@@ -130,3 +130,11 @@ class StepTable(Generic[S]):
         del kind
         file: Path = self._files[number]
         return file
+
+
+class StepTable(PackedList[S]):
+    """Steps of one class."""
+
+    def step(self, place: int) -> S:
+        """The step at a place."""
+        return self[place]

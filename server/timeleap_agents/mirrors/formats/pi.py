@@ -7,14 +7,17 @@ before it but what it keeps; an edit puts another content in the place of an ear
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from timeleap.json_value import Json
 from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import image_part, text_part, think_part
+from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
+from timeleap_agents.mirrors.steps import PackedList, Step, Steps
 
 SUMMARY: Final = (
     "The conversation history before this point was compacted into the following summary:\n\n<summary>\n{}\n</summary>"
@@ -28,11 +31,16 @@ _FAILED: Final = frozenset({"error", "aborted"})
 _SENT: Final = frozenset({"user", "assistant", "toolResult", "system", "custom", "hookMessage", "bashExecution"})
 
 
-class PiEntry(Struct):
+KINDS: Final = ("message", "summary", "edit", "other")
+_FAILED_MARK: Final = 1
+_OMITS: Final = 2
+_OF_SYSTEM: Final = 4
+
+
+class PiEntry(Struct, array_like=True):
     """An entry of the tree.
 
     Attributes:
-        parent: The place of the one before it; -1: it begins a conversation.
         kind: `message`, `summary` of a compaction, `edit`, or `other`.
         role: Of a message. `failed`: the program does not send it again.
         kept: Of a compaction: the id of the first entry that it keeps. Of an edit: the id of the one it changes.
@@ -41,7 +49,6 @@ class PiEntry(Struct):
     """
 
     id: str
-    parent: int
     offset: int
     length: int
     time: str | None
@@ -54,100 +61,166 @@ class PiEntry(Struct):
     result: str = ""
 
 
-class ShownEntry(Struct, frozen=True):
-    """An entry as it is shown. `edit`: the place of the one that says what stands in it."""
+class EntryStep(Step, frozen=True):
+    """Attributes:
+    edit: Offset of the edit that says what stands in the entry, and its length; -1: none.
+    calls: Ids of the calls that it makes; `result`: of the one that it answers.
+    """
 
-    entry: PiEntry
     edit: int = -1
+    edit_length: int = 0
+    calls: tuple[str, ...] = ()
+    result: str = ""
 
 
-class EntryTree(Struct):
-    """All entries, in their order.
+class EntryTree:
+    """All entries, in their order; of a million there are a few numbers each. As steps they are known by their places, with
+    what an edit puts into them by a negative number.
 
     Attributes:
         left: Ends of the branches that were left, and the reasons.
-        orphans: Results that go with no call of the active branch.
+        orphans: Results that go with no call of the branch that was shown last.
     """
 
-    entries: list[PiEntry] = field(default_factory=list)
-    left: list[tuple[int, TimelineReason]] = field(default_factory=list)
-    orphans: int = 0
-    _places: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.left: list[tuple[int, TimelineReason]] = []
+        self.orphans = 0
+        self._written = PackedList(PiEntry)  # those that are written twice included
+        self._ids, self._call_ids = IdNumbers(), IdNumbers()
+        self._place_of = array("I", [0])  # by the number of an id, from 1
+        # By place: what was written there last, and facts of it.
+        self._entry, self._parent, self._offset = array("I"), array("i"), array("Q")
+        self._id, self._kept, self._result = array("I"), array("I"), array("I")
+        self._kinds, self._marks = bytearray(), bytearray()
+        self._calls = NumberLists()  # by the number of what was written
+        self._edited: list[tuple[int, int]] = []
+        self._codes: dict[tuple[int, int], int] = {}
 
     @property
     def head(self) -> int:
         """The end of the active branch; -1 where there is none."""
-        return len(self.entries) - 1
+        return len(self._entry) - 1
 
-    def add(self, entry: PiEntry, parent: object) -> None:
+    @property
+    def failed(self) -> list[int]:
+        """The places of entries that the program does not send again."""
+        return [place for place, marks in enumerate(self._marks) if marks & _FAILED_MARK]
+
+    def number(self, entry_id: str) -> int:
+        """The number of an id."""
+        return self._ids.number(entry_id)
+
+    def add(self, entry: PiEntry, parent: object, kept: int) -> None:
         """Put an entry at the end, behind its `parent`: an id, or None where a conversation begins. A parent that was
-        never written is the one that precedes in the file, as a circle's is."""
-        head = self.head
-        if entry.id in self._places:
-            self._again(entry)
+        never written is the one that precedes in the file, as a circle's is. `kept`: the number of the id that it names."""
+        number, head = self._ids.number(entry.id), self.head
+        self._place_of.extend([0] * (len(self._ids) + 1 - len(self._place_of)))
+        if self._place_of[number]:
+            # The last says what is in it, the first where it stands.
+            if entry.kind != "other":
+                self._set(self._place_of[number] - 1, entry, kept)
             return
-        entry.parent = -1 if parent is None else self._places.get(parent, head) if isinstance(parent, str) else head
-        if head >= 0 and (entry.parent != head or entry.kind == "edit"):
+        before = -1 if parent is None else self._named(parent, head)
+        if head >= 0 and (before != head or entry.kind == "edit"):
             self.left.append((head, "import"))
         elif entry.kind == "summary":
             self.left.append((head, "compact"))
-        self._places[entry.id] = len(self.entries)
-        self.entries.append(entry)
+        self._place_of[number] = head + 2
+        self._id.append(number)
+        self._parent.append(before)
+        for column in (self._entry, self._offset, self._kept, self._result, self._kinds, self._marks):
+            column.append(0)
+        self._set(head + 1, entry, kept)
 
-    def _again(self, entry: PiEntry) -> None:
-        """Take an entry that is written twice: the last says what is in it, the first where it stands."""
-        place = self._places[entry.id]
-        if entry.kind != "other":
-            entry.parent = self.entries[place].parent
-            self.entries[place] = entry
+    def _named(self, parent: object, head: int) -> int:
+        place = self._place_of[self._ids.find(parent)] if isinstance(parent, str) else 0
+        return place - 1 if place else head
 
-    def shown(self, head: int, *, failed: bool = False) -> list[ShownEntry]:
+    def _set(self, place: int, entry: PiEntry, kept: int) -> None:
+        self._entry[place], self._offset[place], self._kept[place] = self._written.add(entry), entry.offset, kept
+        self._calls.append(map(self._call_ids.number, entry.calls))
+        self._result[place] = self._call_ids.number(entry.result)
+        self._kinds[place] = KINDS.index(entry.kind)
+        marks = _FAILED_MARK * entry.failed + _OMITS * entry.omits + _OF_SYSTEM * (entry.role == "system")
+        self._marks[place] = marks
+
+    def shown(self, head: int, *, failed: bool = False) -> Steps:
         """List the entries that are sent of the branch that ends at `head`. `failed`: with an answer at its end that failed."""
-        way = list(self._way(head))
+        way = array("i", self._way(head))
         way.reverse()
         chosen = self._since_compaction(way)
-        edits = {self.entries[at].kept: at for at in chosen if self.entries[at].kind == "edit"}
-        found: list[ShownEntry] = []
-        calls = set[str]()
+        edits = {self._kept[at]: at for at in chosen if self._kind(at) == "edit"}
+        codes = array("i")
+        calls = bytearray(len(self._call_ids) + 1)
         self.orphans = 0
         for number, at in enumerate(chosen):
-            entry = self.entries[at]
-            edit = edits.get(entry.id, -1)
-            is_old_summary = entry.kind == "summary" and number > 0
-            is_dropped = entry.failed and not (failed and at == head)
-            if entry.kind not in ("message", "summary") or is_old_summary or is_dropped:
+            edit = edits.get(self._id[at], -1)
+            is_old_summary = self._kind(at) == "summary" and number > 0
+            is_dropped = self._marks[at] & _FAILED_MARK and not (failed and at == head)
+            if self._kind(at) not in ("message", "summary") or is_old_summary or is_dropped:
                 continue
-            if edit >= 0 and self.entries[edit].omits:
+            if edit >= 0 and self._marks[edit] & _OMITS:
                 continue
-            if entry.result and entry.result not in calls:
+            if self._result[at] and not calls[self._result[at]]:
                 self.orphans += 1
                 continue
-            calls.update(entry.calls)
-            found.append(ShownEntry(entry, edit))
-        return found
+            for call in self._calls.of(self._entry[at]):
+                calls[call] = True
+            codes.append(at if edit < 0 else self._code(at, edit))
+        return Steps(self, codes)
 
-    def _since_compaction(self, way: list[int]) -> list[int]:
+    def speaks(self, steps: Steps) -> bool:
+        """True if some of the steps are no system prompts."""
+        return any(not self._marks[self._place(code)] & _OF_SYSTEM for code in steps.places)
+
+    def reaches(self, steps: Steps, since: int) -> bool:
+        """True if some of the steps are of lines at or behind this offset."""
+        return any(self._offset[self._place(code)] >= since for code in steps.places)
+
+    def step(self, place: int) -> EntryStep:
+        """The step that a number stands for."""
+        entry = self._written[self._entry[self._place(place)]]
+        key, edited = f"{entry.id}.{entry.offset}", (-1, 0)
+        if place < 0:
+            edit = self._written[self._entry[self._edited[-place - 1][1]]]
+            key, edited = f"{key}.{edit.offset}", (edit.offset, edit.length)
+        return EntryStep(key, entry.offset, entry.length, entry.time, *edited, entry.calls, entry.result)
+
+    def _kind(self, place: int) -> str:
+        return KINDS[self._kinds[place]]
+
+    def _place(self, code: int) -> int:
+        return code if code >= 0 else self._edited[-code - 1][0]
+
+    def _code(self, place: int, edit: int) -> int:
+        """The number of an entry with what an edit puts into it."""
+        code = self._codes.get((place, edit))
+        if code is None:
+            self._edited.append((place, edit))
+            code = self._codes[place, edit] = -len(self._edited)
+        return code
+
+    def _since_compaction(self, way: array[int]) -> array[int]:
         """The places of a branch that count: behind the last compaction, with what that keeps."""
-        summaries = [number for number, at in enumerate(way) if self.entries[at].kind == "summary"]
-        if not summaries:
+        last = next((at for at in reversed(range(len(way))) if self._kind(way[at]) == "summary"), -1)
+        if last < 0:
             return way
-        last = summaries[-1]
-        kept = self.entries[way[last]].kept
-        first = next((number for number in range(last) if self.entries[way[number]].id == kept), last)
-        between = [at for at in way[first:last] if self.entries[at].role != "system"]
-        return [way[last], *between, *way[last + 1 :]]
+        kept = self._kept[way[last]]
+        first = next((number for number in range(last) if kept and self._id[way[number]] == kept), last)
+        between = array("i", (at for at in way[first:last] if not self._marks[at] & _OF_SYSTEM))
+        return way[last : last + 1] + between + way[last + 1 :]
 
     def _way(self, place: int) -> Iterator[int]:
         """The places from an entry back to where its conversation begins. Parents precede, so it has an end."""
         while place >= 0:
             yield place
-            place = self.entries[place].parent
+            place = self._parent[place]
 
 
 def entry_of(record: Json, entry_id: str, offset: int, length: int, time: str | None) -> PiEntry | None:
     """An entry without its parent; None for what is none that is known."""
     kind = record.get("type")
-    made = PiEntry(entry_id, -1, offset, length, time)
+    made = PiEntry(entry_id, offset, length, time)
     if kind == "message":
         return _message(made, record.get("message"))
     if kind == "custom_message":
