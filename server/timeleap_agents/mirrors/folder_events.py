@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
 STEP_MS: Final = 40
 """Between looks at what the system has told; those of one write are taken together."""
+QUIET_STEP_MS: Final = 100
+"""Between such looks where nothing has changed for `QUIET_MS`; each wakes the process."""
+QUIET_MS: Final = 30_000
 JOINED_MS: Final = 60
 NETWORK: Final = frozenset(
     {"9p", "afs", "afpfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "prl_fs",
@@ -67,8 +70,8 @@ class FolderEvents:
     def _serve(self, notifier: Any, stop: Event) -> None:
         problem: Exception | None = None
         try:
-            while isinstance(changes := notifier.watch(JOINED_MS, STEP_MS, 0, stop), set):
-                self._loop.call_soon_threadsafe(self._take, {path for _, path in changes})
+            for paths in _told(notifier, stop):
+                self._loop.call_soon_threadsafe(self._take, paths)
         except (OSError, RuntimeError) as error:  # of the system, or the loop is closed
             problem = error
         if not stop.is_set() and not self._loop.is_closed():
@@ -83,6 +86,20 @@ class FolderEvents:
         if stop is self._stop:
             self.close()
             self.news.set()
+
+
+def _told(notifier: Any, stop: Event) -> Iterator[set[str]]:
+    """The paths that a source of events tells of, until it ends. Blocking."""
+    step = STEP_MS
+    while True:
+        changes = notifier.watch(JOINED_MS, step, QUIET_MS, stop)
+        if isinstance(changes, set):
+            step = STEP_MS
+            yield {path for _, path in changes}
+        elif changes == "timeout":
+            step = QUIET_STEP_MS
+        else:
+            return
 
 
 def _started(folders: Mapping[str, int]) -> Any:

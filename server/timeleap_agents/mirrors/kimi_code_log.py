@@ -11,6 +11,8 @@ import os
 import re
 import time
 import uuid
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,
@@ -40,7 +43,14 @@ from timeleap_agents.mirrors.formats.kimi_code import (
     time_of,
     words_in,
 )
-from timeleap_agents.mirrors.formats.kimi_code_context import REASONS, TAKES_AWAY, Branches, JournalContext, Piece
+from timeleap_agents.mirrors.formats.kimi_code_context import (
+    REASONS,
+    TAKES_AWAY,
+    Branches,
+    Journal,
+    JournalContext,
+    PieceStep,
+)
 from timeleap_agents.mirrors.growing_file import (
     MAX_BRANCHES,
     Conversation,
@@ -48,7 +58,7 @@ from timeleap_agents.mirrors.growing_file import (
     ResumableSession,
     version_of,
 )
-from timeleap_agents.mirrors.steps import Step
+from timeleap_agents.mirrors.steps import Step, Steps
 
 TESTED: Final = (1, 5)
 """The newest form of kimi-code's journals that these tests have read, which kimi-code 2.1.0 writes."""
@@ -59,17 +69,6 @@ MAX_PICTURE: Final = 16 << 20  # bytes
 SESSION: Final = re.compile(r"session_[0-9a-f-]{36}")
 _BLOB: Final = re.compile(r"blobref:([^;]+);([0-9a-f]{1,128})")
 _USAGE: Final = ("inputOther", "inputCacheRead", "inputCacheCreation", "output")
-
-
-class PieceStep(Step, frozen=True):
-    """Attributes:
-    kind: Of the record.
-    start, stop: Of the characters of its text, that are shown; `stop` -1: all of it.
-    """
-
-    kind: str
-    start: int = 0
-    stop: int = -1
 
 
 class KimiCodeLog(Conversation):
@@ -83,10 +82,10 @@ class KimiCodeLog(Conversation):
         self._agent = path.parent.name if path.parent.parent.name == "agents" else None
         self._id = path.parents[2].name if self._agent is not None else None
         self._lines = 0
-        self._prompt: PieceStep | None = None  # the system prompt
-        self._entries: list[JournalEntry] = []
-        self._context = JournalContext()
-        self._earlier: list[Earlier] = []
+        self._journal = Journal()
+        self._context = JournalContext(self._journal)
+        self._paired: set[int] = set()  # lines of undos that switches have done already
+        self._earlier: list[tuple[Steps, TimelineReason]] = []
         self._aside = 0  # records of other agents
 
     def read(self) -> None:
@@ -120,8 +119,8 @@ class KimiCodeLog(Conversation):
         if entry is not None:
             self._apply(entry, record)
         elif record.get("type") == "profile.bind":
-            if self._prompt is None and isinstance(record.get("systemPrompt"), str) and record["systemPrompt"]:
-                self._prompt = PieceStep(f"{line.offset}", line.offset, line.length, when, "profile")
+            if self._journal.prompt is None and isinstance(record.get("systemPrompt"), str) and record["systemPrompt"]:
+                self._journal.prompt = PieceStep(f"{line.offset}", line.offset, line.length, when, "profile")
         else:
             self._leave_out(record)
 
@@ -139,23 +138,21 @@ class KimiCodeLog(Conversation):
         if entry.prompt and self.first_prompt is None:
             words = words_in(record["message"]) or ""
             self.first_prompt = first_words({"content": sound(words)}) or None
-        self._entries.append(entry)
+        place = self._journal.add(entry)
         if entry.kind in TAKES_AWAY:
             before = self._steps(held=False)
             if entry.kind == "switch":
-                self._context = JournalContext(begun=self._context.begun)
-                for each in Branches(self._entries).active():
+                self._paired.add(entry.paired)
+                self._context = JournalContext(self._journal, begun=self._context.begun)
+                for each in Branches(self._journal.entries).active():
                     self._context.take(each, self._text_of)
-            elif not self._is_paired(entry):
-                self._context.take(entry, self._text_of)
+            elif entry.kind != "undo" or entry.line not in self._paired:  # else it says again what a switch did
+                self._context.take(place, self._text_of)
             if before and self._steps(held=False)[: len(before)] != before:
-                self._earlier = [*self._earlier, Earlier(before, REASONS.get(entry.kind, "import"))][-MAX_BRANCHES:]
+                self._earlier.append((before, REASONS.get(entry.kind, "import")))
+                del self._earlier[:-MAX_BRANCHES]
         else:
-            self._context.take(entry, self._text_of)
-
-    def _is_paired(self, entry: JournalEntry) -> bool:
-        """True of an undo that says again what a switch before it did."""
-        return entry.kind == "undo" and any(each.paired == entry.line for each in self._entries)
+            self._context.take(place, self._text_of)
 
     def _text_of(self, entry: JournalEntry) -> str:
         message = self.file.peek(entry.offset, entry.length).get("message")
@@ -163,16 +160,14 @@ class KimiCodeLog(Conversation):
 
     # The conversation
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Steps:
         held = self._context.holds and self._is_recent()
         self.file.left_out.put("held", "results wait for that of a call before them", int(held))
         steps = self._steps(held=held)
-        if not steps or self._prompt is None:
-            return steps
-        return [self._prompt, *steps]
+        return self._journal.with_prompt(steps.places) if len(steps) else steps
 
-    def _steps(self, *, held: bool) -> Sequence[Step]:
-        return [_step(piece) for piece in self._context.shown(held=held)]
+    def _steps(self, *, held: bool) -> Steps:
+        return Steps(self._journal, array("i", self._context.shown(held=held)))
 
     def _is_recent(self) -> bool:
         return (self.updated_at or "") > clock.iso(time.time() - HELD_SECONDS)
@@ -180,12 +175,11 @@ class KimiCodeLog(Conversation):
     def earlier(self, since: int = 0) -> list[Earlier]:
         now = self._steps(held=False)
         found: list[Earlier] = []
-        for each in self._earlier:
-            is_new = any(step.offset >= since for step in each.steps)
-            if is_new and each.steps != now[: len(each.steps)]:
-                found.append(each)
-        prompt = [] if self._prompt is None else [self._prompt]
-        return [Earlier([*prompt, *each.steps], each.reason) for each in found]
+        for steps, reason in self._earlier:
+            is_new = any(step.offset >= since for step in steps)
+            if is_new and steps != now[: len(steps)]:
+                found.append(Earlier(self._journal.with_prompt(steps.places), reason))
+        return found
 
     def open_calls(self, steps: Sequence[Step]) -> set[str]:
         made, answered = set[str](), set[str]()
@@ -199,8 +193,11 @@ class KimiCodeLog(Conversation):
         return made - answered
 
     def _entries_of(self, steps: Sequence[Step]) -> Iterator[JournalEntry]:
-        by_offset = {entry.offset: entry for entry in self._entries}
-        return (by_offset[step.offset] for step in steps if step.offset in by_offset)
+        offsets = self._journal.offsets
+        for step in steps:
+            place = bisect_left(offsets, step.offset)
+            if place < len(offsets) and offsets[place] == step.offset:
+                yield self._journal.entries[place]
 
     # Writing
 
@@ -364,7 +361,7 @@ class KimiCodeLog(Conversation):
 
     def _records_before_messages(self) -> Iterator[Json]:
         """Records in which a journal describes itself, before its first message. Blocking."""
-        first = min((entry.offset for entry in self._entries), default=self.file.end)
+        first = min(self._journal.offsets, default=self.file.end)
         for line in KimiCodeLog(self.file.path).file.added():
             if line.offset >= first:
                 break
@@ -390,14 +387,6 @@ def _as_message(text: str, origin: Json, origin_record: Json) -> Json:
     kept: Json = {name: origin_record[name] for name in ("agentId", "time") if name in origin_record}
     message = {"role": "user", "content": [{"type": "text", "text": text}], "toolCalls": [], "origin": origin}
     return {"type": "context.append_message", **kept, "message": message}
-
-
-def _step(piece: Piece) -> Step:
-    entry = piece.entry
-    cut = "" if piece.stop < 0 else f".{piece.start}-{piece.stop}"
-    return PieceStep(
-        f"{entry.offset}{cut}", entry.offset, entry.length, entry.time, entry.kind, piece.start, piece.stop
-    )
 
 
 def _joined(content: Any) -> str:

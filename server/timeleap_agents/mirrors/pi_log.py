@@ -15,6 +15,7 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
+from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,
@@ -125,11 +126,11 @@ class PiLog(Conversation):
         return shown if self._tree.speaks(shown) else shown[:0]
 
     def earlier(self, since: int = 0) -> list[Earlier]:
-        ends = [(head, reason, False) for head, reason in self._tree.left]
-        ends += [(head, "import", True) for head in self._tree.failed]
+        left: list[tuple[int, TimelineReason, bool]] = [(head, reason, False) for head, reason in self._tree.left]
+        failed_ends: list[tuple[int, TimelineReason, bool]] = [(head, "import", True) for head in self._tree.failed]
         known = [self._steps(self._tree.head)]
         found: list[Earlier] = []
-        for head, reason, failed in sorted(ends, reverse=True):
+        for head, reason, failed in sorted(left + failed_ends, reverse=True):
             if len(found) == MAX_BRANCHES:
                 break
             steps = self._steps(head, failed=failed)

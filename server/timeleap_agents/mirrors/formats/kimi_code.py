@@ -43,7 +43,7 @@ _OF_STATE: Final = (
 """How the types of records begin that are state, or say once more what stands in the context."""
 
 
-class JournalEntry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True, array_like=True):
     """A record that makes or changes messages.
 
     Attributes:

@@ -6,38 +6,111 @@ results. A compaction, a clear, an undo and a switch of branches change what was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct, field
 
 from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.formats.kimi_code import MAIN, JournalEntry, Kind, estimated
+from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
+from timeleap_agents.mirrors.steps import PackedList, Step, Steps
 
+_PROMPT: Final = -1
+"""The number by which the system prompt is known."""
 KEPT_TOKENS: Final = 20_000
 """The most of the person's messages that a compaction keeps."""
 KEPT_AT_BEGINNING: Final = 2_000
 """The part of them for the oldest messages where there are more."""
 
 
-class Piece(Struct, frozen=True):
+class PieceStep(Step, frozen=True):
     """A record of a message, or a part of its text.
 
     Attributes:
+        kind: Of the record.
         start, stop: Of the characters of its text, that are shown; `stop` -1: all of it as it is.
     """
 
-    entry: JournalEntry
+    kind: str
     start: int = 0
     stop: int = -1
 
 
-class JournalMessage(Struct):
+class Journal:
+    """All entries of a journal, packed. As steps they are known by their places, parts of their texts by negative numbers.
+
+    Attributes:
+        entries: By place.
+        offsets: By place.
+        prompt: The step of the system prompt.
+    """
+
+    def __init__(self) -> None:
+        self.entries = PackedList(JournalEntry)
+        self.offsets = array("Q")
+        self.prompt: PieceStep | None = None
+        self._cuts: list[tuple[int, int, int]] = []
+        self._codes: dict[tuple[int, int, int], int] = {}
+        self._call_ids, self._calls = IdNumbers(), NumberLists()  # calls that an entry makes
+        self._answered = array("I")  # by place: the call that it answers
+
+    def add(self, entry: JournalEntry) -> int:
+        """Add an entry; returns its place."""
+        self.offsets.append(entry.offset)
+        number = self._call_ids.number
+        self._calls.append(map(number, (*entry.calls, entry.call) if entry.kind == "call" else entry.calls))
+        self._answered.append(number(entry.call) if entry.kind == "result" or entry.role == "tool" else 0)
+        return self.entries.add(entry)
+
+    def part(self, code: int, start: int, stop: int) -> int:
+        """The number of a part of the text of an entry."""
+        part = (self.place(code), start, stop)
+        found = self._codes.get(part)
+        if found is None:
+            self._cuts.append(part)
+            found = self._codes[part] = _PROMPT - len(self._cuts)
+        return found
+
+    def place(self, code: int) -> int:
+        """The place of an entry, or of the one that this is a part of."""
+        return code if code >= 0 else self._cuts[_PROMPT - 1 - code][0]
+
+    def bounds(self, code: int) -> tuple[int, int]:
+        """The characters of its text that are shown; the second is -1 for all of it as it is."""
+        return (0, -1) if code >= 0 else self._cuts[_PROMPT - 1 - code][1:]
+
+    def step(self, place: int) -> PieceStep:
+        """The step that a number stands for."""
+        if place == _PROMPT:
+            assert self.prompt is not None
+            return self.prompt
+        entry, (start, stop) = self.entries[self.place(place)], self.bounds(place)
+        cut = "" if stop < 0 else f".{start}-{stop}"
+        return PieceStep(f"{entry.offset}{cut}", entry.offset, entry.length, entry.time, entry.kind, start, stop)
+
+    def with_prompt(self, codes: array[int]) -> Steps:
+        """The system prompt, and these pieces."""
+        return Steps(self, codes if self.prompt is None else array("i", [_PROMPT]) + codes)
+
+    def waits(self, call: str, codes: Iterable[int]) -> bool:
+        """True of a call that some pieces make, and none answers."""
+        number, made = self._call_ids.find(call), False
+        for code in codes:
+            place = self.place(code)
+            if self._answered[place] == number:
+                return False
+            made = made or number in self._calls.of(place)
+        return made
+
+
+class JournalMessage(Struct, gc=False):
     """A message as the program counts them, from one record or several. `order`: which call of its answer a result
     belongs to."""
 
-    pieces: list[Piece]
-    entry: JournalEntry
+    pieces: array[int]
+    entry: int
     order: int = -1
     summary: bool = False
 
@@ -45,22 +118,24 @@ class JournalMessage(Struct):
 class Branches:
     """The branches of a journal."""
 
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+    def __init__(self, entries: PackedList[JournalEntry]) -> None:
         self._entries = entries
         self._switches = {MAIN: (0, MAIN, 0)}  # by branch: the line of its switch, and where it begins
         self._until: dict[str, int] = {}
-        branch = MAIN
-        for entry in entries:
+        self._paired: set[int] = set()
+        branch, last = MAIN, 0
+        for entry in self._all():
+            last = entry.line
             if entry.kind == "switch":
                 self._until[branch] = entry.line
                 branch = entry.branch
                 self._switches[branch] = entry.line, entry.base, entry.base_line
-        self._until[branch] = entries[-1].line if entries else 0
+                self._paired.add(entry.paired)
+        self._until[branch] = last
         self._active = branch
-        self._paired = {entry.paired for entry in entries if entry.kind == "switch"}
 
-    def active(self) -> list[JournalEntry]:
-        """The entries that count, in their order."""
+    def active(self) -> array[int]:
+        """The places of the entries that count, in their order."""
         ranges: list[tuple[int, int]] = []
         branch, until, met = self._active, self._until[self._active], set[str]()
         while branch in self._switches and branch not in met:
@@ -70,32 +145,36 @@ class Branches:
             if branch == MAIN:
                 break
             branch, until = base, base_line
-        chain = [entry for entry in self._entries if any(first <= entry.line <= last for first, last in ranges)]
-        lines = {entry.line for entry in chain}
-        prompts = {entry.id for entry in chain if entry.anchor and entry.id}
-        again = [
-            entry
-            for entry in self._entries
-            if entry.origin == "injection" and entry.line not in lines and (not entry.owner or entry.owner in prompts)
-        ]
-        kept = [entry for entry in (*chain, *again) if entry.kind != "switch" and not self._is_paired(entry)]
-        return sorted(kept, key=lambda entry: entry.line)
 
-    def _is_paired(self, entry: JournalEntry) -> bool:
-        return entry.kind == "undo" and entry.line in self._paired
+        def is_on_way(entry: JournalEntry) -> bool:
+            return any(first <= entry.line <= last for first, last in ranges)
+
+        prompts = {entry.id for entry in self._all() if entry.anchor and entry.id and is_on_way(entry)}
+        found = array("i")
+        for place, entry in enumerate(self._all()):
+            again = entry.origin == "injection" and (not entry.owner or entry.owner in prompts)
+            is_undone = entry.kind == "undo" and entry.line in self._paired
+            if (again or is_on_way(entry)) and entry.kind != "switch" and not is_undone:
+                found.append(place)
+        return found
+
+    def _all(self) -> Iterator[JournalEntry]:
+        return map(self._entries.__getitem__, range(len(self._entries)))
 
 
 class JournalContext(Struct):
     """The messages as the entries taken so far define them.
 
     Attributes:
+        journal: All entries.
         orphans: Results that go with no call.
         begun: Ids of all steps that the journal says have begun.
     """
 
+    journal: Journal
     messages: list[JournalMessage] = field(default_factory=list)
     orphans: int = 0
-    begun: set[str] = field(default_factory=set)
+    begun: IdNumbers = field(default_factory=IdNumbers)
     _open: JournalMessage | None = None
     _step: str = ""
     _calls: list[str] = field(default_factory=list)
@@ -103,21 +182,22 @@ class JournalContext(Struct):
     _waiting: set[str] = field(default_factory=set)
     _deferred: list[JournalMessage] = field(default_factory=list)
 
-    def take(self, entry: JournalEntry, text_of: Callable[[JournalEntry], str]) -> None:
-        """Apply an entry. `text_of` gives the text of the message in one that was met before."""
+    def take(self, place: int, text_of: Callable[[JournalEntry], str]) -> None:
+        """Apply the entry at a place. `text_of` gives the text of the message in one that was met before."""
+        entry = self.journal.entries[place]
         if entry.kind == "message":
-            self._add(entry)
+            self._add(place, entry)
         elif entry.kind == "clear":
             self._start([])
         elif entry.kind == "compaction":
             self._settle()
-            self._start(self._compacted(entry, text_of))
+            self._start(self._compacted(place, entry, text_of))
         elif entry.kind == "undo":
             self._undo(entry.count)
         else:
-            self._loop(entry)
+            self._loop(place, entry)
 
-    def shown(self, *, held: bool) -> Iterator[Piece]:
+    def shown(self, *, held: bool) -> Iterator[int]:
         """All pieces in their order. `held`: without results that another one, of an earlier call, is yet to precede."""
         waits = {number for number, call in enumerate(self._calls) if call in self._waiting}
         for message in self.messages:
@@ -133,43 +213,35 @@ class JournalContext(Struct):
         waits = [number for number, call in enumerate(self._calls) if call in self._waiting]
         return any(number < message.order for number in waits for message in self._results)
 
-    def _add(self, entry: JournalEntry) -> None:
-        if entry.role == "tool" and not self._answers(entry):
+    def _add(self, place: int, entry: JournalEntry) -> None:
+        if entry.role == "tool" and not self._waits(entry.call):
             self.orphans += 1
             return
         if not entry.blank:
-            message = JournalMessage([Piece(entry)], entry)
+            message = JournalMessage(array("i", [place]), place)
             (self._deferred if self._waiting else self.messages).append(message)
 
-    def _answers(self, entry: JournalEntry) -> bool:
-        """True of a result in a message of its own that goes with a call without one."""
-        made, answered = set[str](), set[str]()
-        for piece in (piece for message in self.messages for piece in message.pieces):
-            known = piece.entry
-            if known.kind == "call":
-                made.add(known.call)
-            elif known.kind == "result" or known.role == "tool":
-                answered.add(known.call)
-            made |= set(known.calls)
-        return entry.call in made - answered
+    def _waits(self, call: str) -> bool:
+        """True of a call without a result in the messages."""
+        return self.journal.waits(call, (piece for message in self.messages for piece in message.pieces))
 
-    def _loop(self, entry: JournalEntry) -> None:
+    def _loop(self, place: int, entry: JournalEntry) -> None:
         if entry.kind == "begin":
-            self._begin(entry)
+            self._begin(place, entry)
         elif entry.kind == "end":
             if not entry.blank and self._open is not None:
                 if self.messages and self._open.pieces:
-                    self.messages[-1].pieces.append(Piece(entry))
+                    self.messages[-1].pieces.append(place)
                 self._settle()
         elif entry.kind == "result":
-            self._take_result(entry)
+            self._take_result(place, entry)
         else:
-            if entry.step not in self.begun:  # the record that began it was damaged
-                self._begin(entry)
+            if not self.begun.find(entry.step):  # the record that began it was damaged
+                self._begin(place, entry)
             if self._open is not None and entry.step == self._step:
-                self._add_piece(entry, self._open)
+                self._add_piece(place, entry, self._open)
 
-    def _add_piece(self, entry: JournalEntry, answer: JournalMessage) -> None:
+    def _add_piece(self, place: int, entry: JournalEntry, answer: JournalMessage) -> None:
         """Add a part of an answer, or a call in it."""
         if entry.kind == "call":
             if entry.call in self._calls:
@@ -179,19 +251,19 @@ class JournalContext(Struct):
         if not entry.blank:
             if not answer.pieces:
                 self.messages.append(answer)
-            answer.pieces.append(Piece(entry))
+            answer.pieces.append(place)
 
-    def _begin(self, entry: JournalEntry) -> None:
+    def _begin(self, place: int, entry: JournalEntry) -> None:
         self._settle()
-        self._open, self._step = JournalMessage([], entry), entry.step
-        self.begun.add(entry.step)
+        self._open, self._step = JournalMessage(array("i"), place), entry.step
+        self.begun.number(entry.step)
 
-    def _take_result(self, entry: JournalEntry) -> None:
+    def _take_result(self, place: int, entry: JournalEntry) -> None:
         if entry.call not in self._waiting:
             self.orphans += 1
             return
         self._waiting.discard(entry.call)
-        message = JournalMessage([Piece(entry)], entry, order=self._calls.index(entry.call))
+        message = JournalMessage(array("i", [place]), place, order=self._calls.index(entry.call))
         behind = [each for each in self._results if each.order > message.order]
         at = self.messages.index(behind[0]) if behind else len(self.messages)
         self.messages.insert(at, message)
@@ -221,75 +293,76 @@ class JournalContext(Struct):
             message = every[at]
             if message.summary:
                 return
-            if message.entry.anchor and message.entry.origin != "injection":
+            prompt = self.journal.entries[message.entry]
+            if prompt.anchor and prompt.origin != "injection":
                 left -= 1
                 if left == 0:
                     kept = every[:at]
-                    while kept and _belongs(kept[-1].entry, message.entry):
+                    while kept and _belongs(self.journal.entries[kept[-1].entry], prompt):
                         kept.pop()
                     self._start(kept)
                     return
 
-    def _compacted(self, entry: JournalEntry, text_of: Callable[[JournalEntry], str]) -> list[JournalMessage]:
-        summary = JournalMessage([Piece(entry)], entry, summary=True)
+    def _compacted(
+        self, place: int, entry: JournalEntry, text_of: Callable[[JournalEntry], str]
+    ) -> list[JournalMessage]:
+        summary = JournalMessage(array("i", [place]), place, summary=True)
         if entry.count >= 0:
             return [summary, *self.messages[entry.count :]]
-        prompts = [message for message in self.messages if message.entry.kept]
-        return [*_kept(prompts, text_of), summary]
+        prompts = [message for message in self.messages if self.journal.entries[message.entry].kept]
+        return [*self._kept(prompts, text_of), summary]
+
+    def _kept(self, prompts: list[JournalMessage], text_of: Callable[[JournalEntry], str]) -> list[JournalMessage]:
+        """The messages of the person that a compaction keeps: all, or the newest and some of the oldest, in tokens."""
+        if sum(map(self._size, prompts)) <= KEPT_TOKENS:
+            return prompts
+        tail: list[JournalMessage] = []
+        left, head_end = KEPT_TOKENS - KEPT_AT_BEGINNING, len(prompts)
+        rest: list[JournalMessage] = []
+        for at in reversed(range(len(prompts))):
+            if left <= 0:
+                break
+            size, head_end = self._size(prompts[at]), at
+            if size <= left:
+                tail.append(prompts[at])
+                left -= size
+                continue
+            text = self._text_of(prompts[at], text_of)
+            cut = len(text) - len(_fitting(text[::-1], left))
+            tail.append(self._part_of(prompts[at], cut, len(text)))
+            if cut:
+                rest = [self._part_of(prompts[at], 0, cut)]
+            break
+        head: list[JournalMessage] = []
+        left = KEPT_AT_BEGINNING
+        for message in (*prompts[:head_end], *rest):
+            if left <= 0:
+                break
+            text = self._text_of(message, text_of)
+            is_whole = self.journal.bounds(message.pieces[0])[1] < 0
+            size = self._size(message) if is_whole else estimated("user") + estimated(text)
+            if size > left:
+                head.append(self._part_of(message, 0, len(_fitting(text, left))))
+                break
+            head.append(message)
+            left -= size
+        return [*head, *reversed(tail)]
+
+    def _size(self, message: JournalMessage) -> int:
+        return self.journal.entries[message.entry].tokens
+
+    def _text_of(self, message: JournalMessage, text_of: Callable[[JournalEntry], str]) -> str:
+        text, (start, stop) = text_of(self.journal.entries[message.entry]), self.journal.bounds(message.pieces[0])
+        return text if stop < 0 else text[start:stop]
+
+    def _part_of(self, message: JournalMessage, start: int, stop: int) -> JournalMessage:
+        begun, _ = self.journal.bounds(message.pieces[0])
+        piece = self.journal.part(message.entry, begun + start, begun + stop)
+        return JournalMessage(array("i", [piece]), message.entry)
 
 
 def _belongs(entry: JournalEntry, prompt: JournalEntry) -> bool:
     return entry.origin == "injection" and bool(entry.owner) and entry.owner == prompt.id
-
-
-def _kept(prompts: list[JournalMessage], text_of: Callable[[JournalEntry], str]) -> list[JournalMessage]:
-    """The messages of the person that a compaction keeps: all, or the newest and some of the oldest, in tokens."""
-    if sum(map(_size, prompts)) <= KEPT_TOKENS:
-        return prompts
-    tail: list[JournalMessage] = []
-    left, head_end = KEPT_TOKENS - KEPT_AT_BEGINNING, len(prompts)
-    rest: list[JournalMessage] = []
-    for at in reversed(range(len(prompts))):
-        if left <= 0:
-            break
-        size, head_end = _size(prompts[at]), at
-        if size <= left:
-            tail.append(prompts[at])
-            left -= size
-            continue
-        text = _text_of(prompts[at], text_of)
-        cut = len(text) - len(_fitting(text[::-1], left))
-        tail.append(_part_of(prompts[at], cut, len(text)))
-        if cut:
-            rest = [_part_of(prompts[at], 0, cut)]
-        break
-    head: list[JournalMessage] = []
-    left = KEPT_AT_BEGINNING
-    for message in (*prompts[:head_end], *rest):
-        if left <= 0:
-            break
-        text = _text_of(message, text_of)
-        size = _size(message) if message.pieces[0].stop < 0 else estimated("user") + estimated(text)
-        if size > left:
-            head.append(_part_of(message, 0, len(_fitting(text, left))))
-            break
-        head.append(message)
-        left -= size
-    return [*head, *reversed(tail)]
-
-
-def _size(message: JournalMessage) -> int:
-    return message.entry.tokens
-
-
-def _text_of(message: JournalMessage, text_of: Callable[[JournalEntry], str]) -> str:
-    piece, text = message.pieces[0], text_of(message.entry)
-    return text if piece.stop < 0 else text[piece.start : piece.stop]
-
-
-def _part_of(message: JournalMessage, start: int, stop: int) -> JournalMessage:
-    begun = message.pieces[0].start
-    return JournalMessage([Piece(message.entry, begun + start, begun + stop)], message.entry)
 
 
 def _fitting(text: str, most: int) -> str:
