@@ -87,16 +87,42 @@ export function sample(): string {
     return readFileSync(SAMPLE_SESSION, "utf8");
 }
 
-/** Write what the window shows to the documentation, when that is asked for (`make screenshots`). `hovering`: with the mouse where it is. */
-export async function picture(window: Window, name: string, { hovering = false } = {}): Promise<void> {
+/** Write what the window shows to the documentation, when that is asked for (`make screenshots`). `hovering`: with the mouse where it is; `height`: in a window of that height. */
+export async function picture(window: Window, name: string, { hovering = false, height = 0 } = {}): Promise<void> {
     const folder = process.env["TIMELEAP_SCREENSHOTS"];
     if (!folder) return;
+    const size = window.page.viewportSize();
+    if (height > 0 && size) await window.page.setViewportSize({ ...size, height });
     await expect(window.spinning).toHaveCount(0);
     if (!hovering) {
         await window.page.mouse.move(1_000, 10);
         await window.page.locator(".monaco-hover:visible").waitFor({ state: "detached" });
     }
     await window.page.screenshot({ animations: "disabled", caret: "hide", path: join(folder, `${name}.png`) });
+    if (size) await window.page.setViewportSize(size);
+}
+
+/** A moving picture for the documentation, a frame at a time. Like pictures it is made only when that is asked for. */
+export class Film {
+    private readonly frames: { readonly png: Buffer; readonly milliseconds: number }[] = [];
+    private readonly folder = process.env["TIMELEAP_SCREENSHOTS"];
+
+    constructor(private readonly window: Window) {}
+
+    /** Show what is on the screen now for that long. */
+    async shows(milliseconds: number): Promise<void> {
+        if (!this.folder) return;
+        await expect(this.window.spinning).toHaveCount(0);
+        this.frames.push({ png: await this.window.page.screenshot({ animations: "disabled", caret: "hide" }), milliseconds });
+    }
+
+    async end(name: string): Promise<void> {
+        if (!this.folder) return;
+        const { default: sharp } = await import("sharp"); // loads native code, which tests do not need
+        const frames = this.frames.map(({ png }) => png);
+        const delay = this.frames.map(({ milliseconds }) => milliseconds);
+        await sharp(frames, { join: { animated: true } }).gif({ delay, colours: 128, effort: 10, dither: 0 }).toFile(join(this.folder, `${name}.gif`));
+    }
 }
 
 function version(): string {

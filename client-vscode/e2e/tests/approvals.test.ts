@@ -38,7 +38,7 @@ test("what the agent asks for is a question that one press answers, a row, and i
     await expect(row).toHaveAttribute("aria-label", /Waits for your decision: run command, npm publish/);
     await expect(window.status(/Waiting for your decision: 1/)).toHaveClass(/warning-kind/);
     await window.notifications.look(/asks for your approval: run command – npm publish --tag next – \{"cwd":"\/home\/me\/split"\}/);
-    await picture(window, "approval");
+    await picture(window, "approval", { height: 560 });
     await window.notifications.press(/asks for your approval/, "Approve");
     expect(await answer).toMatchObject({ decision: "approve" });
     await expect(row).toHaveCount(0);

@@ -3,6 +3,8 @@ import { serious } from "../window/axe";
 import { ConversationPage } from "../window/conversation";
 import type { Pipeline } from "../support/store";
 import { DEFAULTS } from "../support/workbench";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 test.describe.configure({ mode: "serial" });
@@ -44,6 +46,11 @@ test("a click on a checkpoint shows the conversation there", async ({ window }) 
     await expect(page.row(18)).toBeInViewport();
     await expect(page.frame.locator(".here")).toContainText("Checkpoint 5");
     await expect(page.row(31)).toHaveCount(0);
+    const next = window.checkpoints.row(/^Write .*split\.py/, 1);
+    await expect(next).toHaveAttribute("aria-selected", "false");
+    await page.tool("Checkpoint After").click();
+    await expect(next).toHaveAttribute("aria-selected", "true"); // the tree goes along
+    await picture(window, "page-tree");
 });
 
 test("a call is a card with its result; an edit shows its lines, a failure its mark", async ({ window }) => {
@@ -65,7 +72,7 @@ test("a call is a card with its result; an edit shows its lines, a failure its m
     await expect(cards.first().locator(".line.added")).toHaveText(/b = 3/);
     await expect(cards.last()).toHaveClass(/failed/);
     await expect(cards.last()).not.toContainText("line 9");
-    await cards.last().getByRole("button", { name: "Show all 61 lines" }).click();
+    await cards.last().getByRole("button", { name: "Show 61 lines" }).click();
     await expect(cards.last()).toContainText("line 9");
     await cards.last().getByRole("button", { name: "Show less" }).click();
     await expect(page.row(34)).toHaveCount(0);
@@ -97,7 +104,7 @@ test("who speaks is said once in a turn; output is as it was written, in its col
     await expect(page.row(1).locator(".answer pre")).toHaveText("FAILED a.py link");
     await expect(page.row(1).locator(".answer .sgr-red")).toHaveText("FAILED");
     await picture(window, "page-output");
-    await page.row(4).getByRole("button", { name: /^Show all/ }).click();
+    await page.row(4).getByRole("button", { name: /^Show [\d,]+ lines/ }).click();
     await expect(page.row(4)).toContainText("line 500");
     await window.openSession("Shares that add up");
     await window.run("openConversation");
@@ -318,13 +325,20 @@ for (const theme of THEMES) {
         await helper.replay(session, sample().replaceAll("Guests complain", question), { title: named });
         await helper.call("context/revertTo", { sessionId: session, checkpointId: 6 });
         await helper.call("context/sendDMail", { sessionId: session, checkpointId: 0, message: "Look at the cents." });
-        void helper.call("approval/request", { sessionId: session, action: "run command", description: "pytest" }).catch(() => undefined);
+        await helper.call("session/open", { sessionId: session, files: { mode: "checkpoint", roots: [pathToFileURL(workbench.folder).href] } });
+        await helper.call("context/checkpoint", { sessionId: session });
+        writeFileSync(join(workbench.folder, "cents.txt"), `${theme}\n`);
+        await helper.call("context/appendMessage", { sessionId: session, messages: [{ role: "user", content: "Count in cents." }, { role: "assistant", content: "I count." }] });
+        void helper.call("approval/request", { sessionId: session, action: "run command", description: `pytest ${"-q ".repeat(200)}` }).catch(() => undefined);
         workbench.configure({ ...OURS, "workbench.colorTheme": theme });
         await expect(window.page.locator(".monaco-workbench")).toHaveClass(theme.includes("Contrast") ? /hc-/ : theme.includes("Dark") ? /vs-dark/ : /(^| )vs( |$)/);
         await window.openSession(named);
         await expect(window.checkpoints.row("Approval needed", 1)).toBeVisible();
         await window.checkpoints.expand(window.checkpoints.row(question, 1).last()); // an older turn; a note is named after it
         await window.checkpoints.expand(window.checkpoints.row("python -m pytest", 1).first());
+        await window.checkpoints.expand(window.checkpoints.row("Count in cents", 1));
+        await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
+        await expect(window.checkpoints.row("cents.txt", 2)).toBeVisible();
         const found = (await serious(window.page.mainFrame(), { within: ".part.sidebar .pane-body", rules: ["color-contrast"] })).map((one) => `views: ${one}`);
         await window.run("openConversation");
         await page.shows(named);
@@ -332,7 +346,9 @@ for (const theme of THEMES) {
         const frame = window.page.frames().find((one) => one.name() === "active-frame" || one.url().includes("fake.html"));
         if (!frame) throw new Error("there is no page");
         const look = async (state: string): Promise<void> => void found.push(...(await serious(frame)).map((one) => `${state}: ${one}`));
-        await look("the newest message");
+        await page.frame.getByRole("button", { name: /cents\.txt/ }).first().click();
+        await expect(page.frame.locator(".files .line.added").first()).toBeVisible();
+        await look("the newest message, a changed file");
         await picture(window, `page-${theme.replace("Default ", "").replace(" Modern", "").replaceAll(" ", "-").toLowerCase()}`);
         await page.feed.press("Home");
         await page.frame.locator(".thought summary").first().click();
@@ -352,6 +368,13 @@ for (const theme of THEMES) {
         await expect(page.frame.getByRole("region", { name: /^Comparison/ })).toBeVisible();
         await look("a comparison");
         await page.frame.getByRole("region", { name: /^Comparison/ }).press("Escape");
+        await window.run("manageApprovals");
+        await window.quick.choose("Approvals of", "Decide:");
+        await window.quick.choose(/asks: run command/, "Show All of It");
+        await expect(page.over.locator("pre")).toContainText("pytest");
+        await look("something to read");
+        await window.quick.close();
+        await page.over.press("Escape");
         await page.frame.locator(".lane").nth(1).click();
         await expect(page.tool("Show the Present")).toBeVisible();
         await look("a timeline");

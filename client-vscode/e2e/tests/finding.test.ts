@@ -1,6 +1,7 @@
 import { ConversationPage } from "../window/conversation";
 import { OURS, SECOND_BUG, expect, picture, sample, test } from "../support/test";
 import { MOMENT, patiently } from "../window/patience";
+import type { Window } from "../window/window";
 import { pathToFileURL } from "node:url";
 
 test.describe.configure({ mode: "serial" });
@@ -41,8 +42,23 @@ test("in a side bar of 300 pixels one can tell which of twenty rows broke the te
     const badge = await failed.locator(".monaco-icon-label").first().evaluate((label) => getComputedStyle(label, "::after").content);
     expect(badge).toContain("✗");
     await picture(window, "narrow");
+    await toldApart(window);
+    await window.openSession("Split the bill");
+    await window.checkpoints.expand(window.checkpoints.row("Guests complain", 1)); // an older turn
+    await window.checkpoints.collapse(window.checkpoints.row("That is not fair", 1).first());
+    await toldApart(window);
+    expect((await window.checkpoints.painted()).some((text) => text.endsWith("…"))).toBe(true); // it is narrow
+    await picture(window, "narrow-turns");
+    await window.openSession("Edits");
     await window.widen(720);
 });
+
+/** No two checkpoints in sight are painted alike. */
+async function toldApart({ checkpoints }: Window): Promise<void> {
+    const painted = await checkpoints.painted();
+    expect(painted.length).toBeGreaterThan(5);
+    expect(painted.filter((text, at) => painted.indexOf(text) !== at)).toEqual([]);
+}
 
 test("the tooltip of a row says more than the row, and goes when the mouse does", async ({ window, store }) => {
     const prompt = `Find why the second half is wrong. ${"Look at every line of the report before you change it. ".repeat(8)}Then stop.`;

@@ -43,7 +43,7 @@ for (const rows of ROWS) {
         const taken: number[] = [];
         for (let round = 0; round < ROUNDS; round += 1) {
             units.push(await store.coldStart());
-            const { at } = await window.checkpoints.painted(`Live ${String(round)}:`);
+            const { at } = await window.checkpoints.paintedAt(`Live ${String(round)}:`);
             const checkpoint = agent.call("context/checkpoint", { sessionId });
             await agent.call("context/appendMessage", { sessionId, message: { role: "user", content: `Live ${String(round)}: go on` } });
             const acknowledged = Date.now();

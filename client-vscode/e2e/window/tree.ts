@@ -45,6 +45,31 @@ export class Tree {
         return found.sort((one, other) => one.top - other.top).map(({ text }) => text);
     }
 
+    /** The rows that are there as they are painted, from the top: what the editor cuts off at the right is left out. */
+    async painted(): Promise<string[]> {
+        const found = await this.rows.evaluateAll((all) =>
+            all.map((row) => {
+                const label = row.querySelector(".monaco-icon-label-container") ?? row;
+                const top = row.getBoundingClientRect().top;
+                if (label.scrollWidth <= label.clientWidth) return { top, text: label.textContent };
+                const end = label.getBoundingClientRect().right - parseFloat(getComputedStyle(label).fontSize); // an ellipsis
+                const texts = document.createTreeWalker(label, NodeFilter.SHOW_TEXT);
+                let seen = "";
+                for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+                    const range = document.createRange();
+                    for (let at = 0; at < (node.nodeValue ?? "").length; at += 1) {
+                        range.setStart(node, at);
+                        range.setEnd(node, at + 1);
+                        if (range.getBoundingClientRect().right > end) return { top, text: `${seen}…` };
+                        seen += node.nodeValue?.charAt(at) ?? "";
+                    }
+                }
+                return { top, text: seen };
+            }),
+        );
+        return found.sort((one, other) => one.top - other.top).map(({ text }) => text.replaceAll("\u00a0", " "));
+    }
+
     /** Open a row; it may be about to get its first child. */
     async expand(row: Locator): Promise<void> {
         await this.turn(row, "true");
@@ -107,7 +132,7 @@ export class Tree {
     }
 
     /** The moment (of `Date.now()`) at which a row with that text is first painted; to be called before it is written. */
-    async painted(text: string): Promise<{ at: Promise<number> }> {
+    async paintedAt(text: string): Promise<{ at: Promise<number> }> {
         const name = `painted ${text}`;
         await this.root.evaluate((root, [row, key]) => {
             (window as unknown as Record<string, Promise<number>>)[key] = new Promise((resolve) => {

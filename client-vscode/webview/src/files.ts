@@ -97,7 +97,7 @@ export class ChangedFiles {
         this.tell({ kind: "fileDiff", span, file: at });
       }
       this.toggle(this.open, key);
-    }, { class: "file", "aria-expanded": String(open) }, kind, name);
+    }, { class: "file", "aria-expanded": String(open), "aria-label": `${kindName(file.kind)} ${file.path}` }, kind, " ", name);
     const side = button(say("openDiff"), () => this.tell({ kind: "openDiff", span, file: at }), { class: "link" });
     return make("li", {}, make("div", { class: "file-row" }, show, side), open && this.diff(key, file));
   }

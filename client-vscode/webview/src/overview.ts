@@ -217,7 +217,7 @@ export class Overview {
     });
     const present = button(say("compare"), () => compare(checkpoint, undefined));
     const others = compareWith ? [button(say("compareWith"), () => compareWith(checkpoint))] : [];
-    const pair = base && base.uid !== checkpoint.uid ? [button(say("compareTo", `#${exact(base.id)} ${base.name.slice(0, 24)}`), () => compare(base, checkpoint))] : [];
+    const pair = base && base.uid !== checkpoint.uid ? [button(say("compareTo", `#${exact(base.id)} ${cut(base.name)}`), () => compare(base, checkpoint))] : [];
     return [...pair, from, present, ...others];
   }
 
@@ -225,4 +225,9 @@ export class Overview {
     const part = (event.clientX - this.curve.getBoundingClientRect().left - EDGE) / (this.width - 2 * EDGE);
     this.actions.go(Math.round(Math.max(0, Math.min(1, part)) * this.most));
   }
+}
+
+/** What of a name stands on a button. */
+function cut(name: string): string {
+  return name.length > 24 ? `${name.slice(0, 24)}…` : name;
 }

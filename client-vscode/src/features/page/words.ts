@@ -44,7 +44,7 @@ export function words() {
     fileType: vscode.l10n.t("became another kind of file"),
     fileMode: vscode.l10n.t("other permissions"),
     moreFiles: vscode.l10n.t("Show more files ({0})"),
-    showLines: vscode.l10n.t("Show all {0} lines"),
+    showLines: vscode.l10n.t("Show {0} lines"),
     showLess: vscode.l10n.t("Show less"),
     moreCalls: vscode.l10n.t("Show more calls ({0})"),
     failed: vscode.l10n.t("failed"),
