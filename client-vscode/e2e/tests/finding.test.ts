@@ -43,7 +43,7 @@ test("in a side bar of 300 pixels one can tell which of twenty rows broke the te
     expect(badge).toContain("✗");
     await picture(window, "narrow");
     await toldApart(window);
-    await window.openSession("Split the bill");
+    await window.openSession("Split among guests");
     await window.checkpoints.expand(window.checkpoints.row("Guests complain", 1)); // an older turn
     await window.checkpoints.collapse(window.checkpoints.row("That is not fair", 1).first());
     await toldApart(window);
