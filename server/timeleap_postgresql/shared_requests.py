@@ -84,6 +84,7 @@ class SharedApprovalRequests:
         self._rows: Rows = session.shared.approvals
         self._audit = Audit(session.path)
         self._asked: dict[str, Asked] = {}
+        self._asking: list[asyncio.Future[None]] = []  # done when a question is in `_asked`, or was not asked
         self._told: set[str] = set()
         self._finished: set[str] = set()  # for which nobody waits here any more, and the rows say somebody does
         self._absent: dict[str, float] = {}
@@ -165,7 +166,7 @@ class SharedApprovalRequests:
         while True:
             transaction = Transaction(session.requests, guard)
             try:
-                return await self._run(partial(self._ask_at_turn, question, transaction))
+                return await self._ask_once(question, transaction)
             except RepeatedError as repeated:
                 if repeated.result is not None:
                     return {**repeated.result, "duplicate": True}
@@ -173,6 +174,15 @@ class SharedApprovalRequests:
                     return asked.join()
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
+
+    async def _ask_once(self, question: ApprovalQuestion, transaction: Transaction) -> Json | Answer:
+        asking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asking.append(asking)
+        try:
+            return await self._run(partial(self._ask_at_turn, question, transaction))
+        finally:
+            self._asking.remove(asking)
+            asking.set_result(None)
 
     async def _ask_at_turn(self, question: ApprovalQuestion, transaction: Transaction) -> Json | Answer:
         session, request = self._session, transaction.request
@@ -348,6 +358,8 @@ class SharedApprovalRequests:
         return []
 
     async def cancel_all(self) -> None:
+        if self._asking:  # else they would wait for an answer that nobody gives any more
+            await asyncio.wait(list(self._asking))
         for asked in list(self._asked.values()):
             for answer in list(asked.answers):
                 with suppress(TimeleapError):  # it goes with this process

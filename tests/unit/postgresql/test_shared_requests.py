@@ -190,6 +190,33 @@ async def test_a_session_that_is_closed_gives_up_what_was_asked_there(machine: A
         await a.ask()
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_question_whose_asking_is_under_way_at_the_end_is_given_up(
+    machine: Any, url: str, monkeypatch: pytest.MonkeyPatch, deleted: bool
+) -> None:
+    a = await machine("a")
+    begun, go_on, ask_at_turn = asyncio.Event(), asyncio.Event(), a.requests._ask_at_turn
+
+    async def slowly(*given: Any) -> Any:
+        answer = await ask_at_turn(*given)
+        begun.set()
+        await go_on.wait()
+        return answer
+
+    monkeypatch.setattr(a.requests, "_ask_at_turn", slowly)
+    asking = asyncio.create_task(a.ask())
+    await begun.wait()
+    ending = asyncio.create_task(a.session.shut())
+    await until(lambda: a.session.transactions.closed)
+    go_on.set()
+    answer = await asking
+    await ending
+    if deleted:
+        await a.store.delete("s")
+    await until(answer.cancelled)
+    assert questions(url) == 0
+
+
 async def test_too_many_questions_are_refused(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_requests, "MAX_PENDING", 2)
     a = await machine("a")
