@@ -115,6 +115,11 @@ MARKED = $(shell grep -rlE --include='test_*.py' 'mark.$1|mostly_$1' tests | sor
 test-agents: agents setup  ## The adapters on their SDKs; the agents themselves, as released, on a model on loopback
 	$(PYTEST) $(or $(filter tests/agents%,$(TESTS)),tests/agents)
 
+HISTORIES ?= 25
+.PHONY: histories
+histories: agents setup  ## What six released agents send when they resume random histories (HISTORIES=25 of each; `make test-agents` takes 5)
+	HISTORIES=$(HISTORIES) $(PYTEST) -k what_is_read_is_what_the_program_sends tests/agents tests/interop/test_kimi_mirror.py
+
 .PHONY: agents
 agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(AGENTS)/kimi-code/.installed $(AGENTS)/node_modules/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
 

@@ -20,6 +20,7 @@ class Model:
         gate: Set: answers are sent at once; cleared: they wait until it is set.
         asked: Set when a request has arrived.
         calls: By a question: the tools to call, with their inputs, one after another before it is answered.
+        at_once: Questions whose tools are called in one answer.
         answers: Further questions, as they are asked, and what is said to them in the end.
         pace: Seconds that it takes for an answer.
     """
@@ -30,6 +31,7 @@ class Model:
         self.gate.set()
         self.asked = threading.Event()
         self.calls: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        self.at_once: set[str] = set()
         self.answers: dict[str, str] = {}
         self.pace = 0.0
         handler = type("Handler", (_Handler,), {"model": self})
@@ -129,7 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
         done = results - sum(len(self.model.calls.get(question, [])) for question in questions[:-1])
         said = self.model.answers.get(questions[-1], f"answer {questions[-1]}") if questions else "Done."
         calling, saying = _dialect(path)
-        answer = calling(f"toolu_{results}", *calls[done]) if done < len(calls) else saying(said)
+        if done < len(calls) and questions[-1] in self.model.at_once:
+            answer = _chunks_calling(calls[done:], results)
+        else:
+            answer = calling(f"toolu_{results}", *calls[done]) if done < len(calls) else saying(said)
         return self._send(200, b"".join(answer), "text/event-stream")
 
     def _send(self, status: int, data: bytes, kind: str = "application/json") -> None:
@@ -189,6 +194,19 @@ def _chunk_calling(call_id: str, tool: str, given: dict[str, Any]) -> Iterator[b
     function = {"name": tool, "arguments": json.dumps(given)}
     call = {"index": 0, "id": call_id, "type": "function", "function": function}
     return _chunks({"role": "assistant", "tool_calls": [call]}, "tool_calls")
+
+
+def _chunks_calling(calls: list[tuple[str, dict[str, Any]]], results: int) -> Iterator[bytes]:
+    made = [
+        {
+            "index": index,
+            "id": f"toolu_{results}_{index}",
+            "type": "function",
+            "function": {"name": tool, "arguments": json.dumps(given)},
+        }
+        for index, (tool, given) in enumerate(calls)
+    ]
+    return _chunks({"role": "assistant", "tool_calls": made}, "tool_calls")
 
 
 def _chunks(delta: dict[str, Any], reason: str) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from tests.agents.model import Model
 from tests.agents.test_claude_mirror import ClaudeCode
 from tests.support.claude_histories import History, Said
 from tests.support.said import said
+from tests.support.sample import firsts, seeds
 from tests.unit.agents.mirrors.reading import messages
 
 from timeleap_agents.mirrors.claude_log import ClaudeLog
@@ -48,9 +49,9 @@ def in_any_order(log: list[Said]) -> list[Said]:
     return found
 
 
-@pytest.mark.parametrize("first", range(0, 25, 5))
+@pytest.mark.parametrize("first", firsts())
 async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Path, first: int) -> None:
-    for seed in range(first, first + 5):
+    for seed in seeds(first):
         program = ClaudeCode(tmp_path / str(seed), model)
         folder = program.sessions / re.sub(r"[^A-Za-z0-9]", "-", str(tmp_path / str(seed)))
         history = History(folder.parent, seed)

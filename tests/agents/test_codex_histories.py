@@ -9,6 +9,7 @@ import pytest
 from tests.agents.codex import Codex, needs_codex
 from tests.agents.model import Model
 from tests.support.codex_histories import CodexHistory, items_of, said
+from tests.support.sample import firsts, seeds
 from tests.unit.agents.mirrors.reading import messages
 
 from timeleap_agents.mirrors.codex_log import CodexLog
@@ -16,9 +17,9 @@ from timeleap_agents.mirrors.codex_log import CodexLog
 pytestmark = [pytest.mark.long, needs_codex]  # a run of the program for each history
 
 
-@pytest.mark.parametrize("first", range(0, 25, 5))
+@pytest.mark.parametrize("first", firsts())
 async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Path, first: int) -> None:
-    for seed in range(first, first + 5):
+    for seed in seeds(first):
         program = Codex(tmp_path / str(seed), model)
         history = CodexHistory(program.home / "sessions", seed, str(program.project)).grow(10)
         log = CodexLog(history.file.path)

@@ -12,6 +12,7 @@ from tests.agents.kimi_code import KimiCode, needs_kimi_code
 from tests.agents.model import Model
 from tests.agents.window import Window, until
 from tests.support.kimi_code_histories import History
+from tests.support.sample import firsts, seeds
 
 from timeleap_client import RawTimeleap
 
@@ -81,9 +82,9 @@ def heard(piece: str) -> list[tuple[str, str]]:
     return [("user", piece)] if OURS.fullmatch(piece) else []
 
 
-@pytest.mark.parametrize("first", range(0, 25, 5))
+@pytest.mark.parametrize("first", firsts())
 async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Path, first: int) -> None:
-    for seed in range(first, first + 5):
+    for seed in seeds(first):
         program = KimiCode(tmp_path / str(seed), model)
         history = History(program.home, seed, str(program.project)).grow(12)
         await program.ask("resumed", resume=history.file.session_id)

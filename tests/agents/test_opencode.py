@@ -4,10 +4,12 @@ cut."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ import pytest
 from tests.agents.model import Model
 from tests.agents.opencode import PROGRAM, Opencode, needs_opencode
 from tests.agents.window import Window, until
+from tests.support.holding import PATIENCE, wait_until
+from tests.support.sample import firsts, seeds
 from tests.unit.agents.mirrors.test_opencode_log import everything, log_of, said_in
 
 from timeleap_client import RawTimeleap
@@ -56,12 +60,47 @@ class History:
         self._prompts: list[str] = []
 
     def turn(self) -> None:
-        self._number += 1
-        question = f"{self.name}x{self._number}"
+        question = self._next()
         if self.random.random() < 0.4:
             self.model.calls[question] = [("bash", {"command": "echo hello", "description": "says hello"})]
+        self._asked(question)
+
+    def _next(self) -> str:
+        self._number += 1
+        return f"{self.name}x{self._number}"
+
+    def _asked(self, question: str) -> None:
         self._prompts.append(self.program.ask(self.session, question))
         self.ever += [("user", f"question {question}"), ("assistant", f"answer {question}")]
+
+    def parallel(self) -> None:
+        """Calls of one answer."""
+        question = self._next()
+        self.model.calls[question] = [("bash", {"command": f"echo {n}", "description": "counts"}) for n in range(3)]
+        self.model.at_once.add(question)
+        self._asked(question)
+
+    def sub_task(self) -> None:
+        """A sub-agent, which has a session of its own."""
+        question = self._next()
+        task = {"description": "looks", "prompt": f"question {question}sub", "subagent_type": "general"}
+        self.model.calls[question] = [("task", task)]
+        self._asked(question)
+
+    def steered(self) -> None:
+        """A prompt that comes while the model is asked about the one before: after its call that one is answered."""
+        question, steer = self._next(), self._next()
+        self.model.calls[question] = [("bash", {"command": "echo hello", "description": "says hello"})]
+        self.model.asked.clear()
+        self.model.gate.clear()
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(self.program.ask, self.session, question)
+            assert self.model.asked.wait(PATIENCE)
+            second = pool.submit(self.program.ask, self.session, steer)
+            wait_until(lambda: f"question {steer}" in json.dumps(self.program.call(f"/session/{self.session}/message")))
+            self.model.gate.set()
+            self._prompts += [first.result(PATIENCE), second.result(PATIENCE)]
+        self.ever += [("user", f"question {question}"), ("user", f"question {steer}"), ("assistant", f"answer {steer}")]
 
     def reverts(self) -> None:
         if self._prompts:
@@ -79,12 +118,13 @@ class History:
         self._prompts = []
 
 
-@pytest.mark.parametrize("first", range(0, 25, 5))
+@pytest.mark.parametrize("first", firsts())
 async def test_what_is_read_is_what_the_program_sends(program: Opencode, model: Model, first: int) -> None:
-    for seed in range(first, first + 5):
+    for seed in seeds(first):
         history = History(program, model, seed)
         history.turn()
-        for step in history.random.choices([history.turn, history.reverts, history.compacts], [4, 3, 1], k=5):
+        kinds = [history.turn, history.parallel, history.steered, history.sub_task, history.reverts, history.compacts]
+        for step in history.random.choices(kinds, [3, 2, 1, 1, 3, 1], k=6):
             step()
         log = log_of(program.database / history.session)
         read = said_in(log)

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.agents.model import Model
 from tests.agents.window import Window, until
 from tests.interop.prepare import original_python
 from tests.support import ready
+from tests.support.kimi_histories import KimiHistory
+from tests.support.said import Said
+from tests.support.said import said as pairs_of
+from tests.support.sample import firsts, seeds
+from tests.unit.agents.mirrors.reading import messages
 
+from timeleap_agents.mirrors.kimi_log import KimiLog
 from timeleap_client import RawTimeleap
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]  # three runs of the program
 RUN = "import sys; from kimi_cli.__main__ import run_original_cli; sys.exit(run_original_cli(sys.argv[1:]))"
+OURS = re.compile(r"<system>summary \d+</system>|(?:question|answer) \w+")
 TWO_TURNS = ["question one", "answer one", "question two", "answer two"]
 
 
@@ -96,3 +105,30 @@ async def test_it_is_shown_live_and_goes_on_where_its_mirror_was_cut(
     assert model.texts() == ["question one", "answer one", "question three"]
     assert len(await window.sessions("kimi")) == 2
     assert await window.texts(mirror) == TWO_TURNS
+
+
+def sent(request: list[dict[str, Any]]) -> list[Said]:
+    """What a request holds, as the model of the format tells it. The program joins neighbouring messages of the person, and
+    says more in the person's name."""
+    found: list[Said] = []
+    for message in request:
+        content = message.get("content") or []
+        texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
+        if message["role"] == "tool":
+            found.append(("result", message["tool_call_id"]))
+        elif message["role"] != "system":
+            found += [(message["role"], said) for text in texts for said in OURS.findall(text)]
+            found += [("call", call["id"]) for call in message.get("tool_calls") or []]
+    return found
+
+
+@pytest.mark.parametrize("first", firsts())
+async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Path, first: int) -> None:
+    for seed in seeds(first):
+        program = Kimi(tmp_path / str(seed), model)
+        history = KimiHistory(program.share, seed, str(program.project)).grow(10)
+        log = KimiLog(history.file.path)
+        log.read()
+        assert pairs_of(messages(log)) == history.log, seed
+        await program.ask("resumed", "--session", history.file.session_id)
+        assert sent(model.requests[-1]["messages"]) == [*history.log, ("user", "question resumed")], seed

@@ -19,10 +19,10 @@ class KimiHistory:
         left: What was sent before each step back and compaction.
     """
 
-    def __init__(self, share: Path, seed: int) -> None:
+    def __init__(self, share: Path, seed: int, workspace: str = "/shop") -> None:
         self.random = random.Random(seed)
         share.mkdir(parents=True, exist_ok=True)
-        self.file = KimiFile(share)
+        self.file = KimiFile(share, workspace)
         self.log: list[Said] = []
         self.left: list[list[Said]] = []
         self.first: str | None = None
@@ -32,8 +32,8 @@ class KimiHistory:
     def grow(self, steps: int) -> KimiHistory:
         """Do some random steps, the first of which is a turn."""
         self.turn()
-        kinds = [self.turn, self.calls, self.goes_back, self.compacts, self.notes]
-        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 3], k=steps):
+        kinds = [self.turn, self.calls, self.steered, self.goes_back, self.compacts, self.clears, self.notes]
+        for step in self.random.choices(kinds, weights=[4, 4, 2, 2, 1, 0.5, 3], k=steps):
             step()
         self.turn()
         return self
@@ -69,6 +69,22 @@ class KimiHistory:
             self.file.gets(call, f"result of {call}")
             self.log.append(("result", call))
         self.answers()
+
+    def steered(self) -> None:
+        """A prompt that was typed while the program worked."""
+        self.prompt()
+        call, text = self._name("call").replace(" ", "_"), self._name("question")
+        self.file.calls(call)
+        self.file.gets(call, f"result of {call}")
+        self.file.write({"role": "user", "content": text})
+        self.log += [("call", call), ("result", call), ("user", text)]
+        self.answers()
+
+    def clears(self) -> None:
+        """The log is set aside, and nothing begins a new one."""
+        self.left.append(list(self.log))
+        self.file.begins_anew()
+        self.log, self._turns = [], []
 
     def goes_back(self) -> None:
         """To before an earlier turn; the log is set aside."""

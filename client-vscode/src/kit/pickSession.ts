@@ -6,7 +6,7 @@ import { Refusal } from "../core/commands/report.js";
 import type { Sessions } from "../core/sessions/sessions.js";
 import { relativeTime, tokens, tokensReported, tokensUsed } from "../shared/text/format.js";
 import { withoutIcons } from "../shared/text/say.js";
-import { programName } from "../shared/text/sources.js";
+import { deletionOf, programName } from "../shared/text/sources.js";
 import { workspaces, type Workspace } from "../shared/workspaces.js";
 
 export interface SessionItem extends vscode.QuickPickItem {
@@ -73,7 +73,7 @@ function lastOf(uri: string): string {
 }
 
 function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
-  const { archived, damaged, owner, updatedAt, sessionId, title } = info;
+  const { archived, damaged, owner, source, updatedAt, sessionId, title } = info;
   const count = tokensOf(sessions, info);
   const shown = sessions.shown?.id === sessionId;
   const facts = [
@@ -82,6 +82,7 @@ function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
     relativeTime(updatedAt),
     count === undefined ? "" : tokens(count),
     owner && owner.pid !== process.pid && !sessions.get(sessionId) ? vscode.l10n.t("in use by process {0}", String(owner.pid)) : "",
+    deletionOf(source) ?? "",
   ];
   return {
     label: withoutIcons(title ?? sessionId),

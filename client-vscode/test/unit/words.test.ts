@@ -8,6 +8,7 @@ import type { SidecarState } from "../../src/core/server/sidecar.js";
 import type { Sessions } from "../../src/core/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/shared/text/format.js";
 import { sayInPlace } from "../../src/shared/text/say.js";
+import { deletionOf } from "../../src/shared/text/sources.js";
 import { warningInWords } from "../../src/shared/text/warnings.js";
 import { MoreNode, treeItem } from "../../src/core/tree/node.js";
 import { News } from "../../src/features/status/notifications.js";
@@ -243,4 +244,18 @@ test("what is said in place of something hides that first, also when both come a
   void sayInPlace("three");
   await vi.waitFor(() => expect(user.said).toHaveLength(3));
   expect(user.executed).toHaveLength(1);
+});
+
+// What a program deletes itself
+
+test("a session says a week before that its program deletes its file, and afterwards that it is kept", () => {
+  const now = Date.parse("2026-11-29T10:00:00Z");
+  const known = { kind: "claude-code", key: "x" };
+  const source = (kept: object) => ({ ...known, kept: { bytes: 1, generations: 1, fileGone: false, ...kept } });
+  expect(deletionOf(known, now)).toBeUndefined();
+  expect(deletionOf(source({}), now)).toBeUndefined();
+  expect(deletionOf(source({ goesAt: "2026-12-07T10:00:00Z" }), now)).toBeUndefined();
+  expect(deletionOf(source({ goesAt: "2026-12-05T10:00:00Z" }), now)).toMatch(/^Claude Code deletes its file on .*2026.*; it is kept here$/);
+  expect(deletionOf(source({ goesAt: "2026-11-01T10:00:00Z" }), now)).toContain("deletes its file");
+  expect(deletionOf(source({ fileGone: true }), now)).toBe("Claude Code has deleted its file, which is kept here");
 });

@@ -1,0 +1,20 @@
+"""How many random histories the released programs are asked about: some in each run, all with `make histories`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+SAMPLE = int(os.environ.get("HISTORIES", "5"))
+AT_ONCE = 5
+"""Histories of one test."""
+
+
+def firsts() -> range:
+    """The first history of each test."""
+    return range(0, SAMPLE, AT_ONCE)
+
+
+def seeds(first: int) -> Iterator[int]:
+    """The histories of one test."""
+    yield from range(first, min(first + AT_ONCE, SAMPLE))
