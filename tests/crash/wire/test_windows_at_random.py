@@ -305,6 +305,8 @@ class Story:
         if ending is not None:
             time.sleep(self.dice.random() * self.dice.choice((0.001, 0.01, 0.04)))
             self.end(ending)
+        elif self.dice.random() < 0.3:
+            self.stop_for_a_moment()
         for request in asked:
             self.take_reply(request, ending)
         left = [window for window in self.windows if window is not self.owner] if ending else self.windows
@@ -320,6 +322,13 @@ class Story:
         self.done += [a for a in asked if a.result is not None and a.result.get("compacted", True)]
         if ending is not None:
             self.replace_owner(left, ending)
+
+    def stop_for_a_moment(self) -> None:
+        """Stop a process in the middle of its requests, too briefly for anybody to give it up."""
+        server = self.dice.choice(self.windows).server
+        server.signal(signal.SIGSTOP)
+        time.sleep(self.dice.random() * 0.2)
+        server.signal(signal.SIGCONT)
 
     def end(self, ending: str) -> None:
         """Let the owner go."""
