@@ -20,23 +20,19 @@ async function built(entry, options = {}) {
   return outputFiles[0].text;
 }
 
-/** The words of the page as its sources have them, which is in English. */
-async function words() {
+/** The words of the page. @param bundle The translations of those that its sources have, which are English. */
+async function words(bundle) {
   const vscode = { name: "vscode", setup: ({ onResolve, onLoad }) => {
     onResolve({ filter: /^vscode$/ }, () => ({ path: "vscode", namespace: "vscode" }));
-    onLoad({ filter: /.*/, namespace: "vscode" }, () => ({ contents: "export const l10n = { t: (text) => text };" }));
+    onLoad({ filter: /.*/, namespace: "vscode" }, () => ({ contents: `const bundle = ${JSON.stringify(bundle)}; export const l10n = { t: (text) => bundle[text] ?? text };` }));
   } };
   const text = await built("src/features/page/words.ts", { format: "esm", plugins: [vscode] });
   const made = await import(`data:text/javascript,${encodeURIComponent(text)}`);
   return { page: made.words(), file: made.wordsOfFile() };
 }
 
-function translated(value, bundle) {
-  return typeof value === "string" ? (bundle[value] ?? value) : Object.fromEntries(Object.entries(value).map(([name, one]) => [name, translated(one, bundle)]));
-}
-
-const english = await words();
-const chinese = translated(english, JSON.parse(read("l10n/bundle.l10n.zh-cn.json")));
+const english = await words({});
+const chinese = await words(JSON.parse(read("l10n/bundle.l10n.zh-cn.json")));
 const parts = {
   "page.min.js": await built("webview/src/exported.ts", {
     format: "iife",

@@ -35,7 +35,7 @@ test("what the agent asks for is a question that one press answers, a row, and i
     const answer = ask("npm publish --tag next", { detail: { cwd: "/home/me/split" } });
     const row = window.checkpoints.row("Approval needed: run command", 1);
     await expect(row).toBeVisible();
-    await expect(row).toHaveAttribute("aria-label", /Waits for your decision: run command, npm publish/);
+    await expect(row).toHaveAttribute("aria-label", /Approval needed: run command, npm publish/);
     await expect(window.status(/Waiting for your decision: 1/)).toHaveClass(/warning-kind/);
     await window.notifications.look(/asks for your approval: run command – npm publish --tag next – \{"cwd":"\/home\/me\/split"\}/);
     await picture(window, "approval", { height: 560 });
@@ -50,7 +50,7 @@ test("it is decided by the keyboard alone: rejected with a reason", async ({ win
     const answer = ask("rm -rf build");
     await expect(window.checkpoints.row("Approval needed: run command", 1)).toBeVisible();
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "Decide:");
+    await window.quick.choose("Approvals:", "Approval needed:");
     await window.quick.choose("Asking first", "Reject");
     await window.quick.answer("The reason, for the agent", "not while the tests run");
     expect(await answer).toMatchObject({ decision: "reject", reason: "not while the tests run" });
@@ -61,7 +61,7 @@ test("what somebody else decides goes away here, the open question too", async (
     const answer = ask("make deploy");
     await expect(window.checkpoints.row("Approval needed: run command", 1)).toBeVisible();
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "Decide:");
+    await window.quick.choose("Approvals:", "Approval needed:");
     const question = window.quick.saying("Asking first");
     await expect(question).toBeVisible();
     const { approvals } = await agent.call<{ approvals: { approvalId: string }[] }>("approval/list", { sessionId: "asking" });
@@ -88,10 +88,10 @@ test("hostile words make no link; what is long is read first, as plain text", as
 
 test("away rejects at once, and is shown", async ({ window }) => {
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "I am away");
+    await window.quick.choose("Approvals:", "I am away");
     await expect(window.status(/Away: requests are rejected/)).toHaveClass(/warning-kind/);
     expect(await ask("anything")).toMatchObject({ decision: "reject", reason: "afk" });
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "I am back");
+    await window.quick.choose("Approvals:", "I am back");
     await expect(window.status(/Away/)).toHaveCount(0);
 });

@@ -20,9 +20,8 @@ test("a session that is damaged beyond opening is said to be, and opens once it 
     await expect(await window.listed("Broken")).toContainText("cannot be read");
     await window.quick.close();
     await window.openSessionInVain("Broken");
-    const welcome = window.welcome(/damaged in a way that cannot be worked around/);
-    await expect(welcome).toBeVisible();
-    await expect(welcome.getByRole("button", { name: "Open Session…" })).toBeVisible();
+    await expect(window.saying(/This session's files are damaged and cannot be used/)).toBeVisible();
+    await expect(window.checkpoints.row("Open Session…")).toBeVisible();
     await expect(window.spinning).toHaveCount(0);
     await expect(await window.listed("Whole")).not.toContainText("shown"); // it is still open
     await window.quick.close();
@@ -30,7 +29,7 @@ test("a session that is damaged beyond opening is said to be, and opens once it 
 
     rmdirSync(log);
     renameSync(`${log}.aside`, log);
-    await welcome.getByRole("button", { name: "Try Again" }).click();
+    await window.checkpoints.row("Try Again").click();
     await expect(window.header).toContainText("Broken");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
@@ -73,7 +72,7 @@ test("an owner that hangs is followed, read-only, and joined on a click when it 
     }
     await agent.call("context/checkpoint", { sessionId: "hanging", label: "alive again" });
     await expect(window.checkpoints.row("alive again", 1)).toBeVisible();
-    await window.notifications.press(/“Hanging” does not answer/, "Reload Session");
+    await window.run("refresh");
     await expect(window.saying(/only be looked at/)).toHaveCount(0);
     await window.ask("createCheckpoint", "A label for the checkpoint", "through the owner");
     await expect(window.checkpoints.row("through the owner", 1)).toBeVisible();

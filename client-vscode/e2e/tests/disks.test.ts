@@ -83,7 +83,7 @@ test("a read-only disk: the session is shown, it is said why it cannot be change
     await window.checkpoints.row(IMPORTS, 1).locator(".monaco-icon-label").click(); // the conversation can be read
     await expect(window.page.getByRole("tab", { name: "On a read-only disk" })).toBeVisible();
     await inside(pid, `mount -o remount,bind,rw ${folder}`);
-    await window.notifications.press(/The disk is read-only/, "Reload Session");
+    await window.run("refresh");
     await expect(window.saying(/The disk is read-only/)).toHaveCount(0);
     expect(store.log("disk-read-only")).toBe(before);
     await window.ask("createCheckpoint", "A label for the checkpoint", "written after all");
@@ -102,16 +102,18 @@ test("a forbidden folder: the session is shown as long as it may be read, and th
 
     chmodSync(store.file("disk-forbidden", ""), 0o000);
     await window.run("refresh");
-    const welcome = window.welcome(/A permission is missing, so this session cannot be opened or made/);
-    await expect(welcome).toBeVisible();
+    const reason = window.saying(/The permission to .* is missing\. The session could not be opened\./);
+    await expect(reason).toBeVisible();
     await window.run("refresh");
+    await expect(window.notifications.saying(/permission/)).toHaveCount(0); // one box per problem
+    await expect(reason).toBeVisible();
     const listed = await window.listed("disk-forbidden");
     await expect(listed).toContainText("cannot be read");
     await expect(listed).not.toContainText("damaged");
     await window.quick.close();
     await picture(window, "disk-unreadable");
     permit(store, true);
-    await welcome.getByRole("button", { name: "Try Again" }).click();
+    await window.checkpoints.row("Try Again").click();
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/permission/)).toHaveCount(0);
     await window.ask("createCheckpoint", "A label for the checkpoint", "permitted");

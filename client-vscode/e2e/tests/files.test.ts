@@ -88,7 +88,7 @@ test("the files alone go back, and an editor that shows one follows", async ({ w
     await window.dialog.press("Files Only");
     await expect.poll(() => found(workbench)).toEqual(BEFORE);
     await expect(window.diff.after).not.toContainText("shares(");
-    await expect(window.checkpoints.row("No file differs", 2)).toBeVisible();
+    await expect(window.checkpoints.row("Nothing found", 2)).toBeVisible();
     expect(store.log(session)).toBe(before);
     await window.closeEditors();
 });

@@ -95,13 +95,13 @@ test("another program's compaction and clearing are told, with Undo", async ({ w
     await asks("context/compact");
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     await expect(page.row(0)).toContainText("compacted");
-    await window.notifications.look(`agent compacted “${title}”: `);
+    await window.notifications.look(`agent changed “${title}” (a compaction): `);
     await picture(window, "others-compact");
-    await window.notifications.press(`agent compacted “${title}”`, "Undo");
+    await window.notifications.press(`agent changed “${title}” (a compaction)`, "Undo");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await asks("context/clear");
     await expect(page.feed.getByRole("article")).toHaveCount(0);
-    await window.notifications.press(`agent cleared “${title}”`, "Undo");
+    await window.notifications.press(`agent changed “${title}” (clearing)`, "Undo");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
 });

@@ -41,7 +41,7 @@ test("a new session is made, written to disk and shown", async ({ window, store 
 
 test("a session that is not shown is renamed, archived, deleted and taken out of the trash", async ({ window, store }) => {
     await window.manage("In another folder", "Rename…");
-    await window.quick.answer("Title of the session", "Somewhere else");
+    await window.quick.answer("Rename…", "Somewhere else");
     await expect.poll(() => existing(store.file("elsewhere", "state.json"))).toContain("Somewhere else");
     await window.manage("Somewhere else", "Archive");
     await expect(await window.listed("Somewhere else")).toContainText("archived");
@@ -56,7 +56,7 @@ test("a session that is not shown is renamed, archived, deleted and taken out of
     expect(readdirSync(join(store.home, "trash"))).toHaveLength(1);
     await window.run("openSession");
     await window.quick.choose("Open which session?", "Take Out of the Trash");
-    await window.quick.choose("Take which session out of the trash?", "Somewhere else");
+    await window.quick.choose("Take Out of the Trash", "Somewhere else");
     await expect.poll(() => store.sessions()).toContain("elsewhere");
     expect(store.log("elsewhere")).toBe(log);
 });
@@ -66,7 +66,7 @@ test("a session is exported as Markdown", async ({ window, workbench }) => {
     await window.run("exportSession");
     await window.quick.choose("Export as what?", "Markdown");
     const file = join(workbench.folder, "In this folder.md"); // as the dialog proposes
-    await window.quick.confirm("Export Transcript", file);
+    await window.quick.confirm("Export Session…", file);
     await expect.poll(() => (existsSync(file) ? readFileSync(file, "utf8") : "")).toContain("I forgot the imports");
     expect(existing(file)).toContain("25 passed in 0.09s");
     rmSync(file);
@@ -108,7 +108,7 @@ test("a folder of somebody else's is opened as a session, to look only", async (
     const before = readdirSync(folder);
     await window.run("openSession");
     await window.quick.choose("Open which session?", "A folder with a context.jsonl");
-    await window.quick.confirm("A folder with a context.jsonl", `${folder}/`, "Open as Session");
+    await window.quick.confirm("A folder with a context.jsonl", `${folder}/`, "Open");
     await window.quick.choose(`Open ${folder}`, "Look only");
     await expect(window.header).toContainText(basename(folder));
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();

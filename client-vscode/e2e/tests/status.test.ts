@@ -28,14 +28,14 @@ test("the tokens used are shown from half of the window on, with a table of what
 
 test("yolo is asked about in a modal, and cannot be overlooked while it is on", async ({ window, store }) => {
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "YOLO");
+    await window.quick.choose("Approvals:", "YOLO");
     await window.dialog.root.waitFor();
     await picture(window, "yolo-question");
     await window.dialog.dismiss();
     await expect(window.status(/yolo/i)).toHaveCount(0);
 
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "YOLO");
+    await window.quick.choose("Approvals:", "YOLO");
     await window.dialog.press("Approve Everything");
     const status = window.status(/yolo/i);
     await expect(status).toBeVisible();
@@ -44,7 +44,7 @@ test("yolo is asked about in a modal, and cannot be overlooked while it is on", 
     await picture(window, "yolo");
 
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "Ask again for everything");
+    await window.quick.choose("Approvals:", "Ask again for everything");
     await expect(window.status(/yolo/i)).toHaveCount(0);
     await expect.poll(() => state(store).approval.yolo).toBe(false);
 });
@@ -57,7 +57,7 @@ test("actions that are approved by themselves are listed and revoked", async ({ 
     await agent.call("session/setAutoApprove", { sessionId: "careful", action: "run tests", enabled: true });
     await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests", "write file"]);
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "write file");
+    await window.quick.choose("Approvals:", "write file");
     await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests"]);
     await agent.close();
 });

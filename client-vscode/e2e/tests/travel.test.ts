@@ -100,7 +100,7 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     expect(store.messages(session)[0]?.content).toMatchObject([{ text: expect.stringContaining("compacted") }, {}]);
     expect(store.messages(session).length).toBeLessThan(32);
-    await expect(window.checkpoints.row("Before a compaction", 1)).toContainText("32 messages");
+    await expect(window.checkpoints.row("Before a compaction", 1)).not.toContainText("messages"); // the one number is that of the server
     await window.notifications.press(/Compacted: /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);

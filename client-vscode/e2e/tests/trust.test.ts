@@ -33,7 +33,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await window.checkpoints.closeMenu();
     expect(store.log("guarded")).toBe(before);
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals of", "YOLO");
+    await window.quick.choose("Approvals:", "YOLO");
     const refused = await window.notifications.look(/In Restricted Mode sessions can be looked at/);
     await expect(refused.getByRole("button", { name: "Manage Workspace Trust" })).toBeVisible();
     await expect(window.dialog.root).toHaveCount(0);

@@ -89,7 +89,7 @@ export class Contributions {
         await shows.waitFor({ timeout: EFFECT }).catch(() => undefined);
         for (const said of await this.page.locator(".notification-list-item").all()) {
             const text = (await said.innerText().catch(() => "")).replaceAll("\n", " ");
-            const wrong = (await said.locator(".codicon-error").count().catch(() => 0)) > 0 || text.includes("no longer there");
+            const wrong = (await said.locator(".codicon-error").count().catch(() => 0)) > 0 || text.includes("changed meanwhile");
             if (wrong && !this.troubles.some((one) => one.endsWith(text))) this.troubles.push(`${what}: ${text}`);
         }
         await this.putAway();

@@ -3,9 +3,9 @@
 import * as vscode from "vscode";
 import type { Timeline } from "timeleap-client";
 import type { Workbench } from "../core/commands/register.js";
-import { Refusal } from "../core/commands/report.js";
+import { thereIsNone } from "../core/commands/report.js";
 import { writableSession } from "../core/commands/targets.js";
-import { restore } from "../core/restore/timeTravel.js";
+import { notPresent, restore } from "../core/restore/timeTravel.js";
 import type { Session } from "../core/sessions/session.js";
 import { timelinesOf, type Branch } from "./timelines.js";
 import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../shared/text/format.js";
@@ -38,6 +38,8 @@ export class TimelineNode extends TreeNode {
     private readonly branch: Branch | undefined,
     private readonly setting: Setting,
     parent?: TreeNode,
+    /** Whether another one in sight has the same name: then its number stands in front. */
+    private readonly alike = false,
   ) {
     super(parent);
     this.id = `${session.id}/${timeline.timelineId}`;
@@ -51,7 +53,7 @@ export class TimelineNode extends TreeNode {
     const { createdAt, messageCount, checkpointCount, file, bytes, reason } = this.timeline;
     const { branch } = this;
     const facts = branch ? [reasonName(reason)] : [messages(messageCount), checkpoints(checkpointCount)];
-    const label = branch ? lostInWords(branch, ROW) : reasonName(reason);
+    const label = `${this.alike ? `${numberOf(this.timeline)} ` : ""}${branchLabel(this.timeline, branch)}`;
     const description = [createdAt === undefined ? "" : age(createdAt), ...facts].filter(Boolean).join(" · ");
     const whole = [messages(messageCount), checkpoints(checkpointCount), sizeInBytes(bytes)].join(" · ");
     return treeItem(this.id, {
@@ -75,10 +77,26 @@ export class TimelineNode extends TreeNode {
   }
 }
 
+/** What of it the present has not, else what set it aside. */
+export function branchLabel({ reason }: Timeline, branch: Branch | undefined): string {
+  return (branch ? lostInWords(counting(reason, branch), ROW) : "") || reasonName(reason);
+}
+
+/** "#3", of `context_3`. */
+function numberOf({ timelineId }: Timeline): string {
+  return `#${/\d+$/u.exec(timelineId)?.[0] ?? timelineId}`;
+}
+
+/** A compaction says itself how many messages became its summary; those that it kept stand in the timeline, too, and are no loss. */
+function counting(reason: Timeline["reason"], branch: Branch): Branch {
+  return reason === "compact" ? { ...branch, lost: 0 } : branch;
+}
+
 /** What a person calls it: what of it the present has not, else what set it aside, and when. */
 export function timelineName({ reason, createdAt }: Timeline, branch?: Branch, length = NAMED): string {
-  if (branch && branch.lost > 0) {
-    return lostInWords(branch, length);
+  const said = branch && branch.lost > 0 ? lostInWords(counting(reason, branch), length) : "";
+  if (said !== "") {
+    return said;
   }
   return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;
 }
@@ -109,7 +127,7 @@ export function reasonName(reason: Timeline["reason"]): string {
 export async function restoreTimeline(bench: Workbench, row: TimelineNode | undefined): Promise<void> {
   const session = writableSession(bench.sessions);
   if (row && row.session !== session) {
-    throw new Refusal(vscode.l10n.t("This timeline is not of the session that is shown."));
+    throw notPresent();
   }
   const timeline = row?.timeline ?? (await pickTimeline(session, vscode.l10n.t("Restore which timeline?")));
   if (timeline) {
@@ -122,7 +140,7 @@ async function pickTimeline(session: Session, title: string): Promise<Timeline |
   const known = timelinesOf(session);
   const timelines = await known.list();
   if (timelines.length === 0) {
-    throw new Refusal(vscode.l10n.t("This session has no timelines: nothing has been set aside yet."));
+    throw thereIsNone(title);
   }
   const items = timelines.map((timeline) => ({ label: timelineName(timeline, known.known(timeline)), description: timelineName(timeline), timeline }));
   return (await vscode.window.showQuickPick(items, { title }))?.timeline;

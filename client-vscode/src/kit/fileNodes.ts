@@ -66,7 +66,6 @@ export class ChangedFilesNode extends TreeNode {
       label: vscode.l10n.t("Changed Files"),
       description: [count, until].filter(Boolean).join(" · "),
       icon: "files",
-      tooltip: vscode.l10n.t("Files of the workspace that differ between this checkpoint and the next one, or what is on the disk now"),
       spoken: listed([vscode.l10n.t("Changed Files"), count, until]),
       context: "changedFiles",
       expands: "collapsed",
@@ -85,7 +84,7 @@ export class ChangedFilesNode extends TreeNode {
         await pages.more();
         this.refresh();
       };
-      nodes.push(new MoreNode(this, vscode.l10n.t("Show more files"), show));
+      nodes.push(new MoreNode(this, vscode.l10n.t("Show More"), show));
     }
     return nodes.length === 0 ? [new NoFilesNode(this)] : nodes;
   }
@@ -128,9 +127,9 @@ export class FileNode extends TreeNode {
       description: [folder, kind === "type" || kind === "mode" ? kindName(kind) : ""].filter(Boolean).join(" · "),
       ...LOOKS[kind],
       tooltip: [this.path, kindName(kind), this.sizes()].filter(Boolean).join("\n"),
-      spoken: vscode.l10n.t("File {0}, {1}", this.path, kindName(kind)),
+      spoken: listed([this.path, kindName(kind)]),
       context: `file.${kind}`,
-      command: { command: "timeleap.openFileChange", title: vscode.l10n.t("Compare"), arguments: [this] },
+      command: { command: "timeleap.openFileChange", title: "", arguments: [this] },
     });
   }
 
@@ -150,6 +149,6 @@ class NoFilesNode extends TreeNode {
   }
 
   item(): vscode.TreeItem {
-    return treeItem(this.id, { label: vscode.l10n.t("No file differs"), icon: "check", context: "noFiles" });
+    return treeItem(this.id, { label: vscode.l10n.t("Nothing found"), icon: "check", context: "noFiles" });
   }
 }

@@ -3,7 +3,6 @@
 import * as vscode from "vscode";
 import type { Checkpoint } from "timeleap-client";
 import type { Session } from "../core/sessions/session.js";
-import { exact } from "../shared/text/format.js";
 import { sayInformation } from "../shared/text/say.js";
 import type { Workbench } from "../core/commands/register.js";
 import { requireTrust } from "../core/commands/targets.js";
@@ -27,7 +26,7 @@ export async function forkAtMessage(bench: Workbench, session: Session, index: n
   const end = index + 1;
   const behind = await checkpointBefore(session, end);
   const point = behind?.messageCount === end ? { checkpointUid: behind.uid } : { end };
-  await fork(bench, session, vscode.l10n.t("Fork: the new session ends with message {0}", exact(index)), point);
+  await fork(bench, session, vscode.l10n.t("Fork from Here…"), point);
 }
 
 /** Asks for a title and shows the new session. */

@@ -40,7 +40,7 @@ export async function messageRows(
       refresh();
       return Promise.resolve();
     };
-    nodes.push(new MoreNode(parent, vscode.l10n.t("Show more messages ({0} left)", exact(left)), show));
+    nodes.push(new MoreNode(parent, vscode.l10n.t("Show More"), show));
   }
   return nodes;
 }
@@ -52,7 +52,7 @@ function nodeOf(row: Row, parent: TreeNode, place: Place): TreeNode {
 }
 
 function show(node: TreeNode): vscode.Command {
-  return { command: "timeleap.openConversation", title: vscode.l10n.t("Open"), arguments: [node] };
+  return { command: "timeleap.openConversation", title: "", arguments: [node] };
 }
 
 export class MessageNode extends TreeNode {
@@ -109,13 +109,12 @@ export class ToolCallNode extends TreeNode {
   item(): vscode.TreeItem {
     const name = this.call.function.name;
     const given = oneLine(argumentsOf(this.call), GIVEN);
-    const result = this.result ? oneLine(gistOf(this.result.message)) || vscode.l10n.t("(empty)") : vscode.l10n.t("no result yet");
+    const result = this.result ? oneLine(gistOf(this.result.message)) || vscode.l10n.t("(empty)") : vscode.l10n.t("no result");
     return treeItem(this.id, {
       label: given === "" ? name : `${name}(${given})`,
       description: `→ ${result}`,
       icon: this.result ? "tools" : "loading",
       tooltip: `${name}\n${argumentsOf(this.call).slice(0, 500)}\n\n→ ${this.result ? gistOf(this.result.message).slice(0, 1_000) : result}`,
-      spoken: vscode.l10n.t("Tool call {0} {1}, result: {2}", name, given, result),
       context: this.place.log.timelineId === undefined ? "toolCall" : "timelineToolCall",
       command: show(this),
     });
@@ -126,7 +125,7 @@ export class ToolCallNode extends TreeNode {
 async function goBack(bench: Workbench, place: Place, { index, message }: HistoryMessage, gist: string, asks: boolean): Promise<void> {
   const session = sessionToGoBackIn(bench);
   if (place.session !== session || place.log.timelineId !== undefined) {
-    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+    throw new Refusal(vscode.l10n.t("This is not in the present conversation. Restore its branch first."));
   }
   await revertToIndex(bench, session, index, oneLine(gist, NAMED) || roleName(message.role), asks);
 }

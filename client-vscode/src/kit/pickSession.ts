@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { SessionInfo } from "timeleap-client";
-import { Refusal } from "../core/commands/report.js";
+import { thereIsNone } from "../core/commands/report.js";
 import type { Sessions } from "../core/sessions/sessions.js";
 import { relativeTime, tokens, tokensReported, tokensUsed } from "../shared/text/format.js";
 import { withoutIcons } from "../shared/text/say.js";
@@ -27,9 +27,9 @@ export async function pickSession(sessions: Sessions, title: string, others: rea
     known.push(...page.sessions);
     cursor = page.nextCursor;
     if (known.length + others.length === 0) {
-      throw new Refusal(vscode.l10n.t("There are no sessions yet."));
+      throw thereIsNone(title);
     }
-    const older: SessionItem = { label: `$(ellipsis) ${vscode.l10n.t("Show older sessions")}` };
+    const older: SessionItem = { label: `$(ellipsis) ${vscode.l10n.t("Show More")}` };
     const items = [...grouped(sessions, known), ...(cursor === undefined ? [] : [older]), ...others];
     const chosen = await vscode.window.showQuickPick(items, { title, matchOnDescription: true, matchOnDetail: true });
     if (chosen !== older) {
@@ -77,7 +77,7 @@ function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
   const count = tokensOf(sessions, info);
   const shown = sessions.shown?.id === sessionId;
   const facts = [
-    shown ? vscode.l10n.t("shown") : sessions.isOpen(sessionId) ? vscode.l10n.t("open") : "",
+    shown ? vscode.l10n.t("shown") : "",
     archived ? vscode.l10n.t("archived") : "",
     relativeTime(updatedAt),
     count === undefined ? "" : tokens(count),

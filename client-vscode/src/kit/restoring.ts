@@ -111,10 +111,7 @@ async function settled(restore: "both" | "files", { conflicts, conflictPaths = [
 export async function settleConflicts(paths: readonly FilePath[], count: number): Promise<Restoring["onConflict"]> {
   const keep = vscode.l10n.t("Keep Mine");
   const overwrite = vscode.l10n.t("Overwrite; Undo Brings Them Back");
-  const message =
-    count === 1
-      ? vscode.l10n.t("1 file was changed after the conversation's last message, by you or another program.")
-      : vscode.l10n.t("{0} files were changed after the conversation's last message, by you or another program.", exact(count));
+  const message = changedSince(count);
   const shown = paths.slice(0, NAMED).map(shownPath);
   const left = count - shown.length;
   const detail = [
@@ -191,11 +188,15 @@ function filesDetail(changed: RestoredFiles): string {
   const conflicts = changed.conflicts;
   return [
     amount === "" ? "" : vscode.l10n.t("Files: {0}.", amount),
-    conflicts === 0 ? "" : vscode.l10n.t("Changed after the last message, by you or another program: {0}. You are asked about them.", files(conflicts)),
+    conflicts === 0 ? "" : changedSince(conflicts),
     vscode.l10n.t("The files as they are now are saved first, so this can be undone, too."),
   ]
     .filter((line) => line !== "")
     .join("\n");
+}
+
+function changedSince(count: number): string {
+  return vscode.l10n.t("Changed after the conversation's last message, by you or another program: {0}.", files(count));
 }
 
 async function withConflicts<T>(change: (onConflict: Restoring["onConflict"]) => Promise<T>): Promise<T> {

@@ -51,7 +51,7 @@ test("what an agent asks for is a question, a row, a badge and in the status bar
   expect(user.said).toMatchObject([{ message: '“chat” asks for your approval: run command – rm -rf build – {"command":"rm -rf build"}', buttons: ["Approve", "Approve for This Session", "Reject…"] }]);
   const [shown] = await running.rows("checkpoints");
   expect(shown).toMatchObject({ label: "Approval needed: run command", item: { contextValue: "approval" } });
-  expect(shown!.item.accessibilityInformation!.label).toContain("Waits for your decision: run command, rm -rf build");
+  expect(shown!.item.accessibilityInformation!.label).toContain("Approval needed: run command, rm -rf build");
   expect(user.trees.get("timeleap.checkpoints")).toMatchObject({ badge: { value: 1 } });
   expect(item()).toMatchObject({ text: "$(question) Waiting for your decision: 1", command: { command: "timeleap.manageApprovals", arguments: ["waiting"] }, visible: true });
   expect(user.context.get("timeleap.approvals")).toBe(true);
@@ -80,7 +80,7 @@ test("approved for the session: the next one is not asked about, and it can be r
   press("Approve for This Session");
   expect(await ask()).toMatchObject({ decision: "approveForSession" });
   expect(await ask({ description: "make" })).toMatchObject({ decision: "approve", automatic: true });
-  await vi.waitFor(() => expect(item().text).toBe("$(shield) 1 action runs without asking"), { timeout: 20_000 });
+  await vi.waitFor(() => expect(item().text).toBe("$(shield) Without asking: 1"), { timeout: 20_000 });
   expect(user.said.filter(({ buttons }) => buttons.includes("Approve"))).toHaveLength(1);
 });
 

@@ -64,7 +64,7 @@ test("connecting says first what it changes, then shows the newest conversation 
 
   press("Show the Change");
   await commands.executeCommand("timeleap.connect", "claude-code");
-  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Change of Claude Code", buttons: ["Connect"], detail: expect.stringContaining("hook claude-code") as string });
+  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Show the Change: Claude Code", buttons: ["Connect"], detail: expect.stringContaining("hook claude-code") as string });
   expect(settings()).toBe(SETTINGS);
 
   press("Connect");

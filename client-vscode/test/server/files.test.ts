@@ -94,7 +94,7 @@ test("the page names the files that a turn changed, shows their lines, and opens
   expect(await lines(0)).toMatchObject({ before: "print('first')\n", after: "print('second')\n" });
   expect(await lines(1)).toMatchObject({ before: "soon\n", after: "" });
   expect(await lines(2)).toMatchObject({ problem: "This is no text, so its lines are not shown." });
-  expect(await lines(9)).toMatchObject({ problem: "This is no longer there." });
+  expect(await lines(9)).toMatchObject({ problem: "This cannot be shown." });
   page.forget();
   page.say({ kind: "files", span: { from: first!.uid, to: second!.uid } });
   expect((await page.next("files")).files).toEqual([]);
@@ -186,7 +186,7 @@ test("files that were put back by somebody else are seen at once", async () => {
   await restoreTo("second", "restoreWithOptions");
   await vi.waitFor(() => expect(heard).toContain("files"), { timeout: 20_000 });
   const later = await changed("second");
-  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints", later.node))).toEqual(["No file differs"]), { timeout: 20_000 });
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints", later.node))).toEqual(["Nothing found"]), { timeout: 20_000 });
   expect(id).toBe(running.api.shownSession!.id);
 });
 

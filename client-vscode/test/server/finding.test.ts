@@ -122,7 +122,6 @@ test("where no model has reported tokens, every place says the estimate of the s
   for (const { node } of [newest!, first!]) {
     const item = await running.tree("checkpoints").resolveTreeItem(running.tree("checkpoints").getTreeItem(node), node);
     const tooltip = (item.tooltip as { value: string }).value;
-    expect(tooltip).toContain("Messages before it");
-    expect(/Tokens at it \| (\d+)/u.exec(tooltip)?.[1]).toBe(node === first!.node ? "0" : undefined);
+    expect(/Tokens \| (\S+) /u.exec(tooltip)?.[1]).toBe(node === first!.node ? "0" : "?");
   }
 });

@@ -383,7 +383,7 @@ test("of a text that was cut the rest is read on, piece by piece; what is gone s
   expect((await whole({ index: 0, part: 0 }, texts(messages)[0]!)) === long).toBe(true);
   expect((await whole({ index: 1, call: 0 }, messages[1]!.calls[0]!.given)) === long).toBe(true);
   page.say({ kind: "text", epoch: page.facts.epoch, place: { index: 7, part: 0 }, from: 0 });
-  await vi.waitFor(() => expect(user.said.some(({ message }) => message.includes("no longer there"))).toBe(true), WAIT);
+  await vi.waitFor(() => expect(user.said.some(({ message }) => message.includes("changed meanwhile"))).toBe(true), WAIT);
 });
 
 test("something to read comes over the conversation, which stays where it is", async () => {

@@ -45,7 +45,7 @@ test("what can be done with a session that is not shown is chosen after it", asy
     return items[names.includes("chat") ? names.indexOf("chat") : names.indexOf("Copy ID")];
   };
   await commands.executeCommand("timeleap.manageSessions");
-  expect(offered.slice(-9)).toEqual(["Show", "Open Conversation", "Rename…", "Fork…", "Archive", "Delete…", "Export Session…", "Compare…", "Copy ID"]);
+  expect(offered.slice(-9)).toEqual(["Open", "Open Conversation", "Rename…", "Fork…", "Archive", "Delete…", "Export Session…", "Compare…", "Copy ID"]);
   expect(user.clipboard).toBe("chat");
   expect(running.api.shownSession!.id).toBe("other");
 });
@@ -109,7 +109,9 @@ test("a session whose files are damaged is named as that, and says what to do", 
   await open("broken");
   expect(running.api.shownSession).toBeUndefined();
   expect(user.context.get("timeleap.sessionProblem")).toBe("damaged");
-  expect(user.said.at(-1)).toMatchObject({ kind: "error" });
+  expect(user.trees.get("timeleap.checkpoints")!.message).toMatch(/^This session's files are damaged and cannot be used\./);
+  expect(labels(await running.rows("checkpoints"))).toEqual(["Try Again", "Open Session…", "Show Logs"]);
+  expect(user.said).toEqual([]);
 });
 
 test("a session that is gone is named as that", async () => {

@@ -75,8 +75,7 @@ test("where a setting asks for it Restore, Undo and Redo ask first, and Escape c
   press();
   await commands.executeCommand("timeleap.undo");
   expect(log()).toBe(after);
-  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Undo the last change (going back)?", buttons: ["Undo"] });
-  expect(user.said.at(-1)!.detail).toMatch(/^Now: 8 messages, 400 tokens\.\nThen: 10 messages, 500 tokens\./);
+  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Undo (going back): the conversation has 10 messages, 500 tokens then", buttons: ["Undo"] });
 });
 
 test("the toast's Undo brings back what went, also when something was written since: that is set aside, and an Undo away", async () => {
@@ -120,7 +119,7 @@ test("a row whose checkpoint is gone is refused in words, and the tree is fresh 
   const stale = await newest();
   await commands.executeCommand("timeleap.restore", stale.node);
   await commands.executeCommand("timeleap.restore", stale.node);
-  expect(user.said.at(-1)!.message).toContain("no longer exists");
+  expect(user.said.at(-1)!.message).toContain("changed meanwhile");
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
 });
 
@@ -277,7 +276,7 @@ test("the log goes back to before a message; one of a timeline is refused", asyn
   const [earlier] = await running.rows("checkpoints", old!.node);
   expect(earlier!.item.contextValue).toBe("timelineMessage");
   await commands.executeCommand("timeleap.restore", earlier!.node);
-  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("not in the present log") as string });
+  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("not in the present conversation") as string });
   await commands.executeCommand("timeleap.undo");
   expect(log()).toBe(before);
 });

@@ -12,7 +12,7 @@ import { open } from "./support.js";
 type Menus = Readonly<Record<string, readonly { readonly command: string }[]>>;
 const { menus } = (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { contributes: { menus: Menus } }).contributes;
 const named = (menu: string): string[] => [...new Set(menus[menu]!.map(({ command }) => command))];
-const GONE = "no longer there";
+const GONE = "changed meanwhile";
 
 let running: Running;
 

@@ -34,14 +34,14 @@ test("a session is written as Markdown, as a page and as an archive, of which th
   expect([...text.matchAll(/question (\d+)$/gm)].map(([, index]) => Number(index))).toEqual(Array.from({ length: 700 }, (_, index) => index));
 
   user.path = join(folder, "chat.html");
-  user.pick = (items) => items.find((item) => (item as { label: string }).label === "HTML page");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === "HTML");
   press("Open");
   await commands.executeCommand("timeleap.exportSession");
   expect(readFileSync(user.path, "utf8")).toContain("<html");
   await vi.waitFor(() => expect(user.external).toEqual([user.path]), { timeout: 20_000 });
 
   user.path = join(folder, "chat.zip");
-  user.pick = (items) => items.find((item) => (item as { label: string }).label === "Archive");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === "ZIP");
   await commands.executeCommand("timeleap.exportSession");
   expect(readFileSync(user.path).subarray(0, 2).toString()).toBe("PK");
   await commands.executeCommand("timeleap.importSession");
@@ -93,5 +93,5 @@ test("a D-Mail that waits is a row; delivered it is told apart, and Undo brings 
   expect((await branches(running))[0]).toMatchObject({ label: "4 messages: question 2 … answer 3", description: "now · Before a D-Mail" });
   expect(user.said.at(-1)).toMatchObject({ buttons: ["Undo"] });
   await commands.executeCommand("timeleap.deliverDMail");
-  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: "No D-Mail waits in this session." });
+  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: "Deliver the D-Mail? There is none." });
 });

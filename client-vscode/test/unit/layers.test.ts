@@ -23,7 +23,7 @@ test("the core stays under its ceiling, and the ceiling follows it down", () => 
 
 /** What a person has to find his way among. These go down only: to about 30 and 350. */
 const COMMANDS = 29;
-const STRINGS = 725;
+const STRINGS = 545;
 
 test("commands and strings stay under their ceilings", () => {
   const { contributes } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { contributes: { commands: unknown[] } };

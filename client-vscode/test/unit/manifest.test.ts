@@ -90,7 +90,7 @@ test("when clauses use keys that are set", async () => {
 test("welcome views name commands that exist", () => {
   const texts = JSON.parse(readFileSync(join(ROOT, "package.nls.json"), "utf8")) as Record<string, string>;
   const named = Object.values(texts).flatMap((text) => [...text.matchAll(/\(command:(timeleap\.\w+)\)/g)].map(([, command]) => command!));
-  expect(named.length).toBeGreaterThan(10);
+  expect(named.length).toBeGreaterThan(5);
   expect(named.filter((command) => ![...declared, ...INTERNAL].includes(command))).toEqual([]);
 });
 

@@ -87,7 +87,7 @@ test("the tooltip has the beginning of the text, the calls with how they ended, 
   const [row] = await tree.getChildren();
   const { value } = tree.getTreeItem(row!).tooltip as { value: string };
   expect(value).toContain("```\nwhat was <b>said</b>\n```");
-  expect(value).toContain("- edit a\\*b\\.py\n- ✗ pytest\n- … 7 more");
+  expect(value).toContain("- edit a\\*b\\.py\n- ✗ pytest\n- … and 7 more");
   expect(value).toContain("- src/a\\*b\\.py");
   tree.dispose();
 });

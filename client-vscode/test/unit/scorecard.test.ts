@@ -38,7 +38,7 @@ test("the report counts what is kept and lost, names what is lost and says how m
 });
 
 test("in one line it leaves out what was not there", () => {
-  expect(scoreLine(RESULT)).toBe("Still there – File paths: 8 of 9; Names in code: 10 of 30; To-dos: 1 of 1; What you demanded: 2 of 2; Pinned texts: all 2.");
+  expect(scoreLine(RESULT)).toBe("Still there – File paths: 8 of 9; Names in code: 10 of 30; To-dos: 1 of 1; What you demanded: 2 of 2; Pinned texts: 2 of 2.");
   expect(scoreLine({})).toBeUndefined();
 });
 

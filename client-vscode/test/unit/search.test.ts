@@ -101,7 +101,7 @@ test("all sessions are searched by name, where none is shown and where that is a
   await soon();
   expect(asked[0]).toMatchObject({ method: "session/search" });
   expect(labels(pick)).toEqual(["Another one", "say word 1", "third", "say word 2"]);
-  pick.press("Search only “The chat”");
+  pick.press("Search “The chat”");
   await soon();
   expect(asked[1]).toMatchObject({ method: "context/search", params: { sessionId: "chat" } });
 });
@@ -113,8 +113,8 @@ test("pages without matches are gone through; more are asked for when there is e
   pick.type("word");
   await soon();
   expect(asked.map(({ params }) => params["cursor"])).toEqual([undefined, "1"]);
-  expect(labels(pick).at(-1)).toContain("Show more results");
-  pick.choose("Show more results");
+  expect(labels(pick).at(-1)).toContain("Show More");
+  pick.choose("Show More");
   await soon();
   expect(asked[2]!.params["cursor"]).toBe("2");
   expect(labels(pick).slice(-2)).toEqual(["say word 39", "say word 99"]);
@@ -126,10 +126,10 @@ test("case and expressions are switched by buttons, and the title says so", asyn
   await soon();
   pick.press("Match case");
   await soon();
-  pick.press("Use a regular expression");
+  pick.press("Regular expression");
   await soon();
   expect(asked.map(({ params }) => [params["ignoreCase"], params["regex"]])).toEqual([[true, false], [false, false], [false, true]]);
-  expect(pick.title).toBe("Search “The chat” · match case · regular expression");
+  expect(pick.title).toBe("Search “The chat” · Match case · Regular expression");
 });
 
 test("nothing found, a bad expression and what could not be read are said", async () => {

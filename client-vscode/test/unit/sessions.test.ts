@@ -202,7 +202,7 @@ test("a session that was not opened again in time is said to be, and opened on a
   const { server, sessions } = await twoOpen();
   server.isThere();
   await server.refuses(named("RequestTimeoutError"));
-  expect(sessions.problem).toMatchObject({ kind: "failed", message: "nobody answers" });
+  expect(sessions.problem).toMatchObject({ kind: "failed", message: "The session could not be opened: nobody answers." });
   server.isThere();
   expect(await server.answers()).toContain("shown");
   expect(sessions.problem).toBeUndefined();
@@ -238,7 +238,7 @@ test("a session that the next server refuses is taken away, in its words, and no
   await server.refuses(new TimeleapError("there is no such session", 4001, { kind: "sessionNotFound", retryable: false }));
   server.isThere();
   expect(await server.answers()).toEqual([]);
-  expect(sessions.problem).toMatchObject({ kind: "gone", message: "there is no such session" });
+  expect(sessions.problem).toMatchObject({ kind: "gone", message: "The session that was open no longer exists. If it was deleted, it is in the trash." });
 });
 
 test("what Restricted Mode is said to keep from being changed is so until it has been opened again", async () => {

@@ -8,8 +8,7 @@ import { storageTroubleOf } from "../../src/shared/text/storageTrouble.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
 import { TroubleNode } from "../../src/core/tree/node.js";
 import { viewMessage } from "../../src/features/status/viewMessage.js";
-import { News } from "../../src/features/status/notifications.js";
-import { EventEmitter, log, user, workspace } from "../support/vscode.js";
+import { EventEmitter, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
@@ -71,7 +70,6 @@ test.each(CASES)("%s is said in words of its own, with what to do", (errno, kind
 test.each(CASES)("%s: a session that can be read is read, and says why it cannot be changed", async (errno, _, what, next) => {
   const wire = server(errno, READABLE);
   const sessions = sessionsOf(wire);
-  const news = new News({ onNotification: () => ({ dispose: () => undefined }), onDidAnswer: () => ({ dispose: () => undefined }) } as never, sessions, log() as never);
   for (const how of [{ sessionId: "chat" }, { path: "/elsewhere", access: "write" as const }]) {
     const session = await sessions.open(how);
     expect(session.obstacle?.what).toContain(what);
@@ -82,11 +80,9 @@ test.each(CASES)("%s: a session that can be read is read, and says why it cannot
     expect(line).toContain(next);
     expect(line).toContain("“Refresh” tries again");
     expect(() => writableSession(sessions)).toThrow(what);
-    expect(user.said.at(-1)).toMatchObject({ kind: "warning", buttons: ["Reload Session"], message: expect.stringContaining(what) as string });
     await sessions.close("chat").catch(() => undefined);
   }
   expect(wire.asked.map(({ access }) => access)).toEqual([undefined, "readOnly", undefined, "write", "readOnly", undefined]);
-  news.dispose();
 });
 
 test.each(CASES)("%s: where it cannot be read either, what was in the way of writing is said", async (errno, kind, what) => {

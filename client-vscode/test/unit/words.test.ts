@@ -3,18 +3,18 @@ import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
 import { isStale, Refusal, report, wordsFor } from "../../src/core/commands/report.js";
 import { reload } from "../../src/shared/text/errorWords.js";
 import { writableSession } from "../../src/core/commands/targets.js";
-import { ServerFailure } from "../../src/core/server/failure.js";
+import { ServerFailure, type FailureKind } from "../../src/core/server/failure.js";
 import type { SidecarState } from "../../src/core/server/sidecar.js";
-import type { Sessions } from "../../src/core/sessions/sessions.js";
+import type { SessionProblem, Sessions } from "../../src/core/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/shared/text/format.js";
 import { sayInPlace } from "../../src/shared/text/say.js";
 import { deletionOf } from "../../src/shared/text/sources.js";
 import { warningInWords } from "../../src/shared/text/warnings.js";
 import { MoreNode, treeItem } from "../../src/core/tree/node.js";
-import { News } from "../../src/features/status/notifications.js";
 import { tokensShown } from "../../src/features/status/statusBar.js";
+import { waysOut } from "../../src/features/status/wayOut.js";
 import { serverMessage, viewMessage } from "../../src/features/status/viewMessage.js";
-import { CancellationError, env, EventEmitter, log, user, workspace } from "../support/vscode.js";
+import { CancellationError, env, log, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
@@ -23,9 +23,6 @@ beforeEach(() => {
 });
 
 // What is said when something fails
-
-/** Of a session in which nothing happens. */
-const { event: onDidChangeContext } = new EventEmitter<unknown>();
 
 const kinds = Object.keys(ERROR_CODES) as ErrorKind[];
 
@@ -61,6 +58,32 @@ test("the button of an error is the next step", async () => {
   expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.installServer", "workbench.action.openSettings", "timeleap.restartServer", "timeleap.reloadSession"]);
 });
 
+test("what the view says already, with what can be done, is in no box of its own", async () => {
+  const failure = new ServerFailure("silent", "does not answer");
+  failure.told = true;
+  const cause = TimeleapError.make("sessionLocked", "x");
+  for (const [error, problem] of [[failure, undefined], [cause, { cause }]] as const) {
+    await report(error, { log: log(), views: {}, sessions: { problem } } as never);
+  }
+  expect(user.said).toEqual([]);
+  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.checkpoints.focus", "timeleap.checkpoints.focus"]);
+});
+
+test("each reason for there being nothing to show has its ways out as rows, and the log among them", () => {
+  const rows = (kind: FailureKind): string[] => waysOut({ kind: "failed", failure: new ServerFailure(kind, "x") }, undefined).map((row) => row.item().label as string);
+  expect(rows("noServer")).toEqual([]); // the welcome view is the way in
+  for (const kind of ["noPython", "wrongInterpreter", "oldPython", "protocol", "silent", "crashed", "startFailed"] as const) {
+    expect(rows(kind)[0]).toBe("Try Again");
+    expect(rows(kind).at(-1)).toBe("Show Logs");
+    expect(new Set(rows(kind)).size).toBe(rows(kind).length);
+  }
+  const ofSession = (kind: SessionProblem["kind"]): string[] => waysOut(READY, { kind, message: "x", cause: undefined, unanswered: false }).map((row) => row.item().label as string);
+  expect(ofSession("gone")).toEqual(["Take Out of the Trash", "Open Session…", "New Session…"]);
+  expect(ofSession("noPermission")).toEqual(["Try Again", "Open Session…", "Open Settings", "Show Logs"]);
+  expect(ofSession("damaged")).toEqual(["Try Again", "Open Session…", "Show Logs"]);
+  expect(waysOut(READY, undefined)).toEqual([]);
+});
+
 test("what is not there any more has been set aside, or is shown as it is now", async () => {
   user.answer = ({ buttons }) => buttons[0];
   const bench = { log: log(), views: { refresh: () => Promise.resolve() }, sessions: {} } as never;
@@ -92,30 +115,12 @@ test("what can only be followed is not changed; only where its owner does not an
   }
 });
 
-test("that a session can only be followed is said once it is shown, with the next step", () => {
-  const shown = new EventEmitter<unknown>();
-  const silent = { followShown: shown.event };
-  const news = new News({ onNotification: () => ({ dispose: () => undefined }), onDidAnswer: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
-  user.answer = ({ buttons }) => buttons[0];
-  shown.fire({ onDidChangeContext, name: "mine", followed: false });
-  shown.fire(undefined);
-  expect(user.said).toEqual([]);
-  shown.fire({ onDidChangeContext, name: "theirs", followed: true });
-  expect(user.said).toMatchObject([{ kind: "warning", message: expect.stringContaining("“theirs” does not answer") as string, buttons: ["Reload Session"] }]);
-  news.dispose();
-});
-
 test("nothing from outside becomes a link that runs a command", async () => {
   const hostile = "[Look](command:workbench.action.quit)";
   const bench = { log: log(), views: {}, sessions: {} } as never;
   await report(new Refusal(hostile), bench);
   await report(TimeleapError.make("internalError", hostile), bench);
-  const shown = new EventEmitter<unknown>();
-  const silent = { followShown: shown.event };
-  const news = new News({ onNotification: () => ({ dispose: () => undefined }), onDidAnswer: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
-  shown.fire({ onDidChangeContext, name: hostile, followed: true });
-  news.dispose();
-  expect(user.said).toHaveLength(3);
+  expect(user.said).toHaveLength(2);
   expect(user.said.filter(({ message }) => /\]\((?:https?|command|file):/.test(message))).toEqual([]);
 });
 
@@ -199,7 +204,7 @@ test("the line above the rows says what is not as usual, and nothing else", () =
     expect.stringMatching(stale),
     "This session is archived.",
   ]);
-  expect(say(READY, { shown: undefined, problem: { kind: "gone", unanswered: false, message: "no such session", how: {} } })).toBe("no such session");
+  expect(say(READY, { shown: undefined, problem: { kind: "gone", unanswered: false, cause: undefined, message: "no such session", how: {} } })).toBe("no such session");
 });
 
 // What the server warns of
@@ -223,9 +228,9 @@ test("the server's English stands behind no sentence of another language; the lo
   }
   const channel = log();
   await report(TimeleapError.make("corrupted", parser), { log: channel, views: {}, sessions: {} } as never);
-  expect(user.said).toMatchObject([{ message: "The session's files cannot be used.", buttons: ["Show Logs"] }]);
+  expect(user.said).toMatchObject([{ message: "This session's files are damaged and cannot be used. Other sessions are not affected.", buttons: ["Show Logs"] }]);
   env.language = "en";
-  expect(wordsFor(TimeleapError.make("corrupted", parser)).message).toBe(`The session's files cannot be used: ${parser}.`);
+  expect(wordsFor(TimeleapError.make("corrupted", parser)).message).toBe(`This session's files are damaged and cannot be used. Other sessions are not affected: ${parser}.`);
 });
 
 test("a warning of a later server is said as it says it", () => {

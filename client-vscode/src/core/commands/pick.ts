@@ -5,13 +5,13 @@ import type { Checkpoint } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import { messages, relativeTime } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
-import { Refusal } from "./report.js";
+import { thereIsNone } from "./report.js";
 
 /** One of the loaded checkpoints. */
 export async function pickCheckpoint(session: Session, title: string): Promise<Checkpoint | undefined> {
   const spans = await session.log.spans();
   if (spans.length === 0) {
-    throw new Refusal(vscode.l10n.t("This session has no checkpoints."));
+    throw thereIsNone(title);
   }
   const items = spans.map(({ checkpoint }) => ({
     label: checkpointName(checkpoint),

@@ -68,7 +68,7 @@ function ofTitle(given: readonly unknown[]): unknown {
 function rowOf(given: readonly unknown[]): unknown {
   const [row] = given;
   if (given.length > 1 && (row === undefined || row === null)) {
-    throw new Refusal(vscode.l10n.t("What this was about is no longer there, so nothing was done. The view is up to date now."));
+    throw new Refusal(vscode.l10n.t("This has changed meanwhile, so nothing was done. The view is up to date now."));
   }
   return row;
 }

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { isTimeleapError, messageOf } from "../../shared/errors.js";
 import { ServerFailure } from "../server/failure.js";
-import { chooseInterpreter, install, logs, restart, wordsOf, type Step, type Words } from "../../shared/text/errorWords.js";
+import { stepsAfter, wordsOf, type Step, type Words } from "../../shared/text/errorWords.js";
 import { sayError, sayWarning } from "../../shared/text/say.js";
 import type { Workbench } from "./register.js";
 
@@ -18,6 +18,11 @@ export class Refusal extends Error {
   }
 }
 
+/** Where the question has no answer to choose from. */
+export function thereIsNone(question: string): Refusal {
+  return new Refusal(`${question} ${vscode.l10n.t("There is none.")}`);
+}
+
 /** Shows an error. Resolves when the user has chosen a step or looked away. */
 export async function report(error: unknown, bench: Pick<Workbench, "log" | "views" | "sessions">): Promise<void> {
   if (isCancellation(error)) {
@@ -25,6 +30,10 @@ export async function report(error: unknown, bench: Pick<Workbench, "log" | "vie
   }
   const { message, steps } = wordsFor(error);
   bench.log.error(messageOf(error));
+  if (error instanceof ServerFailure ? error.told : error === bench.sessions.problem?.cause) {
+    await vscode.commands.executeCommand("timeleap.checkpoints.focus"); // the view says it, with what can be done
+    return;
+  }
   if (isStale(error)) {
     await bench.views.refresh().catch(() => undefined);
   }
@@ -49,21 +58,6 @@ export function wordsFor(error: unknown): Words {
     return { message: error.message, steps: stepsAfter(error.kind) };
   }
   return wordsOf(error);
-}
-
-/** As the welcome views have them. */
-function stepsAfter(kind: ServerFailure["kind"]): Step[] {
-  switch (kind) {
-    case "noServer":
-    case "protocol":
-      return [install(), logs()];
-    case "noPython":
-    case "wrongInterpreter":
-    case "oldPython":
-      return [chooseInterpreter(), logs()];
-    default:
-      return [restart(), logs()];
-  }
 }
 
 function isCancellation(error: unknown): boolean {

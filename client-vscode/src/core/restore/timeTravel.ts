@@ -4,9 +4,9 @@ import * as vscode from "vscode";
 import type { Checkpoint, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Session } from "../sessions/session.js";
-import { amount, exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
+import { amount, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
 import { sayInPlace } from "../../shared/text/say.js";
-import { stepName } from "../../shared/text/steps.js";
+import { stepInWords } from "../../shared/text/steps.js";
 import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
@@ -34,7 +34,6 @@ async function createCheckpoint(session: Session): Promise<void> {
   const label = await vscode.window.showInputBox({
     title: vscode.l10n.t("Create Checkpoint"),
     prompt: vscode.l10n.t("A label for the checkpoint; it may be empty"),
-    placeHolder: vscode.l10n.t("Before the refactoring"),
   });
   if (label !== undefined) {
     await session.request("context/checkpoint", label.trim() === "" ? {} : { label: label.trim() });
@@ -50,12 +49,16 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
   const session = sessionToGoBackIn(bench);
   const row = given instanceof CheckpointNode ? given : undefined;
   if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
-    throw new Refusal(vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
+    throw notPresent();
   }
   const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Restore to before which checkpoint?")));
   if (checkpoint) {
     await revertToCheckpoint(bench, session, checkpoint, asks);
   }
+}
+
+export function notPresent(): Refusal {
+  return new Refusal(vscode.l10n.t("This is not in the present conversation. Restore its branch first."));
 }
 
 /** A read-only copy of another program's conversation goes back in that program. */
@@ -65,31 +68,28 @@ export function sessionToGoBackIn({ sessions }: Workbench): Session {
 
 /** Takes the conversation back to before a checkpoint, and the files with it. */
 export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint, asks = readSettings().restoreAsks): Promise<void> {
-  const goes = (gone: string): string => vscode.l10n.t("This checkpoint and everything after it goes: {0}.", gone);
-  await revert(bench, session, { checkpointUid: checkpoint.uid }, { name: checkpointName(checkpoint), goes, asks });
+  await revert(bench, session, { checkpointUid: checkpoint.uid }, { name: checkpointName(checkpoint), asks });
 }
 
 /** The same to before a message. Whether the conversation went back. */
 export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string, asks = readSettings().restoreAsks): Promise<boolean> {
-  const goes = (gone: string): string => vscode.l10n.t("This message and everything after it goes: {0}.", gone);
-  return revert(bench, session, { messageIndex }, { name, goes, asks });
+  return revert(bench, session, { messageIndex }, { name, asks });
 }
 
 interface Going {
   /** Name of the place. */
   readonly name: string;
-  readonly goes: (gone: string) => string;
   readonly asks: boolean;
 }
 
 /** Whether the conversation went back. */
-async function revert(bench: Workbench, session: Session, to: RevertPlace, { name, goes, asks }: Going): Promise<boolean> {
+async function revert(bench: Workbench, session: Session, to: RevertPlace, { name, asks }: Going): Promise<boolean> {
   if (session.mirrorOf !== undefined) {
     return bench.changes.elsewhere(session, session.mirrorOf, to, name);
   }
   const ask = (plan: RewriteResult): Question => ({
     message: vscode.l10n.t("Restore to before “{0}”?", name),
-    detail: `${goes(amount(plan))}\n\n${kept()}`,
+    detail: `${vscode.l10n.t("This and everything after it goes: {0}.", amount(plan))}\n\n${kept()}`,
     button: vscode.l10n.t("Restore"),
     filesOnly: true,
   });
@@ -102,8 +102,8 @@ async function revert(bench: Workbench, session: Session, to: RevertPlace, { nam
 }
 
 const DIRECTIONS = {
-  "context/undo": { kind: "nothingToUndo", count: "canUndo" },
-  "context/redo": { kind: "nothingToRedo", count: "canRedo" },
+  "context/undo": "nothingToUndo",
+  "context/redo": "nothingToRedo",
 } as const;
 
 type Direction = keyof typeof DIRECTIONS;
@@ -114,8 +114,8 @@ async function step(bench: Workbench, session: Session, direction: Direction): P
   const ask = (plan: UndoResult): Question => {
     const [{ kind } = { kind: "restore" as const }] = plan.steps;
     return {
-      message: undoing ? vscode.l10n.t("Undo the last change ({0})?", stepName(kind)) : vscode.l10n.t("Do the undone change again ({0})?", stepName(kind)),
-      detail: stepDetail(session, direction, plan),
+      message: stepInWords(undoing, kind, size(plan)),
+      detail: kept(),
       button: undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"),
     };
   };
@@ -125,15 +125,8 @@ async function step(bench: Workbench, session: Session, direction: Direction): P
       sayStep(bench, session, direction, changed);
     }
   } catch (error) {
-    throw isTimeleapError(error, DIRECTIONS[direction].kind) ? nothingTo(direction) : error;
+    throw isTimeleapError(error, DIRECTIONS[direction]) ? nothingTo(direction) : error;
   }
-}
-
-function stepDetail(session: Session, direction: Direction, plan: UndoResult): string {
-  const left = plan[DIRECTIONS[direction].count];
-  const more = direction === "context/undo" ? vscode.l10n.t("Steps that can be undone after this one: {0}.", exact(left)) : vscode.l10n.t("Steps that can be done again after this one: {0}.", exact(left));
-  const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
-  return [vscode.l10n.t("Now: {0}.", size(session.state)), vscode.l10n.t("Then: {0}.", size(plan)), ...(left === 0 ? [] : [more]), `\n${kept}`].join("\n");
 }
 
 function nothingTo(direction: Direction): Refusal {

@@ -5,12 +5,14 @@ import { isTimeleapError, messageOf } from "../../shared/errors.js";
 import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 import { withDetail } from "../../shared/text/detail.js";
 
-/** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
+/** The names are context values of the manifest. */
 export type FailureKind = "noPython" | "wrongInterpreter" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
 
 /** There is no server, and trying again without a change will not help. */
 export class ServerFailure extends Error {
   override readonly name = "ServerFailure";
+  /** The view says it. */
+  told = false;
 
   constructor(
     readonly kind: FailureKind,
@@ -26,7 +28,7 @@ export function startFailure(error: unknown, command: string): ServerFailure {
     return error;
   }
   if (isTimeleapError(error, "protocolVersion")) {
-    return new ServerFailure("protocol", withDetail(vscode.l10n.t("{0} speaks another version of the protocol.", command), error.message));
+    return new ServerFailure("protocol", withDetail(vscode.l10n.t("{0} speaks another version of the protocol.", command), error.message, vscode.l10n.t("Use a server of the same release as this extension.")));
   }
   const trouble = storageTroubleOf(error);
   const message = trouble ? `${trouble.what} ${trouble.next}` : messageOf(error);

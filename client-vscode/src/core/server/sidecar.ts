@@ -218,7 +218,7 @@ export class Sidecar extends Disposables implements Wire {
     });
     client.on("gaveUp", (reason) => {
       if (client === this.client) {
-        this.fail(new ServerFailure("crashed", withDetail(vscode.l10n.t("The server ends again and again."), firstLine(reason.message))));
+        this.fail(new ServerFailure("crashed", withDetail(vscode.l10n.t("The server ends again and again."), firstLine(reason.message), vscode.l10n.t("Nothing that it has confirmed is lost."))));
       }
     });
     await client.start();
@@ -227,6 +227,7 @@ export class Sidecar extends Disposables implements Wire {
 
   private fail(failure: ServerFailure): void {
     this.options.log.error(failure.message);
+    failure.told = true;
     this.enter({ kind: "failed", failure });
   }
 

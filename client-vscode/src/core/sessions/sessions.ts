@@ -3,8 +3,9 @@
 import * as vscode from "vscode";
 import type { Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
-import { isTimeleapError } from "../../shared/errors.js";
+import { isTimeleapError, messageOf } from "../../shared/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
+import { withDetail } from "../../shared/text/detail.js";
 import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/storageTrouble.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session, type Before } from "./session.js";
@@ -14,6 +15,8 @@ import { workspaces } from "../../shared/workspaces.js";
 export interface SessionProblem {
   readonly kind: "damaged" | "locked" | "gone" | "failed" | StorageTroubleKind;
   readonly message: string;
+  /** What was thrown. */
+  readonly cause: unknown;
   /** Nobody said that it cannot be shown: the server went away, or did not answer in time. Another one is asked as well. */
   readonly unanswered: boolean;
   /** How to ask for it again; absent where the store did not say which session there is to show. */
@@ -401,12 +404,25 @@ function again({ id, how: { path, access } }: Session): SessionOpenParams {
 }
 
 function problemOf(error: unknown): Omit<SessionProblem, "how"> {
-  const message = error instanceof Error ? error.message : String(error);
   const trouble = storageTroubleOf(error);
   if (trouble) {
-    return { kind: trouble.kind, message: `${trouble.what} ${trouble.next}`, unanswered: false };
+    return { kind: trouble.kind, message: `${trouble.what} ${vscode.l10n.t("The session could not be opened.")} ${trouble.next}`, cause: error, unanswered: false };
   }
-  return { kind: kindOf(error), message, unanswered: !isTimeleapError(error) };
+  const kind = kindOf(error);
+  return { kind, message: problemInWords(kind, messageOf(error)), cause: error, unanswered: !isTimeleapError(error) };
+}
+
+function problemInWords(kind: SessionProblem["kind"], message: string): string {
+  switch (kind) {
+    case "damaged":
+      return withDetail(vscode.l10n.t("This session's files are damaged and cannot be used. Other sessions are not affected."), message);
+    case "locked":
+      return withDetail(vscode.l10n.t("Another program is writing this session."), message);
+    case "gone":
+      return vscode.l10n.t("The session that was open no longer exists. If it was deleted, it is in the trash.");
+    default:
+      return withDetail(vscode.l10n.t("The session could not be opened."), message);
+  }
 }
 
 function kindOf(error: unknown): SessionProblem["kind"] {

@@ -289,7 +289,6 @@ export class BeginningNode extends TreeNode {
       label: vscode.l10n.t("Beginning"),
       description: messages(this.span.end - this.span.start),
       icon: "debug-start",
-      tooltip: vscode.l10n.t("The messages before the first checkpoint"),
       context: "beginning",
       command: openHere(this),
       expands: "collapsed",
@@ -308,5 +307,5 @@ async function messagesUnder(node: TreeNode, place: Place, range: Range, { parts
 
 /** A click shows the conversation from there; the row opens by its twistie. */
 function openHere(node: TreeNode): vscode.Command {
-  return { command: "timeleap.openConversation", title: vscode.l10n.t("Open"), arguments: [node] };
+  return { command: "timeleap.openConversation", title: "", arguments: [node] };
 }

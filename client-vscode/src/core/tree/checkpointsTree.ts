@@ -61,7 +61,7 @@ export class CheckpointsTree extends NodeTree {
   protected async roots(): Promise<TreeNode[]> {
     const session = (await this.ready()) ? this.sessions.shown : undefined;
     if (!session) {
-      return [];
+      return this.added.rows.flatMap((source) => source.instead?.() ?? []);
     }
     const rows = await checkpointRows(undefined, session, session.log, this.setting, { asides: this.asides });
     void this.look(session);
@@ -75,7 +75,7 @@ export class CheckpointsTree extends NodeTree {
     if (this.setting.only) {
       rows.unshift(new MoreNode(undefined, vscode.l10n.t("Show all checkpoints"), this.showAll, "all"));
     }
-    const waiting = await Promise.all(this.added.rows.map((source) => source.rows(session)));
+    const waiting = await Promise.all(this.added.rows.map((source) => source.rows?.(session) ?? Promise.resolve([])));
     return [...waiting.flat(), ...rows];
   }
 

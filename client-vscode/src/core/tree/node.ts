@@ -100,7 +100,7 @@ export class MoreNode extends TreeNode {
       label: this.label,
       icon: "ellipsis",
       context: "more",
-      command: { command: "timeleap.showMore", title: vscode.l10n.t("Show More"), arguments: [this] },
+      command: { command: "timeleap.showMore", title: "", arguments: [this] },
     });
   }
 }
@@ -122,12 +122,12 @@ export class TroubleNode extends TreeNode {
     const label = trouble ? `${trouble.what} ${trouble.next}` : messageOf(this.error);
     return treeItem(this.id, {
       label,
-      description: vscode.l10n.t("choose to try again"),
+      description: vscode.l10n.t("Try Again"),
       icon: "error",
       color: "list.errorForeground",
       tooltip: label,
       context: "trouble",
-      command: { command: "timeleap.refresh", title: vscode.l10n.t("Try Again") },
+      command: { command: "timeleap.refresh", title: "" },
     });
   }
 }

@@ -21,7 +21,9 @@ export interface Range {
 /** Rows above the checkpoints: what waits for a person. */
 export interface RowSource {
   readonly onDidChange?: vscode.Event<unknown>;
-  rows(session: Session): Promise<TreeNode[]>;
+  rows?(session: Session): Promise<TreeNode[]>;
+  /** Where no session is shown. */
+  instead?(): TreeNode[];
   /** Number of what waits in all open sessions, for the badge of the view. */
   waiting?(): number;
 }

@@ -21,7 +21,6 @@ const REDRAW = 60_000;
 interface Headed {
   message?: string | undefined;
   title?: string;
-  description?: string | undefined;
   badge?: vscode.ViewBadge | undefined;
 }
 
@@ -166,14 +165,13 @@ export class Views extends Disposables {
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
     this.keys.update({ "timeleap.filtered": this.tree.filtered });
     const said = withoutLinks(this.lines.map((line) => line()).filter(Boolean).join("\n")) || undefined;
-    // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
-    const failed = this.sidecar.state.kind === "failed";
-    const welcomed = failed || this.sessions.problem !== undefined;
+    // Where there is a message VS Code shows no welcome view, which is the way to a server.
+    const { state } = this.sidecar;
+    const welcomed = state.kind === "failed" && state.failure.kind === "noServer";
     const waiting = this.added.rows.reduce((sum, source) => sum + (source.waiting?.() ?? 0), 0);
     head(this.checkpoints, {
       message: welcomed ? undefined : said,
       title: shown?.name ?? vscode.l10n.t("Checkpoints"),
-      description: welcomed ? said : undefined,
       badge: waiting === 0 ? undefined : { value: waiting, tooltip: vscode.l10n.t("Waiting for your decision: {0}", exact(waiting)) },
     });
   }

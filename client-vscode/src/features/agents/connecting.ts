@@ -115,7 +115,7 @@ export class Connections extends Disposables {
     const buttons = [connect, ...(hooks?.changed ? [look] : [])];
     const chosen = await vscode.window.showInformationMessage(vscode.l10n.t("Connect {0}?", agent.name), { modal: true, detail }, ...buttons);
     if (chosen === look && hooks) {
-      return (await vscode.window.showInformationMessage(vscode.l10n.t("Change of {0}", agent.name), { modal: true, detail: hooks.diff }, connect)) === connect;
+      return (await vscode.window.showInformationMessage(`${look}: ${agent.name}`, { modal: true, detail: hooks.diff }, connect)) === connect;
     }
     return chosen === connect;
   }

@@ -96,7 +96,7 @@ async function nothingFound(selected: string | undefined, around: Environment): 
 }
 
 function noPython(): ServerFailure {
-  return new ServerFailure("noPython", vscode.l10n.t("No Python was found."));
+  return new ServerFailure("noPython", vscode.l10n.t("Timeleap needs Python {0} or newer, and none was found on this machine.", MINIMUM.join(".")));
 }
 
 function oldPython(version: string): ServerFailure {

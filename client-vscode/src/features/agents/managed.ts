@@ -52,7 +52,6 @@ export class ManagedEnvironment {
       await rename(this.folder, aside);
     }
     try {
-      report(vscode.l10n.t("Creating an environment"));
       this.check(await this.options.run(python, ["-I", "-m", "venv", this.folder], CREATE_TIMEOUT));
       report(vscode.l10n.t("Installing the server and what it needs"));
       const pip = ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", wheel];

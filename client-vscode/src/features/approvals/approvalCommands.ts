@@ -1,16 +1,16 @@
 /** What the agent may do without asking: shown, and switched on only by a person who was told what it means. */
 
 import * as vscode from "vscode";
+import { withoutIcons } from "../../shared/text/say.js";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Asking, PendingApproval } from "./approvals.js";
 import type { Session } from "../../core/sessions/session.js";
 import { approvalText, gistOfApproval, visible } from "../../shared/text/approval.js";
 import { relativeTime } from "../../shared/text/format.js";
 import { showSheet } from "../../shared/sheet.js";
-import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { ApprovalNode } from "./approvalNode.js";
 import type { Handlers } from "../../core/commands/register.js";
-import { Refusal } from "../../core/commands/report.js";
+import { Refusal, thereIsNone } from "../../core/commands/report.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/changes.js";
 
@@ -33,7 +33,7 @@ export async function decide(bench: Asking, given: PendingApproval | undefined):
     return vscode.window.showQuickPick(
       decisions(bench, pending),
       {
-        title: vscode.l10n.t("“{0}” asks: {1}", visible(session.name, 60), visible(request.action, 80)),
+        title: vscode.l10n.t("“{0}” asks for your approval: {1}", visible(session.name, 60), visible(request.action, 80)),
         placeHolder: gist === "" ? visible(request.action) : gist,
         ignoreFocusOut: true,
       },
@@ -51,10 +51,9 @@ function decisions(bench: Asking, pending: PendingApproval): Choice[] {
       detail: vscode.l10n.t("This action is then done without asking, until you revoke it"),
       run: () => respond(bench, pending, "approveForSession"),
     },
-    { label: `$(close) ${vscode.l10n.t("Reject…")}`, detail: vscode.l10n.t("With a reason for the agent, if you like"), run: () => reject(bench, pending) },
+    { label: `$(close) ${vscode.l10n.t("Reject…")}`, run: () => reject(bench, pending) },
     {
-      label: `$(open-preview) ${vscode.l10n.t("Show All of It")}`,
-      detail: vscode.l10n.t("In its conversation; the question comes again"),
+      label: `$(open-preview) ${vscode.l10n.t("Show All and Decide…")}`,
       run: async () => {
         await showDetail(pending);
         await decide(bench, pending);
@@ -67,7 +66,7 @@ async function choosePending(bench: Asking): Promise<PendingApproval | undefined
   const all = bench.approvals.pending();
   const [only] = all;
   if (!only) {
-    throw new Refusal(vscode.l10n.t("Nothing waits for an approval."));
+    throw thereIsNone(vscode.l10n.t("Decide about which request?"));
   }
   if (all.length === 1) {
     return only;
@@ -103,9 +102,8 @@ export async function reject(bench: Asking, pending: PendingApproval): Promise<v
   const reason = await whilePending(bench, pending, (token) =>
     vscode.window.showInputBox(
       {
-        title: vscode.l10n.t("Reject: {0}", visible(pending.request.action, 80)),
+        title: `${vscode.l10n.t("Reject…")} ${visible(pending.request.action, 80)}`,
         prompt: vscode.l10n.t("The reason, for the agent; it may be empty"),
-        placeHolder: vscode.l10n.t("Use the staging server instead"),
         ignoreFocusOut: true,
       },
       token,
@@ -155,16 +153,7 @@ function pendingOf({ views }: Asking, node: unknown): PendingApproval | undefine
 
 async function setAfk(bench: Asking, afk: boolean): Promise<void> {
   const session = shownSession(bench.sessions);
-  const { approval } = await session.request("session/setAfk", { afk });
-  if (approval.afk && approval.yolo) {
-    void sayInformation(vscode.l10n.t("Marked as away. YOLO is on, so everything in “{0}” is still approved.", session.name));
-    return;
-  }
-  void sayInformation(
-    approval.afk
-      ? vscode.l10n.t("Marked as away: what “{0}” asks for is rejected at once.", session.name)
-      : vscode.l10n.t("Marked as back: what “{0}” asks for waits for you.", session.name),
-  );
+  await session.request("session/setAfk", { afk }); // the status bar says it
 }
 
 async function enableYolo(bench: Asking): Promise<void> {
@@ -186,8 +175,7 @@ interface Choice extends vscode.QuickPickItem {
 async function manage(bench: Asking): Promise<void> {
   const session = shownSession(bench.sessions);
   const choice = await vscode.window.showQuickPick(choices(session, bench), {
-    title: vscode.l10n.t("Approvals of “{0}”", session.name),
-    placeHolder: vscode.l10n.t("What the agent may do without asking"),
+    title: `${vscode.l10n.t("Approvals")}: ${session.name}`,
   });
   await choice?.run();
 }
@@ -195,11 +183,11 @@ async function manage(bench: Asking): Promise<void> {
 function choices(session: Session, bench: Asking): Choice[] {
   const { yolo, afk, autoApproveActions } = session.state.approval;
   const waiting = bench.approvals.pending(session).map((pending) => ({
-    label: `$(question) ${withoutIcons(vscode.l10n.t("Decide: {0}", visible(pending.request.action, 80)))}`,
+    label: `$(question) ${withoutIcons(vscode.l10n.t("Approval needed: {0}", visible(pending.request.action, 80)))}`,
     description: withoutIcons(gistOfApproval(pending.request, 80)),
     run: () => decide(bench, pending),
   }));
-  const presence: Choice[] = bench.sidecar.serves("session/setAfk")
+  const presence: Choice[] = bench.sidecar.serves("session/setAfk") && !yolo // which approves everything, whoever is there
     ? [
         {
           label: afk ? `$(person) ${vscode.l10n.t("I am back: let requests wait for me")}` : `$(sign-out) ${vscode.l10n.t("I am away: reject what is asked for")}`,
@@ -210,21 +198,18 @@ function choices(session: Session, bench: Asking): Choice[] {
   const switched: Choice = yolo
     ? {
         label: `$(lock) ${vscode.l10n.t("Ask again for everything")}`,
-        description: vscode.l10n.t("YOLO is on: everything is approved"),
+        description: vscode.l10n.t("YOLO: everything is approved"),
         run: () => session.request("session/setYolo", { yolo: false }),
       }
     : {
         label: `$(warning) ${vscode.l10n.t("Approve everything (YOLO)…")}`,
-        description: vscode.l10n.t("asks first what that means"),
         run: () => enableYolo(bench),
       };
   const revokable = autoApproveActions.map((action) => ({
     label: `$(trash) ${withoutIcons(vscode.l10n.t("Revoke: {0}", visible(action)))}`,
-    description: vscode.l10n.t("approved without asking"),
     run: () => revoke(session, action),
   }));
-  const none: Choice[] = [{ label: vscode.l10n.t("No single action is approved without asking"), run: () => Promise.resolve() }];
-  return [...waiting, switched, ...presence, ...(revokable.length === 0 ? none : revokable)];
+  return [...waiting, switched, ...presence, ...revokable];
 }
 
 async function revoke(session: Session, action: string): Promise<void> {

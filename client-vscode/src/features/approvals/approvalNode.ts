@@ -25,9 +25,8 @@ export class ApprovalNode extends TreeNode {
       icon: "question",
       color: "list.warningForeground",
       tooltip: [visible(action, 200), gistOfApproval(this.pending.request, 1_000), asked.join(" · ")].filter(Boolean).join("\n\n"),
-      spoken: vscode.l10n.t("Waits for your decision: {0}, {1}", visible(action, 50), description),
       context: "approval",
-      command: { command: "timeleap.manageApprovals", title: vscode.l10n.t("Decide…"), arguments: [this] },
+      command: { command: "timeleap.manageApprovals", title: "", arguments: [this] },
     });
   }
 }

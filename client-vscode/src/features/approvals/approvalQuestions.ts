@@ -97,8 +97,7 @@ function wordsFor(decision: Resolved["decision"], action: string): string {
     case "reject":
       return vscode.l10n.t("Rejected: {0}", action);
     case "cancelled":
-      return vscode.l10n.t("No longer asked for: {0}", action);
     case "timedOut":
-      return vscode.l10n.t("Nobody decided in time: {0}", action);
+      return vscode.l10n.t("No longer asked for: {0}", action);
   }
 }

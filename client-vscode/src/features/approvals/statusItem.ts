@@ -14,7 +14,7 @@ export class ApprovalItem extends SessionItem {
     private readonly approvals: Pick<Approvals, "pending" | "onDidChange">,
   ) {
     super(sessions, vscode.window.createStatusBarItem("timeleap.approvals", vscode.StatusBarAlignment.Left, 1_000));
-    this.item.name = vscode.l10n.t("Timeleap: Approvals");
+    this.item.name = `Timeleap: ${vscode.l10n.t("Approvals")}`;
     this.register(approvals.onDidChange(() => sessions.shown && this.show(sessions.shown)));
   }
 
@@ -49,18 +49,18 @@ export function approvalsShown({ yolo, afk, autoApproveActions }: SessionState["
   if (yolo) {
     const label = vscode.l10n.t("YOLO: everything is approved");
     const text = waiting === 0 ? label : listed([label, waits]);
-    return { text: `$(warning) ${text}`, alarm: "error", tooltip: vscode.l10n.t("The agent runs everything without asking. Choose to turn it off."), spoken: text };
+    return { text: `$(warning) ${text}`, alarm: "error", tooltip: text, spoken: text };
   }
   if (waiting > 0) {
-    return { text: `$(question) ${waits}`, alarm: "warning", tooltip: vscode.l10n.t("An agent asks whether it may do something. Choose to decide."), spoken: waits };
+    return { text: `$(question) ${waits}`, alarm: "warning", tooltip: waits, spoken: waits };
   }
   if (afk) {
     const label = vscode.l10n.t("Away: requests are rejected");
-    return { text: `$(sign-out) ${label}`, alarm: "warning", tooltip: vscode.l10n.t("What an agent asks for is rejected at once. Choose to change that."), spoken: label };
+    return { text: `$(sign-out) ${label}`, alarm: "warning", tooltip: label, spoken: label };
   }
   if (autoApproveActions.length === 0) {
     return { text: "", alarm: "", tooltip: "", spoken: "" };
   }
-  const label = autoApproveActions.length === 1 ? vscode.l10n.t("1 action runs without asking") : vscode.l10n.t("{0} actions run without asking", exact(autoApproveActions.length));
+  const label = vscode.l10n.t("Without asking: {0}", exact(autoApproveActions.length));
   return { text: `$(shield) ${label}`, alarm: "", tooltip: vscode.l10n.t("Without asking: {0}", autoApproveActions.join(", ")), spoken: label };
 }

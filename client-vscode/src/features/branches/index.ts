@@ -6,7 +6,7 @@ import type { Feature } from "../../core/core.js";
 import type { Session } from "../../core/sessions/session.js";
 import { MoreNode } from "../../core/tree/node.js";
 import type { AsideSource } from "../../core/tree/parts.js";
-import { restoreTimeline, TimelineNode } from "../../kit/branches.js";
+import { branchLabel, restoreTimeline, TimelineNode } from "../../kit/branches.js";
 import { setAside, timelinesOf, type Aside } from "../../kit/timelines.js";
 
 export const branches: Feature = (core) => {
@@ -15,7 +15,11 @@ export const branches: Feature = (core) => {
 };
 
 export const setAsideRows: AsideSource = {
-  of: async (session) => (await setAside(session)).map((aside) => rowOf(session, aside)),
+  of: async (session) => {
+    const asides = await setAside(session);
+    const names = asides.map(({ timeline, branch }) => branchLabel(timeline, branch));
+    return asides.map((aside, at) => rowOf(session, aside, names.some((name, other) => other !== at && name === names[at])));
+  },
   more: (session, refresh) => {
     const timelines = timelinesOf(session);
     const show = async (): Promise<void> => {
@@ -26,10 +30,10 @@ export const setAsideRows: AsideSource = {
   },
 };
 
-function rowOf(session: Session, { timeline, branch }: Aside): Awaited<ReturnType<AsideSource["of"]>>[number] {
+function rowOf(session: Session, { timeline, branch }: Aside, alike: boolean): Awaited<ReturnType<AsideSource["of"]>>[number] {
   return {
     common: branch?.common ?? 0,
-    looks: JSON.stringify([timeline.timelineId, branch?.common, branch?.lost]),
-    node: (parent, setting) => new TimelineNode(session, timeline, branch, setting, parent),
+    looks: JSON.stringify([timeline.timelineId, branch?.common, branch?.lost, alike]),
+    node: (parent, setting) => new TimelineNode(session, timeline, branch, setting, parent, alike),
   };
 }

@@ -14,7 +14,7 @@ import { withProgress, type Work } from "../../shared/progress.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
-import { offerUndo } from "../../core/restore/timeTravel.js";
+import { kept, offerUndo } from "../../core/restore/timeTravel.js";
 
 /** How much of the summary the question shows. */
 const EXCERPT = 600;
@@ -28,7 +28,6 @@ async function compact(bench: Workbench): Promise<void> {
   const instruction = await vscode.window.showInputBox({
     title: vscode.l10n.t("Compact"),
     prompt: vscode.l10n.t("What should the summary pay attention to? It may be empty"),
-    placeHolder: vscode.l10n.t("Keep the failing test and its error"),
   });
   if (instruction === undefined) {
     return;
@@ -71,8 +70,7 @@ async function agreed(session: Session, plan: CompactResult): Promise<boolean> {
   const compactButton = vscode.l10n.t("Compact");
   const lookButton = vscode.l10n.t("Read the Summary First");
   const score = scoreLine(plan);
-  const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
-  const facts = [...numbersOf(plan), ...(score === undefined ? [] : [score]), kept].join("\n");
+  const facts = [...numbersOf(plan), ...(score === undefined ? [] : [score]), kept()].join("\n");
   const detail = `${facts}\n\n${excerpt(plan.summary ?? "", EXCERPT)}`;
   const chosen = await vscode.window.showWarningMessage(vscode.l10n.t("Compact the conversation?"), { modal: true, detail }, compactButton, lookButton);
   if (chosen !== lookButton) {

@@ -9,7 +9,7 @@ import type { Sheet, SheetBlock } from "../../shared/sheet.js";
 export function compactionReport(result: CompactResult, done: boolean): Sheet {
   const { scorecard, pins, summary } = result;
   return {
-    title: done ? vscode.l10n.t("What the compaction kept") : vscode.l10n.t("What the compaction would keep"),
+    title: done ? vscode.l10n.t("What Was Kept") : vscode.l10n.t("What the compaction would keep"),
     blocks: [
       { kind: "list", items: numbersOf(result) },
       ...(scorecard ? [table(scorecard), ...losses(scorecard)] : []),
@@ -32,7 +32,7 @@ export function scoreLine({ scorecard, pins }: Pick<CompactResult, "scorecard" |
   const scores = (scorecard ? rowsOf(scorecard) : [])
     .filter(([, { found }]) => found > 0)
     .map(([name, { found, kept }]) => vscode.l10n.t("{0}: {1} of {2}", name, exact(kept), exact(found)));
-  const held = pins ? [vscode.l10n.t("Pinned texts: all {0}", exact(pins.kept + pins.added.length))] : [];
+  const held = pins ? [vscode.l10n.t("{0}: {1} of {2}", vscode.l10n.t("Pinned texts"), exact(pins.kept + pins.added.length), exact(pins.kept + pins.added.length))] : [];
   const all = [...scores, ...held];
   return all.length === 0 ? undefined : vscode.l10n.t("Still there – {0}.", all.join("; "));
 }

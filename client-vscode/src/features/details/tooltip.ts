@@ -31,11 +31,9 @@ export function tooltipOf(row: CheckpointNode): vscode.MarkdownString {
   const counted = tokensReported(checkpoint);
   const rows: [string, string][] = [
     [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
-    [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : `${fullTime(checkpoint.createdAt)} (${relativeTime(checkpoint.createdAt)})`],
-    [vscode.l10n.t("Messages before it"), exact(start)],
-    [vscode.l10n.t("Messages in it"), exact(end - start)],
-    ...(counted === undefined ? [] : [[vscode.l10n.t("Tokens at it"), exact(counted)] satisfies [string, string]]),
-    ...(growth.tokens === undefined ? [] : [[vscode.l10n.t("Tokens in it"), exact(growth.tokens)] satisfies [string, string]]),
+    ...(checkpoint.createdAt === undefined ? [] : [[vscode.l10n.t("Written"), `${fullTime(checkpoint.createdAt)} (${relativeTime(checkpoint.createdAt)})`] satisfies [string, string]]),
+    [vscode.l10n.t("Messages"), `${exact(start)} + ${exact(end - start)}`],
+    [vscode.l10n.t("Tokens"), [counted, growth.tokens].map((count) => (count === undefined ? "?" : exact(count))).join(" + ")],
     ...filesInTooltip(checkpoint),
   ];
   text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
@@ -53,7 +51,7 @@ function whatWasSaid({ place, span: { checkpoint, start, end } }: CheckpointNode
 function callsInTooltip(checkpoint: Span["checkpoint"]): string {
   const { calls = [], moreCalls = 0, files: named = [] } = summaryOf(checkpoint) ?? {};
   const lines = calls.map((call) => (call.failed ? `✗ ${cell(callInWords(call, 100))}` : cell(callInWords(call, 100))));
-  const more = moreCalls === 0 ? [] : [vscode.l10n.t("… {0} more", exact(moreCalls))];
+  const more = moreCalls === 0 ? [] : [vscode.l10n.t("… and {0} more", exact(moreCalls))];
   return [section(vscode.l10n.t("Calls"), [...lines, ...more]), section(vscode.l10n.t("Files named"), named.map(cell))].join("");
 }
 

@@ -3,9 +3,9 @@
 import * as vscode from "vscode";
 import type { DeliverDMailResult } from "timeleap-client";
 import type { Session } from "../../core/sessions/session.js";
-import { amount, oneLine } from "../../shared/text/format.js";
+import { amountReplaced, oneLine } from "../../shared/text/format.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { Refusal } from "../../core/commands/report.js";
+import { thereIsNone } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
 import { confirm, type Question } from "../../core/restore/changes.js";
 import { kept, offerUndo } from "../../core/restore/timeTravel.js";
@@ -33,18 +33,13 @@ async function deliver(bench: Workbench): Promise<void> {
   const { session, message } = waiting(bench);
   const ask = (plan: DeliverDMailResult): Question => ({
     message: vscode.l10n.t("Deliver the D-Mail?"),
-    detail: `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
+    detail: `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", amountReplaced(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
     button: vscode.l10n.t("Deliver"),
   });
   const changed = await bench.changes.make(session, "context/deliverDMail", {}, ask, true);
   if (changed) {
-    offerUndo(bench, session, changed.done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(changed.done)) + changed.also);
+    offerUndo(bench, session, changed.done, vscode.l10n.t("D-Mail delivered: {0} set aside.", amountReplaced(changed.done)) + changed.also);
   }
-}
-
-/** The server counts the note and its checkpoint against what goes. */
-function gone({ removed }: DeliverDMailResult): string {
-  return amount({ removed: { ...removed, messages: removed.messages + 1, checkpoints: removed.checkpoints + 1 } });
 }
 
 async function drop(bench: Workbench): Promise<void> {
@@ -58,7 +53,7 @@ function waiting(bench: Workbench): { readonly session: Session; readonly messag
   const session = writableSession(bench.sessions);
   const { pendingDMail } = session.state;
   if (!pendingDMail) {
-    throw new Refusal(vscode.l10n.t("No D-Mail waits in this session."));
+    throw thereIsNone(vscode.l10n.t("Deliver the D-Mail?"));
   }
   return { session, message: pendingDMail.message };
 }

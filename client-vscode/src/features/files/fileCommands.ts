@@ -25,7 +25,7 @@ export function fileCommands(bench: Workbench, saving: Pick<Saving, "remember">)
 function chosenFile(bench: Workbench, node: unknown): FileNode {
   const row = target(FileNode, node, bench.views.checkpoints);
   if (!row) {
-    throw new Refusal(vscode.l10n.t("Select a file first."));
+    throw new Refusal(vscode.l10n.t("Nothing found"));
   }
   return row;
 }
@@ -61,7 +61,7 @@ async function compareWithDisk(bench: Workbench, node: unknown): Promise<void> {
     () => false,
   );
   const [name] = nameAndFolder(change);
-  const title = there ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : vscode.l10n.t("{0} (checkpoint ↔ not there now)", name);
+  const title = there ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : `${vscode.l10n.t("{0} (checkpoint ↔ now)", name)}: ${kindName("deleted")}`;
   await vscode.commands.executeCommand("vscode.diff", left, there ? right : saved(row, undefined), title, { preview: true, preserveFocus: true });
 }
 
@@ -100,7 +100,7 @@ async function setFilesMode(bench: Workbench, saving: Pick<Saving, "remember">):
   const session = writableSession(bench.sessions);
   const { files } = session.state;
   if (!files) {
-    throw new Refusal(vscode.l10n.t("This server does not save files of the workspace."));
+    throw new Refusal(vscode.l10n.t("Files of the workspace are not saved."));
   }
   const mode = await pickMode(session, files.mode);
   if (mode === undefined || (mode === files.mode && files.problem === undefined)) {
@@ -118,8 +118,8 @@ async function setFilesMode(bench: Workbench, saving: Pick<Saving, "remember">):
 async function pickMode(session: Session, present: Mode): Promise<Mode | undefined> {
   const modes: readonly { readonly mode: Mode; readonly label: string; readonly detail: string }[] = [
     { mode: "checkpoint", label: vscode.l10n.t("At each checkpoint"), detail: vscode.l10n.t("Reverting can take the files along; files that git ignores are left alone") },
-    { mode: "turn", label: vscode.l10n.t("At each checkpoint and each end of a turn"), detail: vscode.l10n.t("Tells a person's changes after a turn from the agent's") },
-    { mode: "off", label: vscode.l10n.t("Never"), detail: vscode.l10n.t("Only the conversation goes back") },
+    { mode: "turn", label: vscode.l10n.t("At each checkpoint and each end of a turn"), detail: "" },
+    { mode: "off", label: vscode.l10n.t("Never"), detail: "" },
   ];
   const items = modes.map(({ mode, label, detail }) => ({ mode, label, detail, ...(mode === present ? { description: vscode.l10n.t("as now") } : {}) }));
   return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("When are the files of “{0}” saved?", withoutIcons(session.name)) }))?.mode;

@@ -7,7 +7,7 @@ import { promptsOf } from "../../kit/prompts.js";
 import type { Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
-import { restore, revertToCheckpoint, revertToIndex } from "../../core/restore/timeTravel.js";
+import { notPresent, restore, revertToCheckpoint, revertToIndex } from "../../core/restore/timeTravel.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { gistOf, textOf } from "../../shared/text/message.js";
@@ -138,7 +138,7 @@ export async function messageAt({ session, timeline }: Shown, index: number): Pr
 }
 
 function gone(): Refusal {
-  return new Refusal(vscode.l10n.t("That message is no longer there, so nothing was done."));
+  return new Refusal(vscode.l10n.t("This has changed meanwhile, so nothing was done. The view is up to date now."));
 }
 
 function writable(session: Session): Session {
@@ -147,7 +147,7 @@ function writable(session: Session): Session {
 
 function present({ session, timeline }: Shown): Session {
   if (timeline !== undefined) {
-    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+    throw notPresent();
   }
   return session;
 }

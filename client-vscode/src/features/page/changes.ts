@@ -43,7 +43,7 @@ export class Changes {
     const range = this.range(span);
     const change = range && (await this.changeAt(range, file));
     if (!range || !change) {
-      return { ...found, problem: vscode.l10n.t("This is no longer there.") };
+      return { ...found, problem: vscode.l10n.t("This cannot be shown.") };
     }
     if (change.binary) {
       return { ...found, problem: vscode.l10n.t("This is no text, so its lines are not shown.") };

@@ -337,7 +337,7 @@ export class Conversation extends Disposables {
   private trouble(): string | undefined {
     const { state } = this.bench.sidecar;
     if (state.kind === "restarting" || state.kind === "starting") {
-      return vscode.l10n.t("The server has ended and is being started again. What is shown is what was last known.");
+      return vscode.l10n.t("The server has stopped; it is being started again.");
     }
     if (state.kind === "failed") {
       return state.failure.message;

@@ -7,9 +7,9 @@ export function words() {
   return {
     conversation: vscode.l10n.t("Conversation"),
     overview: vscode.l10n.t("Overview"),
-    messages: { one: vscode.l10n.t("1 message"), many: vscode.l10n.t("{0} messages") },
-    tokens: { one: vscode.l10n.t("1 token"), many: vscode.l10n.t("{0} tokens") },
-    checkpoints: { one: vscode.l10n.t("1 checkpoint"), many: vscode.l10n.t("{0} checkpoints") },
+    messages: counted(vscode.l10n.t("1 message | {0} messages")),
+    tokens: counted(vscode.l10n.t("1 token | {0} tokens")),
+    checkpoints: counted(vscode.l10n.t("1 checkpoint | {0} checkpoints")),
     upToHere: vscode.l10n.t("{0} up to here"),
     present: vscode.l10n.t("Present"),
     setAside: vscode.l10n.t("(set aside)"),
@@ -23,7 +23,7 @@ export function words() {
     loading: vscode.l10n.t("Loading…"),
     unreadable: vscode.l10n.t("This message cannot be read."),
     empty: vscode.l10n.t("No messages yet. What is written appears here."),
-    noText: vscode.l10n.t("No text"),
+    noText: vscode.l10n.t("(empty)"),
     thought: vscode.l10n.t("Thought"),
     picture: vscode.l10n.t("Picture"),
     brokenPicture: vscode.l10n.t("This picture cannot be shown."),
@@ -31,7 +31,7 @@ export function words() {
     cut: vscode.l10n.t("The first {0} of {1} characters"),
     readOn: vscode.l10n.t("Read On"),
     systemPrompt: vscode.l10n.t("System prompt"),
-    changedFiles: { one: vscode.l10n.t("1 file changed"), many: vscode.l10n.t("{0} files changed") },
+    changedFiles: counted(vscode.l10n.t("1 file changed | {0} files changed")),
     manyFiles: vscode.l10n.t("More than {0} files changed"),
     filesOfTurn: vscode.l10n.t("Changed Files"),
     showDiff: vscode.l10n.t("Show what changed in {0}"),
@@ -92,6 +92,11 @@ export function words() {
     tokenChange: vscode.l10n.t("Tokens: {0} to {1}"),
     newMessages: vscode.l10n.t("Newest Message"),
   };
+}
+
+function counted(text: string): { readonly one: string; readonly many: string } {
+  const [one = "", many = ""] = text.split(" | ");
+  return { one, many };
 }
 
 export type Words = ReturnType<typeof words>;

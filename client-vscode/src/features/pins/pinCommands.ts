@@ -27,9 +27,8 @@ async function pinTyped(bench: Workbench): Promise<void> {
   requireTrust();
   const session = writableSession(bench.sessions);
   const text = await vscode.window.showInputBox({
-    title: vscode.l10n.t("Pin Text"),
+    title: vscode.l10n.t("Pin another text…"),
     prompt: withoutLinks(vscode.l10n.t("What must no compaction of “{0}” lose?", session.name)),
-    placeHolder: vscode.l10n.t("Never touch the public API"),
   });
   if (text !== undefined && text.trim() !== "") {
     await pin(bench, session, text);
@@ -75,7 +74,6 @@ async function managePins(bench: Workbench): Promise<void> {
   ];
   const chosen = await vscode.window.showQuickPick(items, {
     title: vscode.l10n.t("Pins of “{0}”", session.name),
-    placeHolder: vscode.l10n.t("What no compaction may lose"),
   });
   if (!chosen) {
     return;

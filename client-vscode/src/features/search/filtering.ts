@@ -51,7 +51,7 @@ export class Filtering {
     const target = span ?? ("uid" in where ? undefined : (await log.spans()).at(-1));
     const row = target && session === sessions.shown ? await views.tree.near(target.checkpoint.uid) : undefined;
     if (!row) {
-      throw new Error(vscode.l10n.t("That checkpoint is not in the present conversation."));
+      throw new Error(vscode.l10n.t("This is not in the present conversation. Restore its branch first."));
     }
     await views.checkpoints.reveal(row, { select: true, focus: true });
   }

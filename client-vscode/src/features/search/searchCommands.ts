@@ -1,12 +1,12 @@
 /** Searching: results come while one types; the chosen one is shown in its conversation, with the words marked. */
 
 import * as vscode from "vscode";
+import { withoutIcons } from "../../shared/text/say.js";
 import { Disposables } from "../../shared/lifecycle.js";
 import { messageOf, isTimeleapError } from "../../shared/errors.js";
 import { previewOf, Search, type Hit } from "../../kit/search.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact } from "../../shared/text/format.js";
-import { withoutIcons } from "../../shared/text/say.js";
 import { timelineName } from "../../kit/branches.js";
 import { timelinesOf } from "../../kit/timelines.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
@@ -74,19 +74,19 @@ class SearchBox extends Disposables {
   /** What is searched and how stands in the title: buttons alone do not say whether they are on. */
   private describe(): void {
     const { matchCase, regex } = this.toggles;
-    const where = this.session ? vscode.l10n.t("Search “{0}”", this.session.name) : vscode.l10n.t("Search All Sessions");
+    const where = this.session ? vscode.l10n.t("Search “{0}”", this.session.name) : vscode.l10n.t("Search all sessions");
     this.box.title = [
       where,
-      ...(matchCase ? [vscode.l10n.t("match case")] : []),
-      ...(regex ? [vscode.l10n.t("regular expression")] : []),
+      ...(matchCase ? [vscode.l10n.t("Match case")] : []),
+      ...(regex ? [vscode.l10n.t("Regular expression")] : []),
     ].join(" · ");
-    this.box.placeholder = this.toggles.regex ? vscode.l10n.t("A regular expression, such as {0}", "Error: .*") : vscode.l10n.t("Words to look for, also in what was set aside");
+    this.box.placeholder = vscode.l10n.t("Search the conversation and what was set aside");
     this.buttons.clear();
-    this.button("case-sensitive", matchCase ? vscode.l10n.t("Do not match case") : vscode.l10n.t("Match case"), () => this.flip("matchCase"));
-    this.button("regex", regex ? vscode.l10n.t("Look for words") : vscode.l10n.t("Use a regular expression"), () => this.flip("regex"));
+    this.button("case-sensitive", vscode.l10n.t("Match case"), () => this.flip("matchCase"));
+    this.button("regex", vscode.l10n.t("Regular expression"), () => this.flip("regex"));
     const { shown } = this.bench.sessions;
     if (shown) {
-      this.button("list-tree", this.session ? vscode.l10n.t("Search all sessions") : vscode.l10n.t("Search only “{0}”", shown.name), () => {
+      this.button("list-tree", this.session ? vscode.l10n.t("Search all sessions") : vscode.l10n.t("Search “{0}”", shown.name), () => {
         this.session = this.session ? undefined : shown;
         void this.learnNames();
         this.changed();
@@ -171,7 +171,7 @@ class SearchBox extends Disposables {
       items.push(this.choice(hit));
     }
     if (search.hasMore) {
-      const label = vscode.l10n.t("Show more results");
+      const label = vscode.l10n.t("Show More");
       items.push({ label: `$(ellipsis) ${label}`, alwaysShow: true, run: () => void this.more(search) });
     } else if (search.hits.length === 0) {
       items.push({ label: vscode.l10n.t("Nothing found"), alwaysShow: true });

@@ -1,14 +1,14 @@
 /** What can be done with a session that is not shown, or is in the trash. */
 
 import * as vscode from "vscode";
+import { withoutIcons } from "../../shared/text/say.js";
 import type { SessionInfo, TrashedSession } from "timeleap-client";
 import { pickSession, type SessionItem } from "../../kit/pickSession.js";
-import { Refusal } from "../../core/commands/report.js";
+import { thereIsNone } from "../../core/commands/report.js";
 import type { Wire } from "../../core/server/sidecar.js";
 import { ChosenSession } from "../../kit/chosen.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { fullTime, messages, relativeTime } from "../../shared/text/format.js";
-import { withoutIcons } from "../../shared/text/say.js";
 
 /** Sessions in the trash that can be chosen from. */
 const MOST = 100;
@@ -36,7 +36,7 @@ export async function manageSession(sessions: Sessions): Promise<void> {
   const session = new ChosenSession(info);
   const command = (label: string, id: string): SessionItem => ({ label, run: () => vscode.commands.executeCommand(`timeleap.${id}`, session) });
   const items = [
-    command(vscode.l10n.t("Show"), "openSession"),
+    command(vscode.l10n.t("Open"), "openSession"),
     command(vscode.l10n.t("Open Conversation"), "openConversation"),
     command(vscode.l10n.t("Rename…"), "setTitle"),
     command(vscode.l10n.t("Fork…"), "fork"),
@@ -60,7 +60,7 @@ function factsOf({ messageCount, createdAt, updatedAt, parent, path }: SessionIn
 export async function chooseTrashed(wire: Pick<Wire, "request">, title: string): Promise<TrashedSession | undefined> {
   const { sessions } = await wire.request("session/listTrash", { limit: MOST });
   if (sessions.length === 0) {
-    throw new Refusal(vscode.l10n.t("The trash is empty."));
+    throw thereIsNone(title);
   }
   const newest = new Map([...sessions].reverse().map((info) => [info.sessionId, info]));
   const items = [...newest.values()].reverse().map((info) => {

@@ -7,7 +7,6 @@ import { TimelineNode } from "../../kit/branches.js";
 import { chooseWorkspace } from "../../shared/workspaces.js";
 import { readSettings } from "../../shared/settings.js";
 import { amount } from "../../shared/text/format.js";
-import { withoutIcons } from "../../shared/text/say.js";
 import { fork } from "../../kit/forking.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
@@ -37,7 +36,7 @@ export function sessionCommands(bench: Workbench): Handlers {
 async function newSession({ sessions }: Workbench): Promise<void> {
   requireTrust();
   const title = await vscode.window.showInputBox({
-    title: vscode.l10n.t("New Session"),
+    title: vscode.l10n.t("New Session…"),
     prompt: vscode.l10n.t("What is the session about? It may be empty"),
   });
   if (title === undefined) {
@@ -47,13 +46,11 @@ async function newSession({ sessions }: Workbench): Promise<void> {
   if (workspace === undefined) {
     return;
   }
-  const session = await sessions.open({
+  await sessions.open({
     ...(title.trim() === "" ? {} : { title: title.trim() }),
     ...(workspace === null ? {} : { workspace: workspace.uri }),
   });
   await vscode.commands.executeCommand("timeleap.checkpoints.focus");
-  // Said because an empty session shows nothing that could be seen to have appeared.
-  vscode.window.setStatusBarMessage(withoutIcons(vscode.l10n.t("Opened the session {0}", session.name)), 5_000);
 }
 
 async function openSession(bench: Workbench, node: unknown): Promise<void> {
@@ -70,7 +67,7 @@ async function openFolder({ sessions }: Workbench): Promise<void> {
   const [folder] = (await vscode.window.showOpenDialog({
     canSelectFolders: true,
     canSelectFiles: false,
-    openLabel: vscode.l10n.t("Open as Session"),
+    openLabel: vscode.l10n.t("Open"),
     title: vscode.l10n.t("A folder with a context.jsonl"),
   })) ?? [undefined];
   if (!folder) {
@@ -78,9 +75,9 @@ async function openFolder({ sessions }: Workbench): Promise<void> {
   }
   const access = await vscode.window.showQuickPick(
     [
-      { label: vscode.l10n.t("Look only"), detail: vscode.l10n.t("Nothing in the folder is changed; what others write appears here"), access: "readOnly" as const },
+      { label: vscode.l10n.t("Look only"), access: "readOnly" as const },
       ...(vscode.workspace.isTrusted
-        ? [{ label: vscode.l10n.t("Look and change"), detail: vscode.l10n.t("Allows checkpoints and reverts in this folder"), access: "write" as const }]
+        ? [{ label: vscode.l10n.t("Look and change"), access: "write" as const }]
         : []),
     ],
     { title: vscode.l10n.t("Open {0}", folder.fsPath) },
@@ -93,7 +90,7 @@ async function openFolder({ sessions }: Workbench): Promise<void> {
 
 async function forkRow(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
-  const whole = vscode.l10n.t("Fork the session");
+  const whole = vscode.l10n.t("Fork…");
   if (node instanceof ChosenSession) {
     await fork(bench, { id: node.info.sessionId, name: node.name }, whole, {});
     return;
@@ -110,7 +107,7 @@ async function setTitle(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const id = sessionId(bench, node);
   const name = node instanceof ChosenSession ? node.info.title : (bench.sessions.get(id)?.state.title ?? "");
-  const title = await vscode.window.showInputBox({ title: vscode.l10n.t("Title of the session"), value: name ?? "" });
+  const title = await vscode.window.showInputBox({ title: vscode.l10n.t("Rename…"), value: name ?? "" });
   if (title !== undefined) {
     await bench.sessions.withOpen(id, (session) => session.request("session/setTitle", { title }));
     bench.sessions.listMayHaveChanged();
@@ -136,7 +133,7 @@ async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
 
 async function undelete(bench: Workbench): Promise<void> {
   requireTrust();
-  const info = await chooseTrashed(bench.sidecar, vscode.l10n.t("Take which session out of the trash?"));
+  const info = await chooseTrashed(bench.sidecar, vscode.l10n.t("Take Out of the Trash"));
   if (info) {
     await bench.sidecar.request("session/undelete", { sessionId: info.sessionId });
     bench.sessions.listMayHaveChanged();

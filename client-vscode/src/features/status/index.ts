@@ -8,9 +8,11 @@ import { News } from "./notifications.js";
 import { OwnChanges } from "./ownChanges.js";
 import { TokenItem } from "./statusBar.js";
 import { UndoItem } from "./undoItem.js";
+import { waysOut } from "./wayOut.js";
 
 export const status: Feature = (core) => {
-  const { sidecar, sessions, log } = core;
+  const { sidecar, sessions, views, log } = core;
+  views.addRows({ instead: () => waysOut(sidecar.state, sessions.problem) });
   const own = new OwnChanges();
   sessions.before.push((_, method, params) => own.mark(method, params));
   return vscode.Disposable.from(new Line(core), new TokenItem(sessions, stalenessOf(sidecar)), new UndoItem(sessions), new News(sidecar, sessions, log, own));

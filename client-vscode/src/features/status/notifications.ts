@@ -10,7 +10,7 @@ import type { Sessions } from "../../core/sessions/sessions.js";
 import type { Sidecar } from "../../core/server/sidecar.js";
 import { OwnChanges } from "./ownChanges.js";
 import { visible } from "../../shared/text/approval.js";
-import { amount, bytes, short, tokens } from "../../shared/text/format.js";
+import { amount, amountReplaced, short, tokens } from "../../shared/text/format.js";
 import { sayInformation, sayInPlace, sayWarning } from "../../shared/text/say.js";
 import { rewriteInWords } from "../../shared/text/steps.js";
 import { warningInWords } from "../../shared/text/warnings.js";
@@ -41,7 +41,7 @@ export class News extends Disposables {
       wire.onNotification("session/didRecover", ({ sessionId, cutBytes, quarantined }) => {
         const kept = quarantined.map(({ file }) => file).join(", ");
         log.warn(`${sessionId}: ${cutBytes} bytes of unfinished records were cut; kept in ${kept}`);
-        this.say(vscode.l10n.t("The end of “{0}” had not been written completely, and was set aside: {1}.", nameOf(sessions, sessionId), bytes(cutBytes)));
+        this.say(vscode.l10n.t("“{0}”: {1}", nameOf(sessions, sessionId), warningInWords("recovered", "")));
       }),
     );
     this.register(
@@ -52,12 +52,7 @@ export class News extends Disposables {
         }
       }),
     );
-    this.register(sessions.followShown((session) => {
-      if (session && (session.followed || session.obstacle)) {
-        this.offerReload(session);
-      }
-      return session?.onDidChangeContext((change) => this.tellOfOthers(session, change));
-    }));
+    this.register(sessions.followShown((session) => session?.onDidChangeContext((change) => this.tellOfOthers(session, change))));
     this.register(
       wire.onDidAnswer(({ method, result }) => {
         const [one] = method === "session/list" ? (result as Methods["session/list"]["result"]).sessions : [];
@@ -76,10 +71,8 @@ export class News extends Disposables {
 
   private suggestCompaction(session: Session, used: number, size: number | undefined): void {
     const button = vscode.l10n.t("Compact…");
-    const message =
-      size === undefined
-        ? vscode.l10n.t("The context of “{0}” is nearly full: {1}.", session.name, tokens(used))
-        : vscode.l10n.t("The context of “{0}” is nearly full: {1} of {2}.", session.name, short(used), tokens(size));
+    const count = size === undefined ? tokens(used) : `${short(used)} / ${tokens(size)}`;
+    const message = vscode.l10n.t("The context of “{0}” is nearly full: {1}.", session.name, count);
     void sayInformation(message, button).then((chosen) => {
       if (chosen === button) {
         void vscode.commands.executeCommand("timeleap.compact");
@@ -94,7 +87,7 @@ export class News extends Disposables {
     }
     const { client } = change.cause;
     const by = client === undefined ? vscode.l10n.t("Another program") : client === "timeleap-vscode" ? vscode.l10n.t("Another window") : visible(client, 60);
-    const message = rewriteInWords(change.kind, by, session.name, amount(change));
+    const message = rewriteInWords(change.kind, by, session.name, change.kind === "compacted" || change.kind === "dmailDelivered" ? amountReplaced(change) : amount(change));
     if (message !== undefined) {
       const undo = vscode.l10n.t("Undo");
       void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {
@@ -106,19 +99,11 @@ export class News extends Disposables {
     }
   }
 
-  private offerReload(session: Session): void {
-    const { obstacle } = session;
-    const message =
-      obstacle === undefined
-        ? vscode.l10n.t("The program that writes “{0}” does not answer, so it can only be looked at here.", session.name)
-        : vscode.l10n.t("{0} “{1}” can be looked at, not changed. {2}", obstacle.what, session.name, obstacle.next);
-    this.say(message, vscode.l10n.t("Reload Session"), () => void vscode.commands.executeCommand("timeleap.reloadSession"));
-  }
-
-  private say(message: string, button = vscode.l10n.t("Show Logs"), step = (): void => this.log.show()): void {
+  private say(message: string): void {
+    const button = vscode.l10n.t("Show Logs");
     void sayWarning(message, button).then((chosen) => {
       if (chosen === button) {
-        step();
+        this.log.show();
       }
     });
   }

@@ -19,7 +19,7 @@ export class TokenItem extends SessionItem {
     private readonly staleness: Pick<Staleness, "present" | "onDidChange">,
   ) {
     super(sessions, vscode.window.createStatusBarItem("timeleap.tokens", vscode.StatusBarAlignment.Right, 90));
-    this.item.name = vscode.l10n.t("Timeleap: Tokens");
+    this.item.name = `Timeleap: ${vscode.l10n.t("Tokens")}`;
     this.item.command = "timeleap.compact";
     this.register(staleness.onDidChange(() => sessions.shown && this.show(sessions.shown)));
   }
@@ -67,15 +67,14 @@ function tokensTooltip({ context, budget, title, sessionId, pins = [] }: Session
   const rows: [string, string][] = [
     [vscode.l10n.t("Reported by the model"), exact(context.tokenCount)],
     [vscode.l10n.t("Estimated since"), exact(tokensUsed(context) - context.tokenCount)],
-    [vscode.l10n.t("Window"), size === null ? vscode.l10n.t("not set") : exact(size)],
+    [vscode.l10n.t("Window"), size === null ? "–" : exact(size)],
     [vscode.l10n.t("Compaction is due from"), size === null ? "–" : exact(Math.floor(size * budget.triggerRatio))],
     [vscode.l10n.t("Messages"), exact(context.messageCount)],
     [vscode.l10n.t("Checkpoints"), exact(context.checkpoints.length + context.checkpointsOmitted)],
-    [vscode.l10n.t("Timelines"), exact(context.timelines)],
     ...(pins.length === 0 ? [] : [[vscode.l10n.t("Pinned texts"), exact(pins.length)] satisfies [string, string]]),
   ];
   const text = new vscode.MarkdownString();
   text.appendText(title ?? sessionId);
   const table = ["| | |", "|---|--:|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n");
-  return text.appendMarkdown(["", table, ...more, vscode.l10n.t("Choose to compact the conversation.")].join("\n\n"));
+  return text.appendMarkdown(["", table, ...more, vscode.l10n.t("Compact…")].join("\n\n"));
 }

@@ -5,7 +5,7 @@ import type { Session } from "../../core/sessions/session.js";
 import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
-import { stepName } from "../../shared/text/steps.js";
+import { stepInWords } from "../../shared/text/steps.js";
 
 type Direction = "context/undo" | "context/redo";
 
@@ -15,7 +15,7 @@ export class UndoItem extends SessionItem {
 
   constructor(sessions: Sessions) {
     super(sessions, vscode.window.createStatusBarItem("timeleap.undo", vscode.StatusBarAlignment.Right, 91));
-    this.item.name = vscode.l10n.t("Timeleap: Undo and Redo");
+    this.item.name = `Timeleap: ${vscode.l10n.t("Undo")}`;
     this.item.command = "timeleap.undo";
   }
 
@@ -38,7 +38,7 @@ export class UndoItem extends SessionItem {
     }
     this.shown = about;
     this.item.text = `$(discard) ${exact(canUndo)} $(redo) ${exact(canRedo)}`;
-    this.item.accessibilityInformation = { label: vscode.l10n.t("Steps that can be undone: {0}; done again: {1}", exact(canUndo), exact(canRedo)) };
+    this.item.accessibilityInformation = { label: listed([`${vscode.l10n.t("Undo")}: ${exact(canUndo)}`, `${vscode.l10n.t("Redo")}: ${exact(canRedo)}`]) };
     this.item.show();
     void Promise.all([explain(session, "context/undo", canUndo), explain(session, "context/redo", canRedo)]).then((lines) => {
       if (this.shown === about) {
@@ -55,9 +55,7 @@ async function explain(session: Session, direction: Direction, steps: number): P
   try {
     const { steps: [{ kind } = { kind: "restore" as const }], context } = await session.request(direction, { dryRun: true });
     const then = listed([messages(context.messageCount), tokens(tokensUsed(context))]);
-    return direction === "context/undo"
-      ? vscode.l10n.t("Undo ({0}): the conversation has {1} then", stepName(kind), then)
-      : vscode.l10n.t("Redo ({0}): the conversation has {1} then", stepName(kind), then);
+    return stepInWords(direction === "context/undo", kind, then);
   } catch {
     return ""; // the command says what is wrong
   }

@@ -44,7 +44,7 @@ async function chooseFile(session: Session, format: Format): Promise<vscode.Uri 
   const folder = folderOf(session.state.workspace);
   return vscode.window.showSaveDialog({
     filters: { [kind]: [extension] },
-    title: vscode.l10n.t("Export Transcript"),
+    title: vscode.l10n.t("Export Session…"),
     ...(folder === undefined ? {} : { defaultUri: vscode.Uri.file(join(folder, name)) }),
   });
 }
@@ -61,7 +61,7 @@ async function look(file: vscode.Uri, format: Format): Promise<void> {
 
 async function importSession(bench: Workbench): Promise<void> {
   requireTrust();
-  const [file] = (await vscode.window.showOpenDialog({ canSelectFiles: true, title: vscode.l10n.t("Import Session"), openLabel: vscode.l10n.t("Import") })) ?? [undefined];
+  const [file] = (await vscode.window.showOpenDialog({ canSelectFiles: true, title: vscode.l10n.t("Import Session…"), openLabel: vscode.l10n.t("Open") })) ?? [undefined];
   if (!file) {
     return;
   }

@@ -30,11 +30,10 @@ function whole({ description, detail }: Pick<ApprovalRequest, "description" | "d
 export function approvalText(request: ApprovalRequest, session: string): string {
   const { action, description, detail, toolCallId, requestedAt, client } = request;
   const facts = [
-    vscode.l10n.t("Action: {0}", visible(action, 1_000)),
-    vscode.l10n.t("Session: {0}", visible(session, 1_000)),
-    vscode.l10n.t("Asked: {0}", fullTime(requestedAt)),
-    ...(client === undefined ? [] : [vscode.l10n.t("Asked by: {0}", visible(client, 1_000))]),
-    ...(toolCallId === undefined ? [] : [vscode.l10n.t("Tool call: {0}", visible(toolCallId, 1_000))]),
+    vscode.l10n.t("“{0}” asks for your approval: {1}", visible(session, 1_000), visible(action, 1_000)),
+    fullTime(requestedAt),
+    ...(client === undefined ? [] : [vscode.l10n.t("from {0}", visible(client, 1_000))]),
+    ...(toolCallId === undefined ? [] : [`${vscode.l10n.t("Tool")}: ${visible(toolCallId, 1_000)}`]),
   ];
   const parts = [facts.join("\n"), ...(description === undefined ? [] : [description]), ...(detail === undefined ? [] : [JSON.stringify(detail, undefined, 2)])];
   return `${parts.join("\n\n")}\n`;

@@ -38,43 +38,50 @@ export function wordsOf(error: unknown): Words {
   return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
 }
 
+/** @param kind Why there is no server */
+export function stepsAfter(kind: string): Step[] {
+  switch (kind) {
+    case "noServer":
+    case "protocol":
+      return [install(), openSettings(), logs()];
+    case "noPython":
+    case "oldPython":
+      return [openSettings(), getPython(), logs()];
+    case "wrongInterpreter":
+      return [openSettings(), logs()];
+    case "startFailed":
+      return [restart(), openSettings(), logs()];
+    default:
+      return [restart(), logs()];
+  }
+}
+
 function wordsForKind(kind: string, message: string): Words {
   switch (kind) {
     case "contentModified":
-      return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [show()] };
-    case "checkpointNotFound":
-      // The user who took it back has set it aside.
-      return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [show()] };
+    case "checkpointNotFound": // somebody who went back has set it aside
     case "timelineNotFound":
-      return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [show()] };
+      return { message: vscode.l10n.t("This has changed meanwhile, so nothing was done. The view is up to date now."), steps: [show()] };
     case "readOnly":
       return { message: withDetail(vscode.l10n.t("This session can only be looked at here."), message), steps: [reload()] };
     case "sessionLocked":
       return { message: withDetail(vscode.l10n.t("Another program is writing this session."), message), steps: [reload()] };
     case "externallyModified":
       return { message: vscode.l10n.t("A program that does not work through Timeleap has changed this session. Take over what it wrote?"), steps: [reload()] };
-    case "methodNotFound":
-      return { message: withDetail(vscode.l10n.t("This server cannot do that yet."), message), steps: [] };
     case "filesUnavailable":
     case "filesTooLarge":
       return { message: withDetail(vscode.l10n.t("Files were not looked at."), message, vscode.l10n.t("Everything else works.")), steps: [filesMode()] };
-    case "filesBusy":
-      return { message: vscode.l10n.t("Another program is saving or putting back files of this folder, so nothing was done. Try again in a moment."), steps: [] };
     case "filesIncomplete":
       return { message: withDetail(vscode.l10n.t("Putting files back was interrupted."), message), steps: [logs()] };
-    case "snapshotNotFound":
-      return { message: withDetail(vscode.l10n.t("The files as they were then are no longer kept, so nothing was done."), message), steps: [] };
-    case "filesConflict":
-      return { message: withDetail(vscode.l10n.t("Files were changed after the last message, by you or another program, so nothing was done."), message), steps: [] };
     case "corrupted":
     case "storageFailure":
-      return { message: withDetail(vscode.l10n.t("The session's files cannot be used."), message), steps: [logs()] };
+      return { message: withDetail(vscode.l10n.t("This session's files are damaged and cannot be used. Other sessions are not affected."), message), steps: [logs()] };
     default:
       return { message, steps: [logs()] };
   }
 }
 
-export function restart(): Step {
+function restart(): Step {
   return { title: vscode.l10n.t("Restart Server"), command: "timeleap.restartServer" };
 }
 
@@ -82,12 +89,16 @@ export function logs(): Step {
   return { title: vscode.l10n.t("Show Logs"), command: "timeleap.showLogs" };
 }
 
-export function install(): Step {
+function install(): Step {
   return { title: vscode.l10n.t("Install"), command: "timeleap.installServer" };
 }
 
-export function chooseInterpreter(): Step {
-  return { title: vscode.l10n.t("Choose an Interpreter"), command: "workbench.action.openSettings", arguments: ["@ext:timeleap.timeleap"] };
+export function openSettings(): Step {
+  return { title: vscode.l10n.t("Open Settings"), command: "workbench.action.openSettings", arguments: ["@ext:timeleap.timeleap"] };
+}
+
+function getPython(): Step {
+  return { title: vscode.l10n.t("Get Python"), command: "vscode.open", arguments: ["https://www.python.org/downloads/"] };
 }
 
 export function filesMode(): Step {

@@ -71,20 +71,26 @@ export function exact(count: number): string {
   return formatOf("exact", (language) => new Intl.NumberFormat(language)).format(count);
 }
 
+/** @param text What is said of one, and behind the bar what is said of more: `1 file | {0} files`. */
+function counted(text: string, count: number, shown = exact(count)): string {
+  const [one = "", many = ""] = text.split(" | ");
+  return count === 1 ? one : many.replace("{0}", shown);
+}
+
 export function messages(count: number): string {
-  return count === 1 ? vscode.l10n.t("1 message") : vscode.l10n.t("{0} messages", exact(count));
+  return counted(vscode.l10n.t("1 message | {0} messages"), count);
 }
 
 export function checkpoints(count: number): string {
-  return count === 1 ? vscode.l10n.t("1 checkpoint") : vscode.l10n.t("{0} checkpoints", exact(count));
+  return counted(vscode.l10n.t("1 checkpoint | {0} checkpoints"), count);
 }
 
 export function files(count: number): string {
-  return count === 1 ? vscode.l10n.t("1 file") : vscode.l10n.t("{0} files", exact(count));
+  return counted(vscode.l10n.t("1 file | {0} files"), count);
 }
 
 export function bytes(count: number): string {
-  return count === 1 ? vscode.l10n.t("1 byte") : vscode.l10n.t("{0} bytes", exact(count));
+  return counted(vscode.l10n.t("1 byte | {0} bytes"), count);
 }
 
 /** How many tokens a conversation has, wherever that is said: as the model reported last, and an estimate of what came since. */
@@ -99,17 +105,22 @@ export function tokensReported({ tokenCount, messageCount }: { readonly tokenCou
 
 /** "12.3K tokens" */
 export function tokens(count: number): string {
-  return count === 1 ? vscode.l10n.t("1 token") : vscode.l10n.t("{0} tokens", short(count));
+  return counted(vscode.l10n.t("1 token | {0} tokens"), count, short(count));
 }
 
 /** "12,345 tokens" */
 export function exactTokens(count: number): string {
-  return count === 1 ? vscode.l10n.t("1 token") : vscode.l10n.t("{0} tokens", exact(count));
+  return counted(vscode.l10n.t("1 token | {0} tokens"), count);
 }
 
 /** What goes, in words. */
 export function amount({ removed }: Pick<RewriteResult, "removed">): string {
   return listed([messages(removed.messages), checkpoints(removed.checkpoints), removed.tokens > 0 ? tokens(removed.tokens) : ""]);
+}
+
+/** The same of what has something put in its place, a summary or a note, with its checkpoint: the server counts that against what goes. */
+export function amountReplaced({ removed }: Pick<RewriteResult, "removed">): string {
+  return amount({ removed: { ...removed, messages: removed.messages + 1, checkpoints: removed.checkpoints + 1 } });
 }
 
 /** One after the other, as a list is written. */

@@ -60,7 +60,8 @@ export function checkpointName(checkpoint: Checkpoint): string {
 export function lostInWords({ lost, first, last }: { readonly lost: number; readonly first?: Message; readonly last?: Message }, length: number): string {
   const words = [first, last].flatMap((message) => (message ? [messageInWords(message, length)] : [])).filter((text) => text !== "");
   // Where the first is cut there are dots already.
-  return words.length === 0 ? messages(lost) : `${messages(lost)}: ${words.join(" … ").replace("… … ", " … ")}`;
+  const said = words.join(" … ").replace("… … ", " … ");
+  return [lost === 0 ? "" : messages(lost), said].filter((part) => part !== "").join(": ");
 }
 
 function messageInWords(message: Message, length: number): string {

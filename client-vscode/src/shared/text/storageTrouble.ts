@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import { withDetail } from "./detail.js";
 import { isTimeleapError } from "../errors.js";
 
-/** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
+/** The names are context values of the manifest. */
 export type StorageTroubleKind = "diskFull" | "quotaUsedUp" | "diskReadOnly" | "noPermission" | "storageRefused" | "databaseRefused";
 
 export interface StorageTrouble {
