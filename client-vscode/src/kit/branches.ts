@@ -94,8 +94,8 @@ function counting(reason: Timeline["reason"], branch: Branch): Branch {
 
 /** What a person calls it: what of it the present has not, else what set it aside, and when. */
 export function timelineName({ reason, createdAt }: Timeline, branch?: Branch, length = NAMED): string {
-  const said = branch && branch.lost > 0 ? lostInWords(counting(reason, branch), length) : "";
-  if (said !== "") {
+  const said = branch && branch.lost > 0 && lostInWords(counting(reason, branch), length);
+  if (said) {
     return said;
   }
   return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;

@@ -5,7 +5,7 @@ import type { Methods, Reconnected, SessionOpenParams, SessionState } from "time
 import { Disposables } from "../../shared/lifecycle.js";
 import { isTimeleapError, messageOf } from "../../shared/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
-import { withDetail } from "../../shared/text/detail.js";
+import { problemInWords, type ProblemKind } from "../../shared/text/problems.js";
 import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/storageTrouble.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session, type Before } from "./session.js";
@@ -13,7 +13,7 @@ import { workspaces } from "../../shared/workspaces.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
 export interface SessionProblem {
-  readonly kind: "damaged" | "locked" | "gone" | "failed" | StorageTroubleKind;
+  readonly kind: ProblemKind | StorageTroubleKind;
   readonly message: string;
   /** What was thrown. */
   readonly cause: unknown;
@@ -412,20 +412,7 @@ function problemOf(error: unknown): Omit<SessionProblem, "how"> {
   return { kind, message: problemInWords(kind, messageOf(error)), cause: error, unanswered: !isTimeleapError(error) };
 }
 
-function problemInWords(kind: SessionProblem["kind"], message: string): string {
-  switch (kind) {
-    case "damaged":
-      return withDetail(vscode.l10n.t("This session's files are damaged and cannot be used. Other sessions are not affected."), message);
-    case "locked":
-      return withDetail(vscode.l10n.t("Another program is writing this session."), message);
-    case "gone":
-      return vscode.l10n.t("The session that was open no longer exists. If it was deleted, it is in the trash.");
-    default:
-      return withDetail(vscode.l10n.t("The session could not be opened."), message);
-  }
-}
-
-function kindOf(error: unknown): SessionProblem["kind"] {
+function kindOf(error: unknown): ProblemKind {
   if (isTimeleapError(error, "corrupted") || isTimeleapError(error, "storageFailure")) {
     return "damaged";
   }
