@@ -21,7 +21,7 @@ from psycopg.generators import execute as exchange
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from timeleap.pending_outcome import Outcome
+from timeleap.uncancelled_work import Outcome
 from timeleap_postgresql import poolers, refusals
 from timeleap_postgresql.refused_state import refused_state
 from timeleap_postgresql.session_settings import SET_UP, SET_UP_LOCALLY, given_settings, to_set

@@ -12,7 +12,6 @@ from functools import partial
 
 from timeleap.errors import ReadOnlyError, TimeleapError
 from timeleap.json_value import Json
-from timeleap.pending_outcome import Outcome
 from timeleap.sessions.append_events import append_events, append_result
 from timeleap.sessions.kernel.change import NO_MARKS, NOTHING, Change, DecideAppend
 from timeleap.sessions.kernel.session_view import SessionView
@@ -21,6 +20,7 @@ from timeleap.sessions.request_table import RepeatedError, RequestTable, Transac
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.transaction import SessionTransactions, announce
 from timeleap.storage.engine import Appended, AppendStep, LogState, NewRecord
+from timeleap.uncancelled_work import Outcome
 
 Answer = Callable[[Json | None, BaseException | None], None]
 """Takes a result, or why there is none."""

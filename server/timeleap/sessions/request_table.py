@@ -7,7 +7,6 @@ of the others the records in the log carry the ids, and results are made of thes
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -26,7 +25,6 @@ from timeleap.sessions.documents.request_file import (
     REMEMBERED,
     Remembered,
     StoredResponse,
-    Told,
     by_age,
     check_same,
     encode,
@@ -34,6 +32,7 @@ from timeleap.sessions.documents.request_file import (
     members_of,
     number_of,
     short,
+    stored_events,
     window_of,
 )
 from timeleap.sessions.kernel.change import NO_MARKS, Change, DecideAppend
@@ -47,8 +46,6 @@ from timeleap.summaries.log_spans import NewSpans, SpanRead, read_spans, with_sp
 
 NO_HEAD = "0.0.0-00000000"
 """In the place of a head that a redaction took out: no log ever has it."""
-LARGE_TOLD = 4 << 10
-"""Characters of a notification's members, as JSON, that is not kept: then it is said that something has changed."""
 AT_ONCE = 64
 MOST_LINES = 64 * REMEMBERED
 """Lines that are looked through for ids that count."""
@@ -130,7 +127,7 @@ class Transaction(Struct, eq=False):
         self.result = result
         self.events = list(told or ())
         kept = without_spans(result)
-        known = self._known(result=kept, before=self.before, told=None if told is None else _stored(told, kept))
+        known = self._known(result=kept, before=self.before, told=None if told is None else stored_events(told, kept))
         if known is None:
             return []
         self._response = fitted(known)
@@ -344,7 +341,7 @@ class RequestTable:
     def _whole(self, known: StoredResponse, records: _Records) -> StoredResponse:
         """A request of a record with all that is to be stored of it."""
         result = self._of_record(known, records)
-        told = _stored(self._events(known, str(result.get("head", "")), records), result)
+        told = stored_events(self._events(known, str(result.get("head", "")), records), result)
         return replace(known, result=result, before=self._head_before(known, records), told=told)
 
     def _now(self, members: Collection[str]) -> Json:
@@ -489,16 +486,3 @@ class RequestTable:
     def _end_of_batch(self, line: int) -> int:
         """The last line of the batch that begins at `line`."""
         return self._records(line).entries[-1].line
-
-
-def _stored(events: Sequence[Event], result: Mapping[str, Any]) -> list[Told] | None:
-    """The stored form of the notifications of a change whose result is `result`; None if one of them is too large."""
-    found: list[Told] = []
-    for event in events:
-        members = without_spans(event.members)
-        same = [name for name, value in members.items() if name in result and result[name] == value]
-        rest = {name: value for name, value in members.items() if name not in same}
-        if len(json.dumps(rest)) > LARGE_TOLD:
-            return None
-        found.append((event.method, event.kind, rest, same))
-    return found

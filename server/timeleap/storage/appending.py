@@ -18,16 +18,12 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
 from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.pending_outcome import Outcome
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
 from timeleap.storage.engine import Appended, AppendStep, Durability, LogState, NewRecord, Plan
@@ -37,6 +33,7 @@ from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import batch_member
 from timeleap.storage.scan import entry_of
+from timeleap.uncancelled_work import Outcome
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -50,65 +47,6 @@ class UnwritableError(StorageFailureError):
     """The end of the log could not be brought back to a known state; it can only be read."""
 
     retryable = False
-
-
-_Jobs = SimpleQueue[Callable[[], None] | None]
-
-
-class LogThread:
-    """The thread in which the blocking work on one log is done, in order, so that a slow disk holds up nobody else. It
-    is started when it is needed, and ends when this object is ended or gone.
-
-    A `ThreadPoolExecutor` does the same with twice the locks, and what an append costs is little more than the way to
-    its thread and back.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._jobs: _Jobs | None = None
-
-    def __del__(self) -> None:
-        self.end()
-
-    def begin(self, work: Callable[[*Ts], T], *args: *Ts) -> Outcome[T]:
-        """Let the thread do `work`; it is never torn: a cancellation is put aside."""
-        if self._jobs is None:
-            jobs: _Jobs = SimpleQueue()
-            # A daemon: a log that nobody closed must not keep the program from ending.
-            Thread(target=_serve, args=(jobs,), name=self._name, daemon=True).start()
-            self._jobs = jobs
-        outcome: Outcome[T] = Outcome(taken=True)
-        self._jobs.put(lambda: _do(outcome, work, *args))
-        return outcome
-
-    async def do(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
-        return await self.begin(work, *args).result_uncancelled()
-
-    def end(self) -> None:
-        """Let the thread go when it has done what it was given. Idempotent."""
-        jobs, self._jobs = self._jobs, None
-        if jobs is not None:
-            jobs.put(None)
-
-
-def _serve(jobs: _Jobs) -> None:
-    while (job := jobs.get()) is not None:
-        job()
-        del job  # or it would keep the log alive until the next one
-
-
-def _do(outcome: Outcome[T], work: Callable[[*Ts], T], *args: *Ts) -> None:
-    tell = outcome.get_loop().call_soon_threadsafe
-    with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-        try:
-            result = work(*args)
-        except BaseException as error:
-            tell(outcome.fail, error)
-        else:
-            tell(outcome.succeed, result)
-
-
-# The queue
 
 
 class WriteGroup(Struct):

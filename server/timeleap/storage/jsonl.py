@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.placeholders import placeholders
 from timeleap.storage import appending, durable, load, losses, rewrite, scrub, validation
-from timeleap.storage.appending import LogThread, UnwritableError, WriteGroup, WriteQueue, Written, group_on
+from timeleap.storage.appending import UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.durable import FileStatus
 from timeleap.storage.engine import (
     Access,
@@ -50,6 +50,7 @@ from timeleap.storage.reader import StoredLog, head_end, head_start
 from timeleap.storage.rewrite import NewLog, Timelines
 from timeleap.storage.validation import Validation
 from timeleap.storage.watch import Watch
+from timeleap.uncancelled_work import LogThread
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -270,7 +271,6 @@ class LockedLog(WriteQueue):
             self.check_unmodified()
 
     def begin(self, job: Callable[[LogState], Awaitable[T]], rewrites: bool) -> Awaitable[T]:
-        """Begin a job at its turn."""
         if rewrites:
             self.check_rewritable()
         return job(self._shown.log.state)

@@ -19,11 +19,11 @@ from tests.unit.storage.logs import keep, restore, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.freshness import Staleness
-from timeleap.pending_outcome import Outcome
 from timeleap.storage import opened_log
-from timeleap.storage.appending import GroupWriter, LogThread
+from timeleap.storage.appending import GroupWriter
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
+from timeleap.uncancelled_work import LogThread, Outcome
 from timeleap_postgresql import servers, session_copies, working_copy
 from timeleap_postgresql.database import Database
 from timeleap_postgresql.migrations import VERSION, migrate

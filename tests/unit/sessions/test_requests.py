@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from timeleap.features.approvals.switches import set_yolo
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.service import paging
 from timeleap.sessions import request_table
+from timeleap.sessions.appends import submit
 from timeleap.sessions.documents.request_file import REMEMBERED, RequestFile
+from timeleap.sessions.kernel.append_records import decide_usage
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation
+from timeleap.storage.engine import LogState
 
 Call = Callable[[Session, Mutation], Awaitable[dict[str, Any]]]
 
@@ -150,6 +154,58 @@ async def test_the_second_of_one_id_is_done_if_the_first_fails(world: World, mon
     assert isinstance(results[0], OSError)
     assert isinstance(results[1], dict)
     assert session.engine.state.messages == 1
+
+
+def told(session: Session, request: Mutation, tokens: int = 7) -> list[Any]:
+    """What an append is told that no coroutine waits for."""
+    ends: list[Any] = []
+    decide = partial(decide_usage, tokens)
+    assert submit(session.transactions, decide, request, lambda result, error: ends.append(error or result))
+    return ends
+
+
+async def test_of_two_told_appends_of_one_id_the_second_gets_the_answer_of_the_first(world: World) -> None:
+    session = await world.session()
+    request = asked("r", "context/updateTokenCount")
+    ends = [told(session, request), told(session, request)]
+    await session.at_turn(lambda: None)
+    await session.at_turn(lambda: None)
+    (first,), (second,) = ends
+    assert second == {**first, "duplicate": True}
+    assert session.engine.state.usages == 1
+    other = told(session, asked("r", "context/updateTokenCount", "other"))
+    await session.at_turn(lambda: None)
+    assert isinstance(other[0], InvalidInputError)
+
+
+async def test_a_told_append_that_waited_for_another_of_its_id_is_refused_after_the_end(world: World) -> None:
+    session = await world.session()
+    request = asked("r", "context/updateTokenCount")
+    first, second = told(session, request), told(session, request)
+    session.transactions.closed = True
+    await session.engine.at_turn(lambda: None)
+    session.transactions.closed = False
+    assert [type(each[0]).__name__ for each in (first, second)] == ["dict", "SessionNotOpenError"]
+    assert session.engine.state.usages == 1
+
+
+async def test_an_append_that_is_cancelled_while_it_waits_does_nothing_and_its_id_is_free(world: World) -> None:
+    session = await world.session()
+    gate = asyncio.Event()
+
+    async def job(_: LogState) -> None:
+        await gate.wait()
+
+    ahead = asyncio.create_task(session.engine.run(job))
+    waiting = asyncio.create_task(session.append([USER], asked("r")))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    gate.set()
+    await ahead
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert session.engine.state.messages == 0
+    assert "duplicate" not in await session.append([USER], asked("r"))
 
 
 async def test_ids_of_a_group_whose_write_fails_are_each_tried_alone(world: World) -> None:

@@ -20,13 +20,13 @@ from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
 from timeleap.storage import appending, durable, index, load, opened_log, tail
-from timeleap.storage.appending import LogThread
 from timeleap.storage.durable import Identity, OpenFile
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import share
 from timeleap.storage.owner_lock import SessionLock
 from timeleap.storage.record import message_record
+from timeleap.uncancelled_work import LogThread
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.holding import PATIENCE, wait_until
 
-from timeleap.pending_outcome import Outcome
-from timeleap.storage.appending import LogThread
+from timeleap.uncancelled_work import LogThread, Outcome
 
 NAME = "timeleap test"
 
@@ -159,7 +158,7 @@ def test_a_loop_that_was_closed_meanwhile_is_told_nothing(thread: LogThread) -> 
 @pytest.mark.crash
 def test_a_program_that_closes_nothing_ends_all_the_same() -> None:
     program = (
-        "import asyncio\nfrom timeleap.storage.appending import LogThread\nthread = LogThread('x')\n"
+        "import asyncio\nfrom timeleap.uncancelled_work import LogThread\nthread = LogThread('x')\n"
         "print(asyncio.run(thread.do(lambda: 'done')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180, check=True)

@@ -34,10 +34,13 @@ from msgspec.structs import replace
 from timeleap.errors import InvalidInputError
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.session_files import REQUESTS_NAME
-from timeleap.sessions.shapes import Mutation
+from timeleap.sessions.shapes import Event, Mutation
 from timeleap.storage.durable import atomic_write, is_regular, status, storage_errors
 from timeleap.storage.record import MADE_HERE
+from timeleap.summaries.log_spans import without_spans
 
+LARGE_TOLD = 4 << 10
+"""Characters of a notification's members, as JSON, that is not kept: then it is said that something has changed."""
 REMEMBERED = 1000
 """Requests of a session whose ids its clients gave."""
 MADE_REMEMBERED = 4096
@@ -332,3 +335,16 @@ def check_same(guard: Mutation, fingerprint: str) -> None:
         raise InvalidInputError(
             message, errors=[{"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}]
         )
+
+
+def stored_events(events: Sequence[Event], result: Mapping[str, Any]) -> list[Told] | None:
+    """The stored form of the notifications of a change whose result is `result`; None if one of them is too large."""
+    found: list[Told] = []
+    for event in events:
+        members = without_spans(event.members)
+        same = [name for name, value in members.items() if name in result and result[name] == value]
+        rest = {name: value for name, value in members.items() if name not in same}
+        if len(json.dumps(rest)) > LARGE_TOLD:
+            return None
+        found.append((event.method, event.kind, rest, same))
+    return found
