@@ -201,6 +201,35 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "bridge/restoreFile": ("sessionId", "expectedHead", "requestId", "generation", "path", "dryRun"),
 }
 
+PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "timeleap.features.approvals": (
+        "session/setYolo",
+        "session/setAutoApprove",
+        "session/setAfk",
+        "session/isApproved",
+        "approval/request",
+        "approval/respond",
+        "approval/list",
+    ),
+    "timeleap.features.search": ("session/search", "context/search"),
+    "timeleap.features.disk_usage": ("session/storage",),
+    "timeleap.features.redaction": ("session/redact",),
+    "timeleap.features.transfer": ("session/export", "session/import"),
+    "timeleap.features.compaction": ("context/compact", "context/prepareCompaction"),
+    "timeleap.features.dmail": ("context/sendDMail",),
+    "timeleap.features.files": ("files/snapshot", "files/list", "files/diff", "files/read", "files/restore"),
+    "timeleap_agents": (
+        "bridge/list",
+        "bridge/watch",
+        "bridge/unwatch",
+        "bridge/catchUp",
+        "bridge/adopt",
+        "bridge/listKept",
+        "bridge/restoreFile",
+    ),
+}
+"""Methods by the package outside the core that answers them."""
+
 NOTIFICATIONS: Final[tuple[str, ...]] = (
     "context/didChange",
     "session/didChange",

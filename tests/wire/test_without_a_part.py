@@ -37,8 +37,8 @@ PARTS = [
 ]
 
 NEEDED_BY = {
+    "timeleap/features": {name for name in ANSWERED if name.startswith("bridge/")},
     "timeleap/features/search": {"session/redact"},
-    "timeleap_agents": {"session/export", "session/import", "session/redact"},
 }
 """Methods of other parts, which cannot do without this one."""
 
@@ -80,7 +80,33 @@ def test_the_server_does_without_a_part(start: StartServer, installed: Path, tmp
     handled = {
         name for name, place in places.items() if any(one.startswith(f"{part.replace('/', '.')}.") for one in place)
     }
+    offered = server.hello["capabilities"]["experimental"]["timeleap"]["methods"].keys()
+    assert offered == ANSWERED.keys() - {"initialize", "shutdown"} - {
+        name for name, row in ANSWERED.items() if (row.handler or "").startswith(f"{part.replace('/', '.')}.")
+    }
     assert set(refused) <= handled | NEEDED_BY.get(part, set())
+    assert server.finish() == 0
+
+
+def test_without_agents_our_own_sessions_are_exported_imported_and_redacted(
+    start: StartServer, installed: Path, tmp_path: Path
+) -> None:
+    take_out(installed, "timeleap_agents")
+    server = started(start, installed)
+    server.call("session/open", sessionId="s")
+    server.call("context/appendMessage", sessionId="s", messages=[user("one secret word"), assistant("two")])
+    for form in ("native", "markdown", "html"):
+        server.call("session/export", sessionId="s", format=form, path=str(tmp_path / form))
+    archive, page = str(tmp_path / "native"), str(tmp_path / "markdown")
+    for named in ({}, {"format": "native"}):
+        made = server.call("session/import", path=archive, **named)["sessionId"]
+        assert len(server.call("context/getHistory", sessionId=made)["messages"]) == 2
+    server.call("session/export", sessionId="s", format="native", path=str(tmp_path / "again"))
+    for params in ({"path": page}, {"path": archive, "format": "claude-code"}, {"path": page, "format": "kimi"}):
+        error = server.refuse("session/import", **params)
+        assert error["code"] == 4028 and "its package timeleap_agents is missing" in error["message"]
+    assert server.call("session/redact", sessionId="s", value="secret")["occurrences"] == 1
+    assert server.call("session/verify", sessionId="s")["ok"]
     assert server.finish() == 0
 
 

@@ -21,6 +21,11 @@ def advertised_module() -> str:
             *(line for row in ANSWERED.values() if row.name not in _LIFECYCLE for line in _entry(row)),
             "}",
             "",
+            "PARTS: Final[dict[str, tuple[str, ...]]] = {",
+            *(line for part, names in _parts().items() for line in _part(part, names)),
+            "}",
+            '"""Methods by the package outside the core that answers them."""',
+            "",
             *_tuple("NOTIFICATIONS: Final[tuple[str, ...]] = ", list(SERVER_NOTIFICATIONS)),
             "",
             *_tuple("CLIENT_REQUESTS: Final[tuple[str, ...]] = ", list(CLIENT_REQUESTS)),
@@ -31,6 +36,22 @@ def advertised_module() -> str:
 
 def _entry(row: Method) -> list[str]:
     *lines, last = _tuple(f'    "{row.name}": ', _params(row))
+    return [*lines, f"{last},"]
+
+
+def _parts() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in ANSWERED.values():
+        names = (row.handler or "").split(".")
+        if names[0].startswith("timeleap_"):
+            found.setdefault(names[0], []).append(row.name)
+        elif names[:2] == ["timeleap", "features"]:
+            found.setdefault(".".join(names[:3]), []).append(row.name)
+    return found
+
+
+def _part(part: str, names: list[str]) -> list[str]:
+    *lines, last = _tuple(f'    "{part}": ', names)
     return [*lines, f"{last},"]
 
 

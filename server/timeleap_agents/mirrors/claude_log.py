@@ -13,12 +13,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap_agents.mirrors import claude_files
 from timeleap_agents.mirrors.formats.claude_chain import Chain, QueuedPrompt
 from timeleap_agents.mirrors.formats.claude_code import TITLES, EntrySurvey, EntryWriter, node_of
 from timeleap_agents.mirrors.formats.claude_nodes import ClaudeStep, Node
-from timeleap_agents.mirrors.formats.conversion import JsonLine, JsonLines, LossTally, RecordWriter, opened
+from timeleap_agents.mirrors.formats.conversion import JsonLine, JsonLines, RecordWriter, opened
 from timeleap_agents.mirrors.growing_file import MAX_BRANCHES, Conversation, Earlier, ResumableSession, version_of
 from timeleap_agents.mirrors.steps import Step, Steps
 

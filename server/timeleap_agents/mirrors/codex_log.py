@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, TimeleapError
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap_agents.mirrors import codex_files
@@ -34,15 +35,7 @@ from timeleap_agents.mirrors.formats.codex import (
     result_of,
     words_in,
 )
-from timeleap_agents.mirrors.formats.conversion import (
-    JsonLine,
-    LossTally,
-    RecordWriter,
-    folder_of,
-    sound,
-    time_of,
-    workspace_of,
-)
+from timeleap_agents.mirrors.formats.conversion import JsonLine, RecordWriter, folder_of, sound, time_of, workspace_of
 from timeleap_agents.mirrors.growing_file import (
     Conversation,
     Earlier,

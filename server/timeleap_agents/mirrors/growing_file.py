@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import TimelineReason
@@ -21,7 +22,6 @@ from timeleap_agents.mirrors.formats.conversion import (
     MAX_LINE,
     JsonLine,
     JsonLines,
-    LossTally,
     RecordWriter,
     document,
     is_object,

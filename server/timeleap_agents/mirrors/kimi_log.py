@@ -18,13 +18,14 @@ import msgspec
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, TimeleapError
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.reader import timeline_names
 from timeleap.storage.record import TL_KEY
 from timeleap_agents.mirrors.claude_files import SUBAGENTS
-from timeleap_agents.mirrors.formats.conversion import JsonLine, LossTally, RecordWriter, sound, workspace_of
+from timeleap_agents.mirrors.formats.conversion import JsonLine, RecordWriter, sound, workspace_of
 from timeleap_agents.mirrors.formats.said_by import words_of_person
 from timeleap_agents.mirrors.growing_file import (
     MAX_BRANCHES,

@@ -13,9 +13,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap_agents.mirrors import opencode_database
-from timeleap_agents.mirrors.formats.conversion import JsonLines, LossTally, document, object_in, opened
+from timeleap_agents.mirrors.formats.conversion import JsonLines, document, object_in, opened
 
 JOURNAL: Final = "wire.jsonl"
 """Beside a log of kimi-cli: its events, which say what each call took."""

@@ -9,13 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap import clock
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import first_words, preview_of, read_checkpoint
 from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.record import checkpoint_record, opaque_record
-from timeleap_agents.mirrors.formats.conversion import LossTally, RecordWriter
+from timeleap_agents.mirrors.formats.conversion import RecordWriter
 
 MARK_ROLE: Final = "_mirror"
 ENTRIES_AT_ONCE: Final = 1000

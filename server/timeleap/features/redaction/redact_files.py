@@ -14,13 +14,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 from zlib import crc32
 
 from msgspec import Struct, field
 
-from timeleap.errors import StorageFailureError
+from timeleap.errors import NotSupportedByStoreError, StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
 from timeleap.json_value import Json
 from timeleap.sessions import past
@@ -34,7 +35,6 @@ from timeleap.storage.durable import atomic_write, remove_file, status, storage_
 from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load
 from timeleap.storage.scrub import raw_lines, revise_closed
-from timeleap_agents.mirrors.vault import redacted_copies as scrubbing
 
 Kind = Literal["log", "timeline", "quarantine", "other"]
 Told = Callable[[int], None]
@@ -197,7 +197,7 @@ def _look_at_log(find: FileMatches, redactor: Redactor, told: Told) -> None:
 
 
 def _look_at_kept(find: FileMatches, redactor: Redactor, told: Told) -> None:
-    for number, line in enumerate(scrubbing.lines_of(find.path)):
+    for number, line in enumerate(_kept_files().lines_of(find.path)):
         if redactor.needle.may_be_in(line):
             find.add(number, None, redacted_bytes(redactor, line)[1])
         told(len(line))
@@ -246,7 +246,7 @@ def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
             if file.rule.redaction == "records":
                 yield from ((line, True) for _, line in raw_lines(load(path, writable=False).log))
             elif file.rule.redaction == "kept":
-                yield from ((line, True) for line in scrubbing.lines_of(path))
+                yield from ((line, True) for line in _kept_files().lines_of(path))
             elif file.rule.redaction != "none":
                 yield read_whole(path), False
 
@@ -288,7 +288,7 @@ def redact_sidecar_files(scan: ScanResult, redactor: Redactor) -> None:
     for find in scan.others:
         if session_files.classify(find.path.name)[0].redaction == "kept":
             if find.occurrences:
-                scrubbing.rewrite(find.path, partial(_clean_line, redactor))
+                _kept_files().rewrite(find.path, partial(_clean_line, redactor))
         elif find.occurrences and not _meta_members(find.path) and find.path.name != REQUESTS_NAME:
             _rewrite(find.path, redactor)
     # Those too that were kept aside since: a damaged file was when what counts of it was written.
@@ -338,11 +338,26 @@ def _redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, RedactedText,
 def still_held(path: Path, redactor: Redactor) -> bool:
     """True if another program's file holds it, or cannot be looked at and may; False if it is not there. Blocking."""
     try:
-        return any(holds(redactor, line) for line in scrubbing.lines_of_file(path))
+        return any(holds(redactor, line) for line in _kept_files().lines_of_file(path))
     except FileNotFoundError:
         return False
-    except OSError:
+    except (NotSupportedByStoreError, OSError):
         return True
+
+
+def _kept_files() -> Any:
+    """The module that reads and rewrites what is kept of other programs' files.
+
+    Raises:
+        NotSupportedByStoreError: Its package is not installed.
+    """
+    try:
+        return import_module("timeleap_agents.mirrors.vault.redacted_copies")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("timeleap_agents"):
+            raise
+        message = "the session keeps another program's file, which this installation cannot look into: its package timeleap_agents is missing"
+        raise NotSupportedByStoreError(message, method="session/redact") from error
 
 
 def holds(redactor: Redactor, data: bytes) -> bool:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TimeleapError
+from timeleap.features.transfer_losses import ExportLoss
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files
@@ -34,7 +35,6 @@ from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.record import decode_json, without_marks
 from timeleap.store.listing import created_at, last_change_ns
-from timeleap_agents.mirrors.formats.conversion import ExportLoss
 from timeleap_protocol.secret_masks import SecretMasks, may_tell_secret
 
 _CHECKPOINTS_AT_ONCE: Final = 64

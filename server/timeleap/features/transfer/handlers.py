@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from timeleap.call import to_its_end
 from timeleap.errors import FilesUnavailableError, InvalidInputError
+from timeleap.features.transfer_losses import ExportLoss
 from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
@@ -21,7 +22,6 @@ from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import loss_warnings
 from timeleap.sessions.shapes import set_members
 from timeleap.store.home import check_session_id
-from timeleap_agents.mirrors.formats.conversion import ExportLoss
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from functools import partial
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError
-from timeleap.features.transfer.agent_sessions import nothing_of, read_log
+from timeleap.errors import InvalidInputError, NotSupportedByStoreError
 from timeleap.features.transfer.archive import unpack
 from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupported
 from timeleap.features.transfer.export_file import refused
-from timeleap.features.transfer.recognition import journal_in, log_of_kimi, may_be_a_log, recognised
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
+from timeleap.features.transfer_losses import ExportLoss
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.sessions.shapes import Mutation
@@ -31,16 +31,14 @@ from timeleap.storage.durable import (
 from timeleap.storage.load import lost_of
 from timeleap.storage.reader import timeline_names
 from timeleap.store.home import is_session
-from timeleap_agents.mirrors import opencode_database
-from timeleap_agents.mirrors.formats.conversion import ExportLoss, opened
 
 Work = Generator[tuple[int, int], None, Arrival]
 """Writes the logs of a session into a directory, and returns its other data. Pauses often, with the bytes done
 and in all."""
 
 BLOCK: Final = 1 << 20
-SHOWN: Final = 3
-"""Sessions of a database that are named where one of them has to be."""
+_OF_AGENTS: Final = "timeleap_agents.importing.readers"
+"""The module that recognises and reads other programs' sessions; its package need not be installed."""
 
 
 def take_in(
@@ -52,14 +50,19 @@ def take_in(
 
     Raises:
         InvalidInputError: The format is not supported, or not recognised; or there are no files `with_files`.
+        NotSupportedByStoreError: Another program wrote it, and this installation does not read other programs' sessions.
         CorruptedError: What is there is damaged.
         TooLargeError: There is more of it than may be imported.
         StorageFailureError: It could not be read, or the session could not be written.
     """
-    name = recognised(path) if name is None else name
-    if name not in IMPORTED:
-        raise unsupported(name, IMPORTED)
-    arrival = yield from _READERS[name](path, directory)
+    agents = _readers_of_agents()
+    form: str = _recognised(path, agents) if name is None else name
+    if form not in IMPORTED:
+        raise unsupported(form, IMPORTED)
+    readers = _READERS if agents is None else {**_READERS, **agents.READERS}
+    if form not in readers:
+        raise _missing(f"sessions of {form} are not imported")
+    arrival = yield from readers[form](path, directory)
     snapshots = [file for file in list_directory(directory) if classify(file)[0].kind == "snapshots"]
     if with_files and not snapshots:
         raise InvalidInputError.of("folders", "there are no snapshots of files in it: leave the folders out")
@@ -72,25 +75,55 @@ def take_in(
     settle_in(directory, arrival, guard, present)
 
 
+def _readers_of_agents() -> Any:
+    """The module `_OF_AGENTS`; None where its package is not installed."""
+    try:
+        return import_module(_OF_AGENTS)
+    except ModuleNotFoundError as error:
+        if error.name is None or not _OF_AGENTS.startswith(error.name):
+            raise
+        return None
+
+
+def _recognised(path: Path, agents: Any) -> str:
+    """The format of what is in `path`; without `agents` only our own are known."""
+    if agents is not None:
+        found: str = agents.recognised(path)
+        return found
+    if path.is_dir():
+        return "kimi"
+    with storage_errors(f"read {path.name}", path), closing(OpenFile(path)) as file:
+        if file.pread(0, 2) == b"PK":
+            return "native"
+    raise _missing("only archives of Timeleap and directories of sessions are imported")
+
+
+def _missing(what: str) -> NotSupportedByStoreError:
+    message = (
+        f"{what}: this installation does not read other programs' sessions, its package timeleap_agents is missing"
+    )
+    return NotSupportedByStoreError(message, method="session/import")
+
+
 def _from_archive(path: Path, directory: Path) -> Work:
-    source = opened(path)
+    with storage_errors(f"read {path.name}", path):
+        source = OpenFile(path)
     try:
         return (yield from unpack(source, directory))
     finally:
         source.close()
 
 
-def _original(path: Path, directory: Path) -> Work:
-    """Copy the logs at `path` byte for byte, as long as they are now; what kimi-cli wrote itself is read as its mirror
-    is."""
-    log = log_of_kimi(path)
-    if log is not None:
-        return (yield from read_log("kimi", log, directory))
+def copied_log(path: Path, directory: Path) -> Work:
+    """Copy the log at `path` byte for byte, as long as it is now."""
+    lines = yield from _copy([(path, LOG_NAME)], directory)
+    return Arrival(lines=lines, origin=Origin("kimi"))
+
+
+def copied_session(path: Path, directory: Path) -> Work:
+    """Copy the logs of the session whose directory is `path` byte for byte, as long as they are now."""
     if not path.is_dir():
-        if not may_be_a_log(path):
-            raise nothing_of("kimi")
-        lines = yield from _copy([(path, LOG_NAME)], directory)
-        return Arrival(lines=lines, origin=Origin("kimi"))
+        raise _missing("a log alone is not imported")
     if not is_session(path):
         raise refused(f"is a directory without a session: there is no {LOG_NAME}")
     logs = [(path / LOG_NAME, LOG_NAME)] if LOG_NAME in list_directory(path) else []
@@ -133,32 +166,5 @@ def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int,
     return lines
 
 
-def _kimi_code(path: Path, directory: Path) -> Work:
-    """The session of a file, or of a session's directory of that program."""
-    return read_log("kimi-code", journal_in(path) or path, directory)
-
-
-def _opencode(path: Path, directory: Path) -> Work:
-    """The session that a path names, or the only one of a database."""
-    if opencode_database.split(path) is not None and not path.exists():
-        return (yield from read_log("opencode", path, directory))
-    rows = [row for row in opencode_database.sessions(path) if row.parent is None]
-    if not rows:
-        raise nothing_of("opencode")
-    if len(rows) > 1:
-        newest = [row.id for row in sorted(rows, key=lambda row: row.changed, reverse=True)[:SHOWN]]
-        names = ", ".join(f"{path}/{name}" for name in newest)
-        raise refused(f"holds {len(rows)} sessions of opencode: name one; the newest are {names}")
-    return (yield from read_log("opencode", path / rows[0].id, directory))
-
-
-_READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {
-    "native": _from_archive,
-    "kimi": _original,
-    "claude-code": partial(read_log, "claude-code"),
-    "codex": partial(read_log, "codex"),
-    "gemini": partial(read_log, "gemini"),
-    "kimi-code": _kimi_code,
-    "opencode": _opencode,
-    "pi": partial(read_log, "pi"),
-}
+_READERS: Final[Mapping[str, Callable[[Path, Path], Work]]] = {"native": _from_archive, "kimi": copied_session}
+"""By format. `timeleap_agents.importing.readers` has those of other programs."""

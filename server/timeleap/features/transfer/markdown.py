@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from timeleap.features.transfer.exhibit import Exhibit, Said
+from timeleap.features.transfer_losses import ExportLoss, LossTally
 from timeleap.message_text import span_name
 from timeleap.sessions.shapes import Checkpoint
 from timeleap.summaries.names import growth
-from timeleap_agents.mirrors.formats.conversion import ExportLoss, LossTally
 
 _FENCES: Final = re.compile("`{3,}")
 _LINE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n|$)")

@@ -30,12 +30,12 @@ from msgspec import Struct
 
 from timeleap.errors import TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit, Strand
+from timeleap.features.transfer_losses import ExportLoss
 from timeleap.message_text import span_name
 from timeleap.sessions.logs import state_after_lines
 from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import encode_quickly
-from timeleap_agents.mirrors.formats.conversion import ExportLoss
 
 MOST_FILES: Final = 100  # that are named for one checkpoint
 BLOCK: Final = 64  # messages

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from timeleap import clock
+from timeleap.features.transfer_losses import ExportLoss
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.meta import REASONS, Meta, decode
@@ -21,7 +22,6 @@ from timeleap.sessions.shapes import Approval, Mutation, set_members
 from timeleap.storage.engine import TimelineFacts
 from timeleap.store.creation import Traits, write_meta
 from timeleap.store.listing import set_last_change
-from timeleap_agents.mirrors.formats.conversion import ExportLoss
 
 LONGEST_TITLE: Final = 1000
 MOST_LOSSES: Final = 100

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap_agents.mirrors.formats.claude_chain import QueuedPrompt
 from timeleap_agents.mirrors.formats.claude_nodes import Kept, Kind, LeafNote, Node, NodeTable
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
-    LossTally,
     RecordWriter,
     content_of,
     image_part,

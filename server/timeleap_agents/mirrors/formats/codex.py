@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.storage.engine import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
-    LossTally,
     RecordWriter,
     content_of,
     image_part,

@@ -7,7 +7,6 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TooLargeError
+from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap.sessions.shapes import set_members
@@ -35,8 +35,6 @@ MAX_LINES: Final = 1_000_000
 """Notes about each line stay in memory."""
 
 MAX_RECORD: Final = 32 << 20
-MOST: Final = 100
-"""Different losses that are told apart; there may be as many as lines in a file."""
 
 
 _AS_KEPT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
@@ -52,34 +50,6 @@ MAX_TRIES: Final = 1000
 _DECODER: Final = json.JSONDecoder()
 _DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{(?:\s*"session"\s*:\s*\{|[ \t\r]*\n\s*")')
 _MARK: Final = b"\xef\xbb\xbf"
-
-
-class ExportLoss(Struct, frozen=True):
-    """Something that is not carried over: in one word for programs, and for people what is missing and how much."""
-
-    kind: str
-    message: str
-
-
-class LossTally:
-    """Counts losses by kind and message."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    def add(self, kind: str, message: str, number: int = 1) -> None:
-        """Note `number` more of a kind; `message` says what, in words that stand behind a number."""
-        known = (kind, message) in self._counts or len(self._counts) < MOST
-        self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
-
-    def put(self, kind: str, message: str, number: int) -> None:
-        """Note that there are `number` of a kind, instead of what was noted of it before; 0: none."""
-        self._counts.pop((kind, message), None)
-        if number:
-            self.add(kind, message, number)
-
-    def losses(self) -> list[ExportLoss]:
-        return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
 
 
 class JsonLine(Struct, frozen=True):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
+from timeleap.features.transfer_losses import ExportLoss
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import TimelineFacts
 from timeleap.store.creation import Traits
-from timeleap_agents.mirrors.formats.conversion import ExportLoss
 
 Json = dict[str, Any]
 

@@ -14,8 +14,8 @@ from timeleap.features.compaction import fact_patterns, scorecard
 from timeleap.features.compaction.codestate import CodeState
 from timeleap.features.transfer import markdown, page, sanitize
 from timeleap.features.transfer.exhibit import Said
+from timeleap.features.transfer_losses import LossTally
 from timeleap.message_text import harmless, one_line, plain_line
-from timeleap_agents.mirrors.formats.conversion import LossTally
 
 
 def exported(role: str, **more: Any) -> Callable[[str], str]:

@@ -12,11 +12,12 @@ import pytest
 from tests.support.opencode_file import OpencodeFile
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.features.transfer.recognition import may_be_a_log, recognised
+from timeleap.features.transfer_losses import MOST, LossTally
 from timeleap.storage.durable import OpenFile
+from timeleap_agents.importing.recognition import may_be_a_log, recognised
 from timeleap_agents.mirrors.folders import look
 from timeleap_agents.mirrors.formats import conversion
-from timeleap_agents.mirrors.formats.conversion import BLOCK, MOST, JsonLines, LossTally, time_of, workspace_of
+from timeleap_agents.mirrors.formats.conversion import BLOCK, JsonLines, time_of, workspace_of
 
 
 def written(path: Path, *lines: Any) -> Path:

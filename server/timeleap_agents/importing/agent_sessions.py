@@ -10,11 +10,12 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.sanitize import Arrival, Origin
+from timeleap.features.transfer_losses import LossTally
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.storage.durable import create_exclusive
 from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
 from timeleap.store.creation import Traits
-from timeleap_agents.mirrors.formats.conversion import LossTally, RecordWriter
+from timeleap_agents.mirrors.formats.conversion import RecordWriter
 from timeleap_agents.mirrors.growing_file import Conversation
 from timeleap_agents.mirrors.mirror import READERS
 from timeleap_agents.mirrors.steps import Step

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.features.transfer.arrivals import Json, arrived
 
 from timeleap.errors import CorruptedError, TooLargeError
-from timeleap.features.transfer import agent_sessions
+from timeleap_agents.importing import agent_sessions
 from timeleap_agents.mirrors.formats import conversion
 
 META = {"id": "019a", "timestamp": "2025-10-29T00:59:38.308Z", "cwd": "/home/ada/shop", "cli_version": "0.46.0"}

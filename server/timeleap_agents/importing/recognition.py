@@ -12,11 +12,12 @@ from typing import Any, Final
 from timeleap.errors import CorruptedError, InvalidInputError
 from timeleap.features.transfer.exhibit import IMPORTED
 from timeleap.features.transfer.export_file import refused
+from timeleap.features.transfer_losses import LossTally
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME
 from timeleap.storage.durable import storage_errors
 from timeleap_agents.mirrors import opencode_database
 from timeleap_agents.mirrors.formats.claude_code import IN_TREE, STATE, TITLES
-from timeleap_agents.mirrors.formats.conversion import BLOCK, JsonLines, LossTally, begins_document, document, opened
+from timeleap_agents.mirrors.formats.conversion import BLOCK, JsonLines, begins_document, document, opened
 
 OPENCODE: Final = "opencode"
 SQLITE: Final = b"SQLite format 3\0"

@@ -1,0 +1,1 @@
+"""Sessions of other agents' programs as new sessions of ours."""
