@@ -6,8 +6,9 @@ import gc
 import os
 import sys
 
-from timeleap import __version__, interrupt
-from timeleap.cli.installed_parts import program
+from timeleap import __version__
+from timeleap.cli import interrupt
+from timeleap.cli.installed_parts import HOOK, PROGRAMS, program
 
 TYPE_CHECKING = False  # see `timeleap/__init__.py`
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "--durability"})
 """Options that may stand before the command and take the next argument as their value."""
-PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap_agents.mcp.stdio_server"}
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
         return code
     name = None if position is None else arguments[position]
     if name == "hook" and "--help" not in arguments:
-        hook: Callable[[Sequence[str]], int] = program("timeleap_agents.hooks.hook").main
+        hook: Callable[[Sequence[str]], int] = program(HOOK).main
         return hook(arguments)
     from timeleap.cli.app import main as command_line
 
@@ -66,6 +66,4 @@ def command_position(arguments: Sequence[str]) -> int | None:
 
 
 if __name__ == "__main__":
-    from timeleap_command import at_end
-
-    sys.exit(at_end(main))
+    sys.exit(interrupt.at_end(main))

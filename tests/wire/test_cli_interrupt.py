@@ -106,12 +106,12 @@ def test_at_every_import_of_the_console_script(argument: str, loaded: set[str], 
     )  # fmt: skip
     code, seen, wrong = json.loads(done.stderr)
     assert code == 0
-    assert {"timeleap", "timeleap.__main__", "timeleap.interrupt", *loaded} <= set(seen)
+    assert {"timeleap", "timeleap.__main__", "timeleap.cli.interrupt", *loaded} <= set(seen)
     assert wrong == []
 
 
 def test_as_a_library_leaves_ctrl_c_alone() -> None:
-    modules = "timeleap, timeleap.__main__, timeleap.cli.app, timeleap.client, timeleap.interrupt, timeleap_command"
+    modules = "timeleap, timeleap.__main__, timeleap.cli.app, timeleap.client, timeleap.cli.interrupt, timeleap_command"
     code = f"import signal, {modules}; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")
@@ -174,7 +174,7 @@ def test_asked_to_end_while_nothing_can_be_left_half(tmp_path: Path) -> None:
 
 ENDING = """
 import atexit, sys, threading, time
-import timeleap_command
+from timeleap.cli.interrupt import at_end
 
 def command():
     atexit.register(lambda: print("an exit handler", flush=True))
@@ -185,7 +185,7 @@ def command():
 before = sys.argv[1] == "before"
 if before:
     atexit.register(lambda: print("one that was there before", flush=True))
-sys.exit(timeleap_command.at_end(command))
+sys.exit(at_end(command))
 """
 
 
@@ -243,7 +243,7 @@ def test_a_directory_that_is_gone_is_said_in_one_line(tmp_path: Path, arguments:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 def test_an_output_that_takes_nothing_at_the_end_is_said_by_the_interpreter(tmp_path: Path) -> None:
-    code = "import sys, timeleap_command; sys.exit(timeleap_command.at_end(lambda: bool(sys.stdout.write('x')) and 0))"
+    code = "import sys, timeleap.cli.interrupt as end; sys.exit(end.at_end(lambda: bool(sys.stdout.write('x')) and 0))"
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-c", code]

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Literal
 
-from timeleap.__main__ import PROGRAMS
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command, text_or_file
-from timeleap.cli.installed_parts import part
+from timeleap.cli.installed_parts import PROGRAMS, part
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap_protocol.methods import METHODS, REQUESTS, Method

@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from timeleap import interrupt
+from timeleap.cli import interrupt
 from timeleap.cli.formatting import ago, one_line
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError, forget_output

@@ -7,6 +7,10 @@ from importlib import import_module
 from typing import Any
 
 FAILED = 1
+PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap_agents.mcp.stdio_server"}
+"""Modules of commands that programs start: their `main` takes the arguments without the command's name."""
+HOOK = "timeleap_agents.hooks.hook"
+"""The module of `timeleap hook`, which is started at each turn of an agent."""
 PACKAGES = ("timeleap_agents", "timeleap_postgresql")
 """Packages beside the server's own, which it does without where they are not installed."""
 

@@ -10,8 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-import timeleap_command
-from timeleap import interrupt
+from timeleap.cli import interrupt
 from timeleap.cli.app import _MODULES, application, main
 from timeleap.cli.backend import session_identity
 from timeleap.cli.command import guarded
@@ -143,11 +142,11 @@ def test_ctrl_c_in_the_exit_of_the_work_leaves_the_next_one_quiet(monkeypatch, c
         raise KeyboardInterrupt
 
     monkeypatch.setattr(interrupt.Raising, "__exit__", cut_short)
-    before = signal.signal(signal.SIGINT, timeleap_command.end)
+    before = signal.signal(signal.SIGINT, interrupt.end)
     try:
         with pytest.raises(Exit):
             guarded(Terminal(None, False), None, lambda: None)
-        assert signal.getsignal(signal.SIGINT) is timeleap_command.end
+        assert signal.getsignal(signal.SIGINT) is interrupt.end
     finally:
         signal.signal(signal.SIGINT, before)
 
