@@ -413,14 +413,14 @@ class EdgeProtocol(JsonRPCProtocol):
             self._trace_answer(running, error)
         if error is None:
             try:
-                long = type(result) is Pieces
-                sent = self._send_long(message_id, result) if long else self._link.send(_Success(message_id, result))
+                sent = self._send_result(message_id, result)
             except Exception as fault:
                 kind, sent = self.refuse(message_id, fault, "encoding a result"), 0
             else:
                 kind = "ok"
                 if self._reply_sizes.get(name) != sent:
-                    self._learn_size(running.row, sent)
+                    known = self._reply_sizes.get(name) or self._expected_reply(running.row)
+                    self._reply_sizes[name] = max(known >> 1, sent)
         else:
             kind, sent = self.refuse(message_id, error, name), 0
         if log.isEnabledFor(logging.INFO):
@@ -430,7 +430,9 @@ class EdgeProtocol(JsonRPCProtocol):
                 self._answered.set_result(None)
             self._link.request_ended()
 
-    def _send_long(self, message_id: MessageId, result: Pieces) -> int:
+    def _send_result(self, message_id: MessageId, result: Any) -> int:
+        if type(result) is not Pieces:
+            return self._link.send(_Success(message_id, result))
         begin = b'{"jsonrpc":"2.0","id":%b,"result":' % encode(message_id)
         return self._link.send_pieces([begin, *result.pieces, b"}"])
 
@@ -440,9 +442,6 @@ class EdgeProtocol(JsonRPCProtocol):
         trace = {"message": f"{running.row.name} ({running.message.id}) {outcome} after {took:.1f} ms"}
         more = {"verbose": f"{len(self.running)} more in flight"} if self.trace == "verbose" else {}
         self._link.notify("$/logTrace", {**trace, **more})
-
-    def _learn_size(self, row: Method, sent: int) -> None:
-        self._reply_sizes[row.name] = max((self._reply_sizes.get(row.name) or self._expected_reply(row)) >> 1, sent)
 
     def _expected_reply(self, row: Method) -> int:
         # Of what waits for a person many may wait at once, and hold up nothing else.

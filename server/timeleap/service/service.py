@@ -367,7 +367,9 @@ class Service:
         Raises:
             SessionNotOpenError: It is not open here, and `act` looks whether it exists.
         """
-        if held := (self._connections.get(id(call.client)) or self._connection(call)).held.get(session_id):
+        connection = self._connections.get(id(call.client)) or self._connection(call)
+        held = connection.held.get(session_id)
+        if held is not None:
             return held
         raise SessionNotOpenError(f"session {session_id} is not open on this connection: call session/open first")
 
@@ -516,7 +518,8 @@ class Service:
     async def drop(self, session_id: str) -> None:
         """Close a session that is gone, for every connection that has it open."""
         for connection in list(self._connections.values()):
-            if held := connection.held.get(session_id):
+            held = connection.held.get(session_id)
+            if held is not None:
                 await self._drop(connection, held)
 
     def _drop_readers(self, session: Session) -> None:

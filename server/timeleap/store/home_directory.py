@@ -29,7 +29,7 @@ def move_in(path: Path) -> None:
             if not path.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
             names = list_directory(path)
-            if not names and _is_ours(path):
+            if not names and (os.name == "nt" or path.stat().st_uid == os.geteuid()):
                 set_mode(path, DIRECTORY_MODE, path)  # it may have been made under another umask
             if "sessions" not in names and not _may_write(path):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -38,10 +38,6 @@ def move_in(path: Path) -> None:
         if advice is not None:
             raise StorageFailureError(f"{error.message}; {advice}", **error.data) from error
         raise
-
-
-def _is_ours(path: Path) -> bool:
-    return os.name == "nt" or path.stat().st_uid == os.geteuid()
 
 
 def _may_write(path: Path) -> bool:

@@ -129,7 +129,10 @@ def _page(
     after = _decode(listing, cursor)
     rest = [entry for entry in entries if after is None or position(entry) < after]
     page = rest[:limit]
-    return page, _encode(listing, *position(page[-1])) if len(rest) > limit else None
+    if len(rest) <= limit:
+        return page, None
+    last = json.dumps([listing, *position(page[-1])]).encode()
+    return page, base64.urlsafe_b64encode(last).decode().rstrip("=")
 
 
 def fork_points(home: Home, session_id: str) -> set[str]:
@@ -249,10 +252,6 @@ def created_at(path: Path, meta: Meta) -> str:
         return meta.created_at
     facts = os.lstat(path)
     return clock.iso(float(getattr(facts, "st_birthtime", facts.st_ctime)))
-
-
-def _encode(listing: str, *position: int | str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([listing, *position]).encode()).decode().rstrip("=")
 
 
 def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:

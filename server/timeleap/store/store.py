@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,7 +50,6 @@ from timeleap.store.store_requests import Ledger
 from timeleap.store.trash import Trash
 
 __all__ = ["OpenedSession", "SessionInfo", "SessionStore"]
-T = TypeVar("T")
 TRIES = 5
 """How often to open or make a session that other processes delete meanwhile."""
 
@@ -378,7 +376,8 @@ class SessionStore:
             if made is None:
                 raise
             return made
-        return await self._open_made(new_id)
+        async with self._taken_back(new_id, self._openings.turn(new_id)):
+            return replace(await self.open(new_id, create=False), created=True)
 
     async def made_before(self, guard: Mutation) -> tuple[str | None, OpenedSession | None]:
         """The id that a request gave, or is to give, to its session; and that session, opened, if it was made.
@@ -406,22 +405,12 @@ class SessionStore:
 
         return await self._placed(guard, publish)
 
-    async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
-        """Look at a session, open or not, at the turn of the request."""
-        async with self._source(session_id) as found:
-            return await found.at_turn(lambda: look(found))
-
     @contextlib.asynccontextmanager
     async def _source(self, session_id: str) -> AsyncIterator[Session]:
         """A session, open or not, for the time of a block."""
         session = self._openings.again(session_id)  # without waiting, which would let later requests pass
         async with contextlib.aclosing(session) if session else self.borrowed(session_id, "read") as found:
             yield found
-
-    async def _open_made(self, session_id: str) -> OpenedSession:
-        """Open a session that was just made; if that fails, it goes again. Raises as `open`."""
-        async with self._taken_back(session_id, self._openings.turn(session_id)):
-            return replace(await self.open(session_id, create=False), created=True)
 
     @contextlib.asynccontextmanager
     async def _taken_back(
@@ -463,7 +452,8 @@ class SessionStore:
             HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
         if guard.expected_head is not None and await asyncio.to_thread(self.ledger.moved, guard) is None:
-            await self._read(session_id, lambda session: session.expect_head(guard.expected_head))
+            async with self._source(session_id) as found:
+                await found.at_turn(partial(found.expect_head, guard.expected_head))
         async with self._openings.turn(session_id):
             if await asyncio.to_thread(self.ledger.moved, guard) is not None:
                 return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError, SessionNotFoundError, StorageFailureError
+from timeleap.errors import InvalidInputError, NotSupportedByStoreError, SessionNotFoundError, StorageFailureError
 from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.features.redaction.redact_files import FileMatches, is_in, still_held
 from timeleap.features.redaction.redaction import (
@@ -47,6 +47,14 @@ RULES = "secret-rules"
 
 async def redact_session(service: Service, params: SessionRedactParams, call: Call) -> Json:
     """Remove text from a session for good, or list its occurrences."""
+    try:
+        return await _redact_session(service, params, call)
+    except NotSupportedByStoreError as error:  # it keeps a file that no installed part can look into
+        error.data.setdefault("method", call.method)
+        raise
+
+
+async def _redact_session(service: Service, params: SessionRedactParams, call: Call) -> Json:
     needle, home = _needle(params), service.store.home
     order = RedactionRequest(
         needle,

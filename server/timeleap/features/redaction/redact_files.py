@@ -357,7 +357,7 @@ def _kept_files() -> Any:
         if not (error.name or "").startswith("timeleap_agents"):
             raise
         message = "the session keeps another program's file, which this installation cannot look into: its package timeleap_agents is missing"
-        raise NotSupportedByStoreError(message, method="session/redact") from error
+        raise NotSupportedByStoreError(message) from error
 
 
 def holds(redactor: Redactor, data: bytes) -> bool:

@@ -56,12 +56,12 @@ def take_in(
         StorageFailureError: It could not be read, or the session could not be written.
     """
     agents = _readers_of_agents()
-    form: str = _recognised(path, agents) if name is None else name
+    form: str = _recognised(path, agents, guard.method) if name is None else name
     if form not in IMPORTED:
         raise unsupported(form, IMPORTED)
     readers = _READERS if agents is None else {**_READERS, **agents.READERS}
-    if form not in readers:
-        raise _missing(f"sessions of {form} are not imported")
+    if form not in readers or (agents is None and form == "kimi" and not path.is_dir()):
+        raise _missing(f"sessions of {form} are not imported", guard.method)
     arrival = yield from readers[form](path, directory)
     snapshots = [file for file in list_directory(directory) if classify(file)[0].kind == "snapshots"]
     if with_files and not snapshots:
@@ -85,7 +85,7 @@ def _readers_of_agents() -> Any:
         return None
 
 
-def _recognised(path: Path, agents: Any) -> str:
+def _recognised(path: Path, agents: Any, method: str) -> str:
     """The format of what is in `path`; without `agents` only our own are known."""
     if agents is not None:
         found: str = agents.recognised(path)
@@ -95,14 +95,14 @@ def _recognised(path: Path, agents: Any) -> str:
     with storage_errors(f"read {path.name}", path), closing(OpenFile(path)) as file:
         if file.pread(0, 2) == b"PK":
             return "native"
-    raise _missing("only archives of Timeleap and directories of sessions are imported")
+    raise _missing("only archives of Timeleap and directories of sessions are imported", method)
 
 
-def _missing(what: str) -> NotSupportedByStoreError:
+def _missing(what: str, method: str) -> NotSupportedByStoreError:
     message = (
         f"{what}: this installation does not read other programs' sessions, its package timeleap_agents is missing"
     )
-    return NotSupportedByStoreError(message, method="session/import")
+    return NotSupportedByStoreError(message, method=method)
 
 
 def _from_archive(path: Path, directory: Path) -> Work:
@@ -122,8 +122,6 @@ def copied_log(path: Path, directory: Path) -> Work:
 
 def copied_session(path: Path, directory: Path) -> Work:
     """Copy the logs of the session whose directory is `path` byte for byte, as long as they are now."""
-    if not path.is_dir():
-        raise _missing("a log alone is not imported")
     if not is_session(path):
         raise refused(f"is a directory without a session: there is no {LOG_NAME}")
     logs = [(path / LOG_NAME, LOG_NAME)] if LOG_NAME in list_directory(path) else []
