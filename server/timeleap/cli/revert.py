@@ -275,9 +275,10 @@ def _compacted(result: Json, dry_run: bool) -> Iterator[str]:
     if not result["compacted"]:
         yield f"not compacted: {one_line(result.get('reason', 'there is nothing to compact'))}"
     else:
+        became, stayed = ("would become", "would stay") if dry_run else ("became", "stayed")
         yield (
-            f"{count(result['removedMessages'], 'message')} {'would become' if dry_run else 'became'} a summary, "
-            f"{count(result['preservedMessages'], 'message')} {'would stay' if dry_run else 'stayed'}: "
+            f"{count(result['removedMessages'], 'message')} {became} a summary, "
+            f"{count(result['preservedMessages'], 'message')} {stayed}: "
             f"{result['tokenCountBefore']:,} → {result['tokenCountAfter']:,} tokens, "
             f"log {size(result['context']['logBytes'])}"
         )
