@@ -37,8 +37,8 @@ class ClaudeLog(Conversation):
         super().__init__(path)
         self._survey = EntrySurvey(self.file.left_out)
         self._nodes = self._survey.nodes
-        self._codes = array("q")  # of the records of the conversation
-        self._said = array("q")  # of those that are messages
+        self._codes = array("i")  # of the records of the conversation
+        self._said = array("i")  # of those that are messages
         self._chain: Chain | None = None
         self._tail = 0  # the number of the id of the last record that the conversation leads through
         self._answer = 0  # of the answer that it ends with
@@ -132,7 +132,7 @@ class ClaudeLog(Conversation):
 
     def _spoken(self, codes: array[int]) -> array[int]:
         """Leave out of some records those that are no messages."""
-        return array("q", (code for code in codes if self._nodes.speaks(self._nodes.row_of(code))))
+        return array("i", (code for code in codes if self._nodes.speaks(self._nodes.row_of(code))))
 
     def _count(self) -> None:
         """Say what is in no conversation."""

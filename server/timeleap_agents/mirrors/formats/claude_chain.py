@@ -68,7 +68,7 @@ class Chain:
         """The conversation as it is now."""
         leaf = self._leaf()
         if leaf < 0:
-            return array("q")
+            return array("i")
         last = len(self._places) - 1
         end = last if self._places.speaking_at(last) == leaf else leaf
         self.tail = self._table.uuid[self._places.rows[end]]
@@ -107,7 +107,7 @@ class Chain:
         named = self._places.speaking_at(named)
         if named >= 0 and (leaf < 0 or named not in self._places.up(leaf)):
             leaf = named
-        return array("q") if leaf < 0 else self._conversation(leaf)
+        return array("i") if leaf < 0 else self._conversation(leaf)
 
     def _abandoned(self) -> Iterator[int]:
         """The ends of conversations nothing else has led through, last first."""
@@ -187,7 +187,7 @@ class Chain:
         for place in (*way, *answered.placed):
             self._used[place] = True
         placed, answer_of = answered.placed, answered.answer_of
-        codes = array("q")
+        codes = array("i")
         queued = self._queued_behind(placed)
         for number, place in enumerate(placed):
             codes.append(places.code(place, answered.left(place)))

@@ -234,4 +234,4 @@ def test_only_rollouts_of_the_days_folders_are_found(file: CodexFile) -> None:
     (day / "deeper" / "rollout-x.jsonl").write_bytes(b"")
     found = look("codex", file.folder)
     assert list(found.files) == [str(file.path)]
-    assert found.problems == ["1 sessions are packed (.jsonl.zst): they are not read"]
+    assert found.problems == ["1 sessions are packed (.jsonl.zst) and not read: unpack one with zstd -d"]
