@@ -369,8 +369,8 @@ for (const theme of THEMES) {
         await look("a comparison");
         await page.frame.getByRole("region", { name: /^Comparison/ }).press("Escape");
         await window.run("manageApprovals");
-        await window.quick.choose("Approvals of", "Decide:");
-        await window.quick.choose(/asks: run command/, "Show All of It");
+        await window.quick.choose("Approvals:", "Approval needed:");
+        await window.quick.choose(/asks for your approval: run command/, "Show All and Decide…");
         await expect(page.over.locator("pre")).toContainText("pytest");
         await look("something to read");
         await window.quick.close();

@@ -57,7 +57,7 @@ test("what changed stands under the checkpoint, and opens in the diff editor", a
     await window.checkpoints.expand(window.checkpoints.row(FIX, 1));
     await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
     await expect.poll(() => window.checkpoints.texts(2)).toEqual(expect.arrayContaining(["cents.py", "notes.txt", "split.py"]));
-    await expect(window.checkpoints.row("notes.txt", 2)).toHaveAccessibleName("File notes.txt, deleted");
+    await expect(window.checkpoints.row("notes.txt", 2)).toHaveAccessibleName("notes.txt, deleted");
     await expect(window.checkpoints.row("cents.py", 2).locator(".codicon-diff-added")).toBeVisible();
     await window.checkpoints.row("split.py", 2).click();
     await expect(window.diff.before).toContainText("list[str]: ...");
@@ -96,7 +96,7 @@ test("the files alone go back, and an editor that shows one follows", async ({ w
 test("a file that a person changed after the turn is asked about, and stays when it is to be kept", async ({ window, workbench }) => {
     writeFileSync(join(workbench.folder, "split.py"), "# mine\n");
     await window.checkpoints.command(window.checkpoints.row(FIX, 1), window.texts.command("restore"), window.dialog.root);
-    await expect(window.dialog.root).toContainText("1 file was changed after the conversation's last message");
+    await expect(window.dialog.root).toContainText("Changed after the conversation's last message, by you or another program: 1 file.");
     await expect(window.dialog.root).toContainText("split.py");
     await window.dialog.press("Keep Mine");
     await expect.poll(() => found(workbench)).toEqual({ ...BEFORE, "split.py": "# mine\n" });

@@ -187,7 +187,7 @@ test("an agent breaks a test; with one sentence of consent before, Restore bring
     await film.shows(2_500);
     await window.checkpoints.expand(broken);
     await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
-    await window.checkpoints.root.getByRole("treeitem", { name: "File split.py, changed" }).click();
+    await window.checkpoints.root.getByRole("treeitem", { name: "split.py, changed" }).click();
     await expect(window.diff.after).toContainText("total // guests");
     await film.shows(2_500);
     await broken.hover();

@@ -145,7 +145,7 @@ test("the page follows where the conversation goes back, and is brought back by 
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await window.notifications.look(/Done again: /);
     expect(await window.page.locator(".notifications-toasts .notification-toast:visible").count()).toBeLessThan(2);
-    await expect(window.page.locator(".part.statusbar").getByLabel("Steps that can be undone: 1; done again: 0").first()).toBeVisible();
+    await expect(window.page.locator(".part.statusbar").getByLabel("Undo: 1, Redo: 0").first()).toBeVisible();
 
     await window.checkpoints.root.press("Alt+ArrowLeft");
     await expect.poll(() => store.log(session)).toBe(before);
