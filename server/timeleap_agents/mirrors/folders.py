@@ -232,7 +232,9 @@ class _Look:
     def all_files(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
         yield from self._of_all(folder)
         if self._packed:
-            self._found.problems.append(f"{self._packed} sessions are packed ({PACKED}) and not read: unpack one with zstd -d")
+            self._found.problems.append(
+                f"{self._packed} sessions are packed ({PACKED}) and not read: unpack one with zstd -d"
+            )
 
     def _of_all(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
         yield from self.files(folder, 0)
