@@ -15,7 +15,10 @@ from tests.architecture.sources import ROOT
 LEFT = {
     "tests/agents/model.py": (1, "plays a model that takes its time over an answer"),
     "tests/crash/wire/test_owner_killed.py": (1, "the moment of each kill is chance"),
-    "tests/crash/wire/test_windows_at_random.py": (1, "the moment of each end is chance"),
+    "tests/crash/wire/test_windows_at_random.py": (
+        2,
+        "the moment of each end, and how long a process stands still, are chance",
+    ),
     "tests/support/chat_endpoint.py": (1, "plays a model that writes slowly"),
     "tests/support/broken_database.py": (1, "the moment of each end of a connection is chance"),
     "tests/unit/service/test_slices.py": (1, "work that takes a while, so that two of it would meet"),
