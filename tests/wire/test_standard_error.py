@@ -11,11 +11,12 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.descriptors import closed_at_the_end
 from tests.support.fixtures import StartServer
 from tests.support.forked import Forked
 from tests.support.holding import wait_until
@@ -34,12 +35,8 @@ REQUESTS = 400
 @contextmanager
 def ended(*descriptors: int) -> Iterator[int]:
     """The last of the descriptors; all are closed at the end."""
-    try:
+    with closed_at_the_end(*descriptors):
         yield descriptors[-1]
-    finally:
-        for descriptor in descriptors:
-            with suppress(OSError):
-                os.close(descriptor)
 
 
 def unread_pipe() -> Any:

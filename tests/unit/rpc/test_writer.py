@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.descriptors import closed_at_the_end
 from tests.support.holding import PATIENCE
 from tests.support.turns import Clock, idle, until
 
@@ -41,10 +41,8 @@ def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
     else:
         one, other = socket.socketpair()
         fds = one.detach(), other.detach()
-    yield fds
-    for fd in fds:
-        with contextlib.suppress(OSError):
-            os.close(fd)
+    with closed_at_the_end(*fds):
+        yield fds
 
 
 async def collect(fd: int, length: int) -> bytes:
