@@ -13,6 +13,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
@@ -291,10 +292,10 @@ async def _reserve_descriptor() -> None:
     stream, which may come when there are none left."""
     if sys.platform == "win32":
         return
-    reading, writing = os.pipe()
-    os.close(writing)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(asyncio.Protocol, os.fdopen(reading, "rb"))
+    ours, theirs = socket.socketpair()  # of a pipe uvloop closes the number twice, by when it may be another's
+    transport, _ = await asyncio.get_running_loop().connect_accepted_socket(asyncio.Protocol, theirs)
     transport.close()
+    ours.close()
 
 
 async def attend(service: Callable[[], ServicePort], connection: Connection) -> None:
