@@ -140,7 +140,7 @@ test("what the present has wholly, or Redo brings back, is no row", async () => 
   await branches(running, 0);
   await running.api.shownSession!.append({ role: "user", content: "a third way" }); // nothing can be done again now
   // With the checkpoint that went, and without it.
-  expect(await branches(running, 2)).toMatchObject(["Before a restore", "Before going back"].map((reason) => ({ label: "1 message: another way", description: `now · ${reason}` })));
+  expect(await branches(running, 2)).toMatchObject([["#3", "Before a restore"], ["#2", "Before going back"]].map(([number, reason]) => ({ label: `${number} 1 message: another way`, description: `now · ${reason}` })));
 });
 
 test("timelines with the same messages and checkpoints are one row", async () => {

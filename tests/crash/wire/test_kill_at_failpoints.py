@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kill -9"),
 ]
 
-SOURCES = Path(__file__).resolve().parents[3] / "server" / "timeleap"
+SOURCES = Path(__file__).resolve().parents[3] / "server"
 UNREACHED_BY_RUNNING = {
     "replace.declared": "only where hard links are missing: tests/unit/storage",
     "replace.set_aside": "only where hard links are missing: tests/unit/storage",
