@@ -95,8 +95,11 @@ export class Window {
 
     /** Do something with a session that need not be shown. */
     async manage(name: string, action: string): Promise<void> {
-        await this.run("manageSessions");
-        await this.quick.choose("Manage which session?", name);
+        await patiently(async () => {
+            await this.run("manageSessions"); // again where the editor took the focus, which closes a list
+            await this.quick.choose("Manage which session?", name);
+            await this.quick.saying(name).waitFor({ timeout: MOMENT });
+        });
         await this.quick.choose(name, action);
     }
 
