@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from timeleap.cli.arguments import NotPlainError, read
 from timeleap.cli.command import FAILED, MISUSED, Home, Machine, run_command
 from timeleap.cli.formatting import safe
-from timeleap.cli.installed_parts import PACKAGES, missing, part
+from timeleap.cli.installed_parts import PACKAGES, missing
 from timeleap.cli.parameters import Commands
 from timeleap.cli.terminal import Exit, Terminal, forget_output
+from timeleap.optional_parts import part
 
 TYPE_CHECKING = False  # see `timeleap/__init__.py`
 if TYPE_CHECKING:

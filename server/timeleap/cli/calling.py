@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command, text_or_file
-from timeleap.cli.installed_parts import PROGRAMS, part
+from timeleap.cli.installed_parts import PROGRAMS
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError
+from timeleap.optional_parts import part
 from timeleap_protocol.methods import METHODS, REQUESTS, Method
 
 app = Commands("Protocol")

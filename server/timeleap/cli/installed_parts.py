@@ -1,10 +1,11 @@
-"""Loading parts that an installation may lack: features, and the packages beside the server's own."""
+"""Programs that the command starts, and packages that an installation may lack."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
+
+from timeleap.optional_parts import part
 
 FAILED = 1
 PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap_agents.mcp.stdio_server"}
@@ -13,16 +14,6 @@ HOOK = "timeleap_agents.hooks.hook"
 """The module of `timeleap hook`, which is started at each turn of an agent."""
 PACKAGES = ("timeleap_agents", "timeleap_postgresql")
 """Packages beside the server's own, which it does without where they are not installed."""
-
-
-def part(name: str) -> Any:
-    """Load a module outside the core; None where this installation does not have its package."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
-        return None
 
 
 def program(name: str) -> Any:

@@ -20,10 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeleap.cli.installed_parts import PACKAGES, part
+from timeleap.cli.installed_parts import PACKAGES
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.kept_modules import KEPT
 from timeleap.log_output import LogHandler, LogOutput, take_standard_error
+from timeleap.optional_parts import part
 from timeleap.rpc import stdio
 from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe

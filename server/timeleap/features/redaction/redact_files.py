@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 from zlib import crc32
@@ -24,6 +23,7 @@ from msgspec import Struct, field
 from timeleap.errors import NotSupportedByStoreError, StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
 from timeleap.json_value import Json
+from timeleap.optional_parts import part
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files
@@ -351,13 +351,11 @@ def _kept_files() -> Any:
     Raises:
         NotSupportedByStoreError: Its package is not installed.
     """
-    try:
-        return import_module("timeleap_agents.mirrors.vault.redacted_copies")
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("timeleap_agents"):
-            raise
+    found = part("timeleap_agents.mirrors.vault.redacted_copies")
+    if found is None:
         message = "the session keeps another program's file, which this installation cannot look into: its package timeleap_agents is missing"
-        raise NotSupportedByStoreError(message) from error
+        raise NotSupportedByStoreError(message)
+    return found
 
 
 def holds(redactor: Redactor, data: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from timeleap.features.transfer.exhibit import CARRIED, IMPORTED, listed, unsupp
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.features.transfer_losses import ExportLoss
+from timeleap.optional_parts import part
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
 from timeleap.sessions.shapes import Mutation
@@ -55,7 +55,7 @@ def take_in(
         TooLargeError: There is more of it than may be imported.
         StorageFailureError: It could not be read, or the session could not be written.
     """
-    agents = _readers_of_agents()
+    agents = part(_OF_AGENTS)
     form: str = _recognised(path, agents, guard.method) if name is None else name
     if form not in IMPORTED:
         raise unsupported(form, IMPORTED)
@@ -73,16 +73,6 @@ def take_in(
         arrival = replace(arrival, origin=replace(arrival.origin, losses=(*arrival.origin.losses, loss)))
     present = [timeline.timeline_id for timeline in timeline_names(directory / "context.jsonl")]
     settle_in(directory, arrival, guard, present)
-
-
-def _readers_of_agents() -> Any:
-    """The module `_OF_AGENTS`; None where its package is not installed."""
-    try:
-        return import_module(_OF_AGENTS)
-    except ModuleNotFoundError as error:
-        if error.name is None or not _OF_AGENTS.startswith(error.name):
-            raise
-        return None
 
 
 def _recognised(path: Path, agents: Any, method: str) -> str:
