@@ -80,13 +80,9 @@ class PackedTexts:
         return packed[1:].decode("utf-8", "surrogatepass")
 
     def append(self, text: str) -> None:
-        digits = text.replace("-", "") if len(text) == 36 else ""
-        if len(digits) == 32 and digits.isalnum() and digits.isascii() and _is_hex(digits, text):
-            self._bytes.append(_UUID)
-            self._bytes += bytes.fromhex(digits)
-        else:
-            self._bytes.append(_TEXT)
-            self._bytes += text.encode("utf-8", "surrogatepass")
+        uuid = _packed_uuid(text)
+        self._bytes.append(_TEXT if uuid is None else _UUID)
+        self._bytes += text.encode("utf-8", "surrogatepass") if uuid is None else uuid
         self._ends.append(len(self._bytes))
 
     def pop(self) -> None:
@@ -142,12 +138,15 @@ def time_text(packed: int) -> str | None:
     return f"{(_BEGINNING + timedelta(milliseconds=packed)).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
-def _is_hex(digits: str, text: str) -> bool:
-    """True of the digits of a text that is a UUID in lower case."""
+def _packed_uuid(text: str) -> bytes | None:
+    """The 16 bytes of a UUID in its usual form; None of any other text."""
+    if len(text) != 36:
+        return None
     try:
-        return _with_hyphens(bytes.fromhex(digits).hex()) == text
+        packed = bytes.fromhex(text.replace("-", ""))
     except ValueError:
-        return False
+        return None
+    return packed if _with_hyphens(packed.hex()) == text else None
 
 
 def _with_hyphens(digits: str) -> str:

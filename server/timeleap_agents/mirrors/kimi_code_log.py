@@ -15,6 +15,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,
     content_of,
+    parts_in,
+    shown_parts,
     sound,
     text_part,
     tool_call,
@@ -38,7 +41,6 @@ from timeleap_agents.mirrors.formats.kimi_code import (
     JournalEntry,
     entry_of,
     is_state,
-    parts_in,
     shown,
     time_of,
     words_in,
@@ -262,15 +264,7 @@ class KimiCodeLog(Conversation):
             log.usage(sum(value for name in _USAGE if type(value := usage.get(name)) is int))
 
     def _parts(self, content: Any) -> list[Json]:
-        found = []
-        for part in parts_in(content):
-            made = shown(part, self._picture)
-            if made is not None:
-                found.append(made)
-            else:
-                kind = str(part.get("type"))[:40]
-                self.file.left_out.add("parts", f"parts of the type {kind} have no place in a message")
-        return found
+        return shown_parts(content, partial(shown, picture=self._picture), self.file.left_out)
 
     def _picture(self, url: str) -> str | None:
         """The data of a picture that is kept beside the journal; None where it is not there any more."""

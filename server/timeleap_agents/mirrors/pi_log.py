@@ -21,6 +21,8 @@ from timeleap_agents.mirrors.formats.conversion import (
     RecordWriter,
     content_of,
     folder_of,
+    parts_in,
+    shown_parts,
     sound,
     time_of,
     tool_call,
@@ -35,7 +37,6 @@ from timeleap_agents.mirrors.formats.pi import (
     command_in,
     entry_of,
     is_call,
-    parts_in,
     prompt_in,
     shown_part,
 )
@@ -217,15 +218,7 @@ class PiLog(Conversation):
             log.usage(usage.get("totalTokens"))
 
     def _parts(self, content: Any) -> list[Json]:
-        found = []
-        for part in parts_in(content):
-            made = shown_part(part)
-            if made is not None:
-                found.append(made)
-            else:
-                kind = str(part.get("type"))[:40]
-                self.file.left_out.add("parts", f"parts of the type {kind} have no place in a message")
-        return found
+        return shown_parts(content, shown_part, self.file.left_out)
 
     # Going on
 

@@ -108,6 +108,7 @@ class PackedList(Generic[T]):
         self._bytes = bytearray()
         self._ends = array("Q", [0])
         self._files: list[Path] = []
+        self._file_numbers: dict[Path, int] = {}
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -122,9 +123,10 @@ class PackedList(Generic[T]):
         return len(self._ends) - 2
 
     def _number_of_file(self, file: Any) -> int:
-        if file not in self._files:
+        number = self._file_numbers.setdefault(file, len(self._files))
+        if number == len(self._files):
             self._files.append(file)
-        return self._files.index(file)
+        return number
 
     def _file(self, kind: type, number: Any) -> Path:
         del kind

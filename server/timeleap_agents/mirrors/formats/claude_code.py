@@ -22,6 +22,7 @@ from timeleap_agents.mirrors.formats.conversion import (
     RecordWriter,
     content_of,
     image_part,
+    lose_part,
     sound,
     text_part,
     think_part,
@@ -385,7 +386,7 @@ class EntryWriter:
                 arguments = json.dumps(block.get("input"), ensure_ascii=False)
                 calls.append(tool_call(block.get("id"), block.get("name"), arguments))
             else:
-                self._unknown(kind)
+                lose_part(self._left_out, kind)
         if not parts and not calls:
             return
         self._log.answer(parts, calls)
@@ -425,11 +426,8 @@ class EntryWriter:
             elif block.get("type") == "image" and isinstance(source, Mapping) and (url := _url(source)):
                 found.append(image_part(url))
             else:
-                self._unknown(block.get("type"))
+                lose_part(self._left_out, block.get("type"))
         return found
-
-    def _unknown(self, kind: object) -> None:
-        self._left_out.add("parts", f"parts of the type {str(kind)[:40]} have no place in a message")
 
 
 def _blocks(content: Any) -> list[Json]:

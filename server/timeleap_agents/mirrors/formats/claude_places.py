@@ -150,9 +150,8 @@ class Places:
 
     def _take(self, rows: Sequence[int]) -> None:
         table = self.table
-        of_message = array(
-            "I", bytes(4 * (len(table.ids) + 1))
-        )  # by the number of an id: the place of its message, from 1
+        # By the number of an id: the place of its message, from 1.
+        of_message = array("I", bytes(4 * (len(table.ids) + 1)))
         for row in rows:
             number = table.uuid[row]
             if table.is_message(row):

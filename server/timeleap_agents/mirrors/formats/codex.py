@@ -23,6 +23,7 @@ from timeleap_agents.mirrors.formats.conversion import (
     RecordWriter,
     content_of,
     image_part,
+    lose_part,
     sound,
     text_part,
     think_part,
@@ -310,7 +311,7 @@ class ItemWriter:
             elif kind == "input_image" and isinstance(part.get("image_url"), str):
                 found.append(image_part(part["image_url"]))
             else:
-                self._left_out.add("parts", f"parts of the type {kind[:40]} have no place in a message")
+                lose_part(self._left_out, kind)
         return found
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
@@ -348,6 +348,30 @@ def think_part(thought: str, encrypted: object = None) -> Json:
 def tool_call(call_id: object, name: object, arguments: str) -> Json:
     function = {"name": sound(str(name)), "arguments": sound(arguments)}
     return {"type": "function", "id": sound(str(call_id)), "function": function}
+
+
+def parts_in(content: Any) -> list[Json]:
+    """The parts of a content, which may be a text alone."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def shown_parts(content: Any, shown: Callable[[Json], Json | None], left_out: LossTally) -> list[Json]:
+    """The parts of a content as a message of ours holds them: what `shown` makes of each; None is noted as a loss."""
+    found = []
+    for part in parts_in(content):
+        made = shown(part)
+        if made is None:
+            lose_part(left_out, part.get("type"))
+        else:
+            found.append(made)
+    return found
+
+
+def lose_part(left_out: LossTally, kind: object) -> None:
+    """Note the loss of a part that has no form in a message of ours."""
+    left_out.add("parts", f"parts of the type {str(kind)[:40]} have no place in a message")
 
 
 def content_of(parts: list[Json]) -> str | list[Json]:

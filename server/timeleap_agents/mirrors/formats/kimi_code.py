@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.json_value import Json
-from timeleap_agents.mirrors.formats.conversion import JsonLine, image_part, sound, text_part, think_part
+from timeleap_agents.mirrors.formats.conversion import JsonLine, image_part, parts_in, sound, text_part, think_part
 from timeleap_agents.mirrors.formats.said_by import words_of_person
 
 MAIN: Final = "main"
@@ -193,13 +193,6 @@ def words_in(message: Json) -> str | None:
     if words is None and kind == "user" and any(text.strip() for text in texts):
         words = "\n".join(texts)
     return "" if words is None and len(texts) < len(parts) else words
-
-
-def parts_in(content: Any) -> list[Json]:
-    """The parts of a content, which may be a text alone."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def shown(part: Json, picture: Callable[[str], str | None]) -> Json | None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from timeleap.json_value import Json
 from timeleap.storage.engine import TimelineReason
-from timeleap_agents.mirrors.formats.conversion import image_part, text_part, think_part
+from timeleap_agents.mirrors.formats.conversion import image_part, parts_in, text_part, think_part
 from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
 from timeleap_agents.mirrors.steps import PackedList, Step, Steps
 
@@ -253,13 +253,6 @@ def _message(made: PiEntry, message: Any) -> PiEntry | None:
 def is_call(part: Json) -> bool:
     """True of a part that calls a tool."""
     return part.get("type") == "toolCall"
-
-
-def parts_in(content: Any) -> list[Json]:
-    """The parts of a content, which may be a text alone."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def shown_part(part: Json) -> Json | None:
