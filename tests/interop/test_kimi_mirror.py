@@ -108,7 +108,7 @@ async def test_it_is_shown_live_and_goes_on_where_its_mirror_was_cut(
 
 
 def sent(request: list[dict[str, Any]]) -> list[Said]:
-    """What a request holds, as the model of the format tells it. The program joins neighbouring messages of the person, and
+    """The texts, calls and results of a request, as the model of the format tells them. The program joins neighbouring messages of the person, and
     says more in the person's name."""
     found: list[Said] = []
     for message in request:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.kimi_code_file import KimiCodeFile
+from tests.support.said import said as pairs_of
 
 
 class Said(NamedTuple):
@@ -206,3 +207,11 @@ class History:
             self.file.record("context.append_message", agentId="agent-7", message=message)
         else:
             self.file.said("tool", "result of nothing", toolCallId="call_nobody")
+
+
+def said(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """List the pairs of messages as the model has them: of what the program says in the person's name, its first line."""
+    return [
+        ("reminder", text.splitlines()[1]) if who == "user" and text.startswith("<system-reminder>") else (who, text)
+        for who, text in pairs_of(messages)
+    ]

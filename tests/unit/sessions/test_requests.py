@@ -157,7 +157,7 @@ async def test_the_second_of_one_id_is_done_if_the_first_fails(world: World, mon
 
 
 def told(session: Session, request: Mutation, tokens: int = 7) -> list[Any]:
-    """What an append is told that no coroutine waits for."""
+    """The end of an append that no coroutine waits for."""
     ends: list[Any] = []
     decide = partial(decide_usage, tokens)
     assert submit(session.transactions, decide, request, lambda result, error: ends.append(error or result))

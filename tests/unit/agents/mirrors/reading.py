@@ -1,4 +1,4 @@
-"""What a reader of another program's files makes of one."""
+"""Reading a file of another program by its reader: whole, by pieces, and the records that it gives."""
 
 from __future__ import annotations
 
@@ -22,6 +22,30 @@ def messages(log: Conversation, steps: Sequence[Step] | None = None) -> list[dic
     for _ in log.write(log.steps() if steps is None else steps, records):
         pass
     return [json.loads(record.body) for record in records.records if record.kind is RecordKind.MESSAGE]
+
+
+def records(log: Conversation) -> list[dict[str, Any]]:
+    """All records of a conversation as its file has it now; each step gives some."""
+    log.read()
+    found = RecordList(log.file.left_out, LogState())
+    assert list(log.write(log.steps(), found)) == log.steps()
+    return [json.loads(record.body) for record in found.records]
+
+
+def texts(log: Conversation) -> list[Any]:
+    """The contents of its messages."""
+    return [record["content"] for record in records(log) if not record["role"].startswith("_")]
+
+
+def losses(log: Conversation) -> list[str]:
+    """What was left out of it, in words."""
+    return [loss.message for loss in log.file.left_out.losses()]
+
+
+def said_anywhere(log: Conversation, said: Callable[[list[dict[str, Any]]], list[Said]]) -> set[Said]:
+    """All that is said in a log and in its timelines."""
+    branches = [log.steps(), *(each.steps for each in log.earlier())]
+    return {each for steps in branches for each in said(messages(log, steps))}
 
 
 class History(Protocol):

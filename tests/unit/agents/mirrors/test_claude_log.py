@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from tests.support.claude_file import ClaudeFile
+from tests.unit.agents.mirrors.reading import losses, messages
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.engine import LogState, RecordKind
+from timeleap.storage.engine import LogState
 from timeleap_agents.mirrors.claude_log import ClaudeLog
 from timeleap_agents.mirrors.folders import MAX_FILES, FolderNotes, look
 from timeleap_agents.mirrors.growing_file import FileReplacedError
@@ -35,21 +36,9 @@ def log(file: ClaudeFile) -> ClaudeLog:
     return made
 
 
-def messages(log: ClaudeLog) -> list[dict[str, Any]]:
-    """What its conversation is as messages."""
-    records = RecordList(log.file.left_out, LogState())
-    for _ in log.write(log.steps(), records):
-        pass
-    return [json.loads(record.body) for record in records.records if record.kind is RecordKind.MESSAGE]
-
-
 def texts(log: ClaudeLog) -> list[Any]:
     log.read()
     return [message["content"] for message in messages(log)]
-
-
-def losses(log: ClaudeLog) -> list[str]:
-    return [loss.message for loss in log.file.left_out.losses()]
 
 
 TURN = ["question 1", "answer 1"]

@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 from tests.support.codex_file import CodexFile, message
-from tests.unit.agents.mirrors.reading import messages
+from tests.unit.agents.mirrors.reading import losses, messages, records, texts
 from tests.unit.features.transfer.arrivals import arrived
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.engine import LogState
 from timeleap_agents.mirrors.codex_log import CodexLog
 from timeleap_agents.mirrors.folders import look
 from timeleap_agents.mirrors.growing_file import FileReplacedError
-from timeleap_agents.mirrors.record_list import RecordList
 from timeleap_agents.mirrors.steps import Step
 
 
@@ -38,23 +36,8 @@ def log(file: CodexFile) -> CodexLog:
     return made
 
 
-def records(log: CodexLog) -> list[dict[str, Any]]:
-    log.read()
-    found = RecordList(log.file.left_out, LogState())
-    assert list(log.write(log.steps(), found)) == log.steps()
-    return [json.loads(record.body) for record in found.records]
-
-
-def texts(log: CodexLog) -> list[Any]:
-    return [record["content"] for record in records(log) if not record["role"].startswith("_")]
-
-
 def said_in(log: CodexLog, steps: Sequence[Step]) -> list[Any]:
     return [each["content"] for each in messages(log, steps)]
-
-
-def losses(log: CodexLog) -> list[str]:
-    return [loss.message for loss in log.file.left_out.losses()]
 
 
 TURN = ["question 1", "answer 1"]

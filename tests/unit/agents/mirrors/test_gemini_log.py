@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.gemini_file import GeminiFile, message
+from tests.unit.agents.mirrors.reading import losses, records, texts
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.storage.engine import LogState
 from timeleap_agents.mirrors.folders import look, usual_folder
 from timeleap_agents.mirrors.gemini_log import GeminiLog
 from timeleap_agents.mirrors.growing_file import FileReplacedError
-from timeleap_agents.mirrors.record_list import RecordList
 
 CONTEXT = "<session_context>\nx\n</session_context>"
 TURN = [CONTEXT, "question 1", "answer 1"]
@@ -35,21 +33,6 @@ def log(file: GeminiFile) -> GeminiLog:
     made = GeminiLog(file.path)
     made.read()
     return made
-
-
-def records(log: GeminiLog) -> list[dict[str, Any]]:
-    log.read()
-    found = RecordList(log.file.left_out, LogState())
-    assert list(log.write(log.steps(), found)) == log.steps()
-    return [json.loads(record.body) for record in found.records]
-
-
-def texts(log: GeminiLog) -> list[Any]:
-    return [record["content"] for record in records(log) if not record["role"].startswith("_")]
-
-
-def losses(log: GeminiLog) -> list[str]:
-    return [loss.message for loss in log.file.left_out.losses()]
 
 
 def test_what_is_added_is_read_and_nothing_twice(file: GeminiFile, log: GeminiLog) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.kimi_file import KimiFile
+from tests.unit.agents.mirrors.reading import losses, records, texts
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
@@ -40,23 +41,8 @@ def log(file: KimiFile) -> KimiLog:
     return made
 
 
-def records(log: KimiLog) -> list[dict[str, Any]]:
-    log.read()
-    found = RecordList(log.file.left_out, LogState())
-    assert list(log.write(log.steps(), found)) == log.steps()
-    return [json.loads(record.body) for record in found.records]
-
-
-def texts(log: KimiLog) -> list[Any]:
-    return [record["content"] for record in records(log) if not record["role"].startswith("_")]
-
-
 def labels(log: KimiLog) -> list[Any]:
     return [record["_tl"]["l"] for record in records(log) if record["role"] == "_checkpoint"]
-
-
-def losses(log: KimiLog) -> list[str]:
-    return [loss.message for loss in log.file.left_out.losses()]
 
 
 def test_what_is_added_is_read_and_nothing_twice(file: KimiFile, log: KimiLog) -> None:

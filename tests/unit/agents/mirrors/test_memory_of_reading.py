@@ -23,7 +23,7 @@ from timeleap_agents.mirrors.pi_log import PiLog
 
 RECORDS: Final = 1500
 BYTES: Final = 256
-"""Of each record, at most: a file of a gigabyte has 250 000 records of 4 kB, which are to be held in 64 MB."""
+"""Bytes of each record, at most: a file of a gigabyte has 250 000 records of 4 kB, which are to be held in 64 MB."""
 
 
 def _claude(number: int) -> Iterator[Json]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -14,10 +13,11 @@ from typing import Any
 import pytest
 from tests.support.opencode_file import OpencodeFile
 from tests.support.opencode_histories import OpencodeHistory
-from tests.support.said import Said
+from tests.support.said import Said, said_apart
+from tests.unit.agents.mirrors.reading import messages, said_anywhere
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError
-from timeleap.storage.engine import LogState, RecordKind
+from timeleap.storage.engine import LogState
 from timeleap_agents.mirrors import opencode_database
 from timeleap_agents.mirrors.folders import look, mirror_id, parent_of
 from timeleap_agents.mirrors.opencode_log import OpencodeLog
@@ -39,23 +39,12 @@ def records(log: OpencodeLog, steps: Any = None) -> RecordList:
 
 def said_in(log: OpencodeLog, steps: Any = None) -> list[Said]:
     """What is said: who, and the text, or the id of a call or of a result."""
-    made = [json.loads(each.body) for each in records(log, steps).records if each.kind is RecordKind.MESSAGE]
-    found: list[Said] = []
-    for message in made:
-        if message["role"] == "tool":
-            found.append(("result", message["tool_call_id"]))
-            continue
-        content = message.get("content") or ""
-        texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
-        found += [(message["role"], text) for text in texts if text]
-        found += [("call", call["id"]) for call in message.get("tool_calls", [])]
-    return found
+    return said_apart(messages(log, steps))
 
 
 def everything(log: OpencodeLog) -> set[Said]:
     """All that is said in the log and in its timelines."""
-    branches = [log.steps(), *(each.steps for each in log.earlier())]
-    return {each for steps in branches for each in said_in(log, steps)}
+    return said_anywhere(log, said_apart)
 
 
 def check(folder: Path, seed: int) -> None:
