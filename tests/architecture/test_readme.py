@@ -1,4 +1,4 @@
-"""Everything the README shows is run: shell, Python, TypeScript and JSON alike."""
+"""Examples of the README and of the pages for newcomers, in both languages: all are run, and all print what the page says."""
 
 from __future__ import annotations
 
@@ -15,51 +15,84 @@ from typing import Any
 
 import pytest
 from tests.architecture.sources import ROOT
+from tests.support.claude_file import ClaudeFile
 
 TYPESCRIPT = ROOT / "protocol" / "typescript"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+READMES = ("README.md", "README.zh-CN.md")
+PAGES = (
+    *READMES,
+    "docs/start.md",
+    "docs/zh/start.md",
+    "docs/command-line.md",
+    "docs/sharing.md",
+    "docs/files.md",
+    "docs/zh/files.md",
+    "docs/kimi-cli.md",
+)
+"""Pages whose examples are run here; the tests of the others are named as the page is."""
+TRANSLATED = {
+    "README.md": "README.zh-CN.md",
+    "client-vscode/README.md": "docs/zh/vscode.md",
+    **{
+        f"docs/{page.name}": f"docs/zh/{page.name}"
+        for page in (ROOT / "docs" / "zh").glob("*.md")
+        if page.name != "vscode.md"
+    },
+}
+LONGEST_README = 220  # lines
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+README = text_of("README.md")
 
 
 @dataclass(frozen=True)
 class Block:
     """A fenced block, the heading above it, and what it is said to print."""
 
+    page: str
     heading: str
     language: str
     text: str
     output: str
 
 
-def blocks(document: str) -> Iterator[Block]:
+def blocks(page: str) -> Iterator[Block]:
     """The blocks that are run; a `text` block is the output of the one before it."""
     heading = ""
     for match in re.finditer(
         r"^#+ (?P<heading>[^\n]+)$"
         r"|^```(?P<language>\S*)\n(?P<text>.*?)^```$(?:\n+```text\n(?P<output>.*?)^```$)?",
-        document,
+        text_of(page),
         re.MULTILINE | re.DOTALL,
     ):
         if match["heading"]:
             heading = match["heading"]
         else:
-            yield Block(heading, match["language"], match["text"], match["output"] or "")
+            yield Block(page, heading, match["language"], match["text"], match["output"] or "")
 
 
-BLOCKS = list(blocks(README))
+BLOCKS = [block for page in PAGES for block in blocks(page)]
 INSTALLATION = "npm install"
 """What tells the commands of another project, which are not run in the checkout."""
 
 
 def of(language: str) -> pytest.MarkDecorator:
     chosen = [block for block in BLOCKS if block.language == language and INSTALLATION not in block.text]
-    return pytest.mark.parametrize("block", chosen, ids=[block.heading for block in chosen])
+    return pytest.mark.parametrize("block", chosen, ids=[f"{block.page}-{block.heading}" for block in chosen])
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A store and settings of agents of its own, and the programs of this environment."""
+    """A home with a conversation of Claude Code in it, a store of its own, and the programs of this environment."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {"TIMELEAP_HOME": str(tmp_path / "store"), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    home = tmp_path / "person"
+    (home / "shop").mkdir(parents=True)
+    ClaudeFile(home / "claude" / "projects", str(home / "shop")).asks("Why does the login fail?")
+    own = {"HOME": str(home), "TIMELEAP_HOME": str(tmp_path / "store"), "CLAUDE_CONFIG_DIR": str(home / "claude")}
     return os.environ | own | {"PATH": path, "COLUMNS": "120"}
 
 
@@ -72,13 +105,14 @@ def run(command: list[str], environment: dict[str, str], folder: Path = ROOT) ->
 
 
 def assert_printed(expected: str, printed: str) -> None:
-    """The README's text is what was printed; `...` stands for anything."""
+    """The page's text is what was printed, columns set apart by any space; `...` stands for anything."""
     pattern = ".*?".join(re.escape(piece) for piece in re.split(r"(?:(?<=\n)|\A)\.\.\.\n|\.\.\.", expected))
+    pattern = re.sub(r"(?:\\ ){2,}", r"\\s+", pattern)
     assert re.fullmatch(pattern, printed, re.DOTALL), f"the README says:\n{expected}\nprinted was:\n{printed}"
 
 
 def test_every_block_is_of_a_language_that_is_run() -> None:
-    assert {block.language for block in BLOCKS} == {"bash", "python", "typescript", "json"}
+    assert {block.language for block in BLOCKS} == {"bash", "python", "typescript"}
 
 
 # What make and pip would do is not done from within a test that make runs; that it could be done is checked.
@@ -95,14 +129,17 @@ def test_shell(block: Block, environment: dict[str, str]) -> None:
     assert_printed(block.output, printed)
 
 
+PIPELINE = "--fail-on-error"
+
+
 def test_the_pipeline_is_the_same_in_every_shell(environment: dict[str, str]) -> None:
-    [block] = [block for block in BLOCKS if "--fail-on-error" in block.text]
+    [block] = [block for block in BLOCKS if PIPELINE in block.text]
     assert_printed(block.output, run(["sh", "-c", block.text], environment))
 
 
 def test_two_requests_with_one_id_are_not_both_done(environment: dict[str, str]) -> None:
-    """What the README warns of is seen by whoever follows it."""
-    [block] = [block for block in BLOCKS if "--fail-on-error" in block.text]
+    """The pipeline fails in the way that its page warns of."""
+    [block] = [block for block in BLOCKS if PIPELINE in block.text]
     same = block.text.replace("id=$((id + 1))", "id=1")
     assert same != block.text
     done = subprocess.run(
@@ -146,7 +183,7 @@ def npm(*arguments: str, folder: Path) -> None:
 
 INSTALLATIONS = [
     line.partition("#")[0].strip()
-    for block in BLOCKS if block.language == "bash" and INSTALLATION in block.text
+    for block in blocks("README.md") if block.language == "bash" and INSTALLATION in block.text
     for line in block.text.splitlines()
 ]  # fmt: skip
 
@@ -156,7 +193,8 @@ INSTALLATIONS = [
 @pytest.mark.long
 def test_typescript(installation: str, environment: dict[str, str], neighbour: Path, tmp_path_factory: Any) -> None:
     """Installed in an empty project in each way the README names; compiled as strictly as our own, then run."""
-    [block] = [block for block in BLOCKS if block.language == "typescript"]
+    examples = [block for block in BLOCKS if block.language == "typescript"]
+    assert [block.page for block in examples] == list(READMES)
     project = neighbour / f"project-{INSTALLATIONS.index(installation)}"
     project.mkdir()
     (project / "package.json").write_text('{"type": "module"}')
@@ -174,16 +212,18 @@ def test_typescript(installation: str, environment: dict[str, str], neighbour: P
         assert run([node, name], environment, project) == "function function object\n"
 
     (project / "node_modules" / "@types").symlink_to(TYPESCRIPT / "node_modules" / "@types", target_is_directory=True)
-    (project / "example.ts").write_text(block.text)
     compiler = str(TYPESCRIPT / "node_modules" / "typescript" / "bin" / "tsc")
     flags = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
-    run([node, compiler, *flags, "example.ts"], environment, project)
-    assert_printed(block.output, run([node, "example.js"], environment, project))
+    for number, block in enumerate(examples):
+        (project / f"example{number}.ts").write_text(block.text, encoding="utf-8")
+    run([node, compiler, *flags, *(f"example{number}.ts" for number, _ in enumerate(examples))], environment, project)
+    for number, block in enumerate(examples):
+        assert_printed(block.output, run([node, f"example{number}.js"], environment, project))
 
 
-@of("json")
-def test_settings_of_an_lsp_client(block: Block, environment: dict[str, str]) -> None:
+def test_settings_of_an_lsp_client(environment: dict[str, str]) -> None:
     """The command starts, and every initialization option is known."""
+    [block] = [block for block in blocks("docs/clients.md") if block.language == "json"]
     settings = json.loads(block.text)
     options = {"initializationOptions": settings["initializationOptions"]}
     replies = converse([settings["command"], *settings["args"]], environment, [("initialize", options)])
@@ -204,21 +244,67 @@ def converse(command: list[str], environment: dict[str, str], calls: list[tuple[
     return [message for message in messages if "id" in message]
 
 
-def test_the_contents_lead_to_headings() -> None:
-    headings = {
-        re.sub(r"[^a-z0-9 -]", "", line.lower()).replace(" ", "-")
-        for line in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
-    }
-    named = re.findall(r"\]\(#([a-z0-9-]+)\)", README)
-    assert len(named) > 10
-    assert set(named) - headings == set()
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as forges make them."""
+    headings = re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES, *TRANSLATED, *TRANSLATED.values()}))
+def test_links_lead_to_headings(page: str) -> None:
+    named = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text_of(page))
+    folder = (ROOT / page).parent
+    missing = []
+    for file, anchor in named:
+        target = (folder / file).resolve().relative_to(ROOT).as_posix() if file else page
+        if anchor not in anchors(target):
+            missing.append(f"{file}#{anchor}")
+    assert not missing
+
+
+@pytest.mark.parametrize("page", READMES)
+def test_the_readme_is_read_in_a_few_minutes(page: str) -> None:
+    assert len(text_of(page).splitlines()) <= LONGEST_README
+
+
+def skeleton(code: str) -> str:
+    """Code without comments and without the words of its strings, which a translation may change."""
+    code = re.sub(r"(?:^|(?<=\s))(?:#|//) .*", "", code, flags=re.MULTILINE)
+    code = re.sub(r"\"[^\"\n]*\"|`[^`\n]*`", '""', code)
+    return "\n".join(line.rstrip() for line in code.splitlines())
+
+
+@pytest.mark.parametrize("page", sorted(TRANSLATED))
+def test_both_languages_have_the_same_examples(page: str) -> None:
+    """Neither has an example, or a command that is set apart, which the other one lacks."""
+
+    def examples(text: str) -> list[str]:
+        fenced = [
+            f"{language}\n{skeleton(code)}"
+            for language, code in re.findall(r"^```(\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        ]
+        return [code for code in fenced if not code.startswith("text\n")] + [
+            skeleton(line)
+            for line in re.findall(
+                r"^    \S.*$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+            )
+        ]
+
+    assert examples(text_of(TRANSLATED[page])) == examples(text_of(page))
+
+
+@pytest.mark.parametrize("page", sorted(TRANSLATED))
+def test_both_languages_lead_to_each_other(page: str) -> None:
+    chinese = TRANSLATED[page]
+    for here, there in ((page, chinese), (chinese, page)):
+        link = os.path.relpath(ROOT / there, (ROOT / here).parent)
+        assert f"]({Path(link).as_posix()})" in text_of(here), f"{here} does not lead to {there}"
 
 
 def test_the_configuration_table_names_every_option() -> None:
     from timeleap_protocol.lifecycle import InitializationOptions
 
-    section = README.partition("## Configuration")[2].partition("\n## ")[0]
-    named = set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
+    named = set(re.findall(r"^\| `(\w+)`", text_of("docs/configuration.md"), re.MULTILINE))
     known = {field.alias or name for name, field in InitializationOptions.model_fields.items()} - {"token"}
     assert named == known
 
