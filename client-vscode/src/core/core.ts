@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { Disposables } from "../shared/lifecycle.js";
 import { onDidChangeServerSettings, readSettings, type Settings } from "../shared/settings.js";
-import { registerCommands, titleCommandsOf, type Handlers, type Workbench } from "./commands/register.js";
+import { registerCommands, titleCommandsOf, type Handlers } from "./commands/register.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { Changes } from "./restore/changes.js";
 import { timeTravelCommands } from "./restore/timeTravel.js";
@@ -15,7 +15,7 @@ import { Views } from "./tree/views.js";
 /** Adds something to the core. What it returns is put away with the window. */
 export type Feature = (core: Core) => vscode.Disposable;
 
-export class Core extends Disposables implements Workbench {
+export class Core extends Disposables {
   readonly log = this.register(vscode.window.createOutputChannel("Timeleap", { log: true }));
   readonly launching: SidecarOptions;
   readonly sidecar: Sidecar;

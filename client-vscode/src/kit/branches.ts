@@ -29,8 +29,6 @@ const ICONS: Readonly<Record<Timeline["reason"], string>> = {
 };
 
 export class TimelineNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     readonly session: Session,
     readonly timeline: Timeline,
@@ -41,8 +39,7 @@ export class TimelineNode extends TreeNode {
     /** Whether another one in sight has the same name: then its number stands in front. */
     private readonly alike = false,
   ) {
-    super(parent);
-    this.id = `${session.id}/${timeline.timelineId}`;
+    super(parent, `${session.id}/${timeline.timelineId}`);
   }
 
   get name(): string {

@@ -44,7 +44,6 @@ export interface FileRange {
 
 /** The row above them; nothing is asked for until somebody opens it. */
 export class ChangedFilesNode extends TreeNode {
-  readonly id: string;
   private drawn: string | undefined;
 
   constructor(
@@ -54,8 +53,7 @@ export class ChangedFilesNode extends TreeNode {
     private readonly known: number | undefined,
     private readonly refresh: () => void,
   ) {
-    super(parent);
-    this.id = `${parent.id}/files`;
+    super(parent, `${parent.id}/files`);
   }
 
   item(): vscode.TreeItem {
@@ -103,15 +101,12 @@ export class ChangedFilesNode extends TreeNode {
 }
 
 export class FileNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     parent: TreeNode,
     readonly range: FileRange,
     readonly change: FileChange,
   ) {
-    super(parent);
-    this.id = `${parent.id}/${change.root ?? ""}:${change.path}`;
+    super(parent, `${parent.id}/${change.root ?? ""}:${change.path}`);
   }
 
   /** The whole path, as a person reads it. */
@@ -127,7 +122,7 @@ export class FileNode extends TreeNode {
       description: [folder, kind === "type" || kind === "mode" ? kindName(kind) : ""].filter(Boolean).join(" · "),
       ...LOOKS[kind],
       tooltip: [this.path, kindName(kind), this.sizes()].filter(Boolean).join("\n"),
-      spoken: listed([this.path, kindName(kind)]),
+      spoken: `${vscode.l10n.t("File")}: ${listed([this.path, kindName(kind)])}`,
       context: `file.${kind}`,
       command: { command: "timeleap.openFileChange", title: "", arguments: [this] },
     });
@@ -141,11 +136,8 @@ export class FileNode extends TreeNode {
 }
 
 class NoFilesNode extends TreeNode {
-  readonly id: string;
-
   constructor(parent: TreeNode) {
-    super(parent);
-    this.id = `${parent.id}/none`;
+    super(parent, `${parent.id}/none`);
   }
 
   item(): vscode.TreeItem {

@@ -6,7 +6,7 @@ import type { Workbench } from "../core/commands/register.js";
 import { Refusal } from "../core/commands/report.js";
 import { revertToIndex, sessionToGoBackIn } from "../core/restore/timeTravel.js";
 import type { Place, Range } from "../core/tree/parts.js";
-import { exact, oneLine } from "../shared/text/format.js";
+import { exact, listed, oneLine } from "../shared/text/format.js";
 import { argumentsOf, gistOf, noteOf, rowsOf, type Row } from "../shared/text/message.js";
 import { roleName } from "../shared/text/roles.js";
 import { MoreNode, TreeNode, treeItem } from "../core/tree/node.js";
@@ -56,15 +56,12 @@ function show(node: TreeNode): vscode.Command {
 }
 
 export class MessageNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     parent: TreeNode,
     readonly place: Place,
     readonly entry: HistoryMessage,
   ) {
-    super(parent);
-    this.id = `${parent.id}/m${entry.index}`;
+    super(parent, `${parent.id}/m${entry.index}`);
   }
 
   override restore(bench: Workbench, asks: boolean): Promise<void> {
@@ -89,8 +86,6 @@ export class MessageNode extends TreeNode {
 }
 
 export class ToolCallNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     parent: TreeNode,
     readonly place: Place,
@@ -98,8 +93,7 @@ export class ToolCallNode extends TreeNode {
     readonly from: HistoryMessage,
     readonly result: HistoryMessage | undefined,
   ) {
-    super(parent);
-    this.id = `${parent.id}/m${from.index}/t${call.id}`;
+    super(parent, `${parent.id}/m${from.index}/t${call.id}`);
   }
 
   override restore(bench: Workbench, asks: boolean): Promise<void> {
@@ -110,11 +104,13 @@ export class ToolCallNode extends TreeNode {
     const name = this.call.function.name;
     const given = oneLine(argumentsOf(this.call), GIVEN);
     const result = this.result ? oneLine(gistOf(this.result.message)) || vscode.l10n.t("(empty)") : vscode.l10n.t("no result");
+    const label = given === "" ? name : `${name}(${given})`;
     return treeItem(this.id, {
-      label: given === "" ? name : `${name}(${given})`,
+      label,
       description: `→ ${result}`,
       icon: this.result ? "tools" : "loading",
       tooltip: `${name}\n${argumentsOf(this.call).slice(0, 500)}\n\n→ ${this.result ? gistOf(this.result.message).slice(0, 1_000) : result}`,
+      spoken: `${roleName("tool")}: ${listed([label, result])}`,
       context: this.place.log.timelineId === undefined ? "toolCall" : "timelineToolCall",
       command: show(this),
     });

@@ -37,7 +37,7 @@ function sessionOf(answers: Record<string, (params: never) => unknown>, files = 
     return answer ? Promise.resolve().then(() => answer(params as never)) : Promise.reject(new Error(`nobody asks ${method}`));
   };
   const state = { sessionId: "s", head: "h", access: "owner", archived: false, warnings: [], workspace: ROOT, pendingDMail: null, context: { messageCount: 6 }, files };
-  return { asked, request, session: new Session({ request } as never, { sessionId: "s" }, state as unknown as SessionState) };
+  return { asked, request, session: new Session({ request } as never, { sessionId: "s" }, { state: state as unknown as SessionState }, []) };
 }
 
 function treeOf(session: Session) {
@@ -83,7 +83,7 @@ test("under a checkpoint stand the files that changed until the next one, and ar
     ["run.sh", "other permissions", "lock", "file.mode"],
   ]);
   expect(files[1]!.item.tooltip).toContain("binary");
-  expect(files[0]!.item.accessibilityInformation!.label).toBe("src/new.py, added");
+  expect(files[0]!.item.accessibilityInformation!.label).toBe("File: src/new.py, added");
 });
 
 test("where nothing changed until the next checkpoint there is no row; the newest one is compared with the disk", async () => {

@@ -6,7 +6,7 @@ import { ROOT, stringsOfSources } from "../support/strings.js";
 /**
  * Lines of the core. Goes down only, to 2 500: the rest is plain code that can be plainer.
  */
-const CEILING = 2980;
+const CEILING = 2800;
 /** Lines below the ceiling from which on it has to be lowered. */
 const SLACK = 60;
 

@@ -159,24 +159,3 @@ test("a page that fails can be asked for again", async () => {
   fails = false;
   expect(await pages.list()).toEqual([1]);
 });
-
-test("the page that came with the session is the first one, and nothing is asked for it", async () => {
-  const server = new Server(150);
-  const page = await server.read("context/listCheckpoints", { limit: PAGE, order: "desc" });
-  server.asked.length = 0;
-  const log = new Log({ read: server.read, total: () => server.total, first: Promise.resolve(page) });
-  expect(await ids(log)).toHaveLength(PAGE);
-  expect(server.asked).toEqual([]);
-  await log.more();
-  expect(await ids(log)).toHaveLength(150);
-  expect(server.asked).toHaveLength(1);
-});
-
-test("the page that came with the session is dropped once another log has taken its place, and asked for where it could not be had", async () => {
-  const server = new Server(2);
-  const stale = new Log({ read: server.read, total: () => server.total, first: Promise.resolve({ checkpoints: [checkpoint(7)] }) });
-  stale.reset();
-  expect(await ids(stale)).toEqual([1, 0]);
-  const refused = new Log({ read: server.read, total: () => server.total, first: Promise.resolve(undefined) });
-  expect(await ids(refused)).toEqual([1, 0]);
-});

@@ -3,8 +3,10 @@ import type { Checkpoint } from "timeleap-client";
 import { Log } from "../../src/core/sessions/log.js";
 import { wholeName } from "../../src/shared/text/happened.js";
 import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
+import type { TreeNode } from "../../src/core/tree/node.js";
 import { detailsOfRows } from "../../src/features/details/details.js";
 import { dmailFacts, dmailRows } from "../../src/features/dmail/index.js";
+import { messagesOfRows } from "../../src/features/messages/index.js";
 import { user } from "../support/vscode.js";
 
 beforeEach(() => user.reset());
@@ -21,22 +23,25 @@ function treeOf(count: number) {
   return { session, log, more, tree: new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [dmailRows], parts: [dmailFacts, detailsOfRows] }) };
 }
 
-test("rows that are as they were are the same ones, however many there are", async () => {
+/** What can be seen and heard of rows. */
+const looks = (tree: CheckpointsTree, rows: readonly TreeNode[]): string[] => rows.map((row) => JSON.stringify(Object.assign({}, tree.getTreeItem(row), { command: undefined })));
+
+test("rows that are as they were look the same and keep their ids, however many there are", async () => {
   const { tree, log, more } = treeOf(2_000);
-  const before = await tree.getChildren();
+  const before = looks(tree, await tree.getChildren());
   log.add({ id: 2_000, uid: "c2000", messageCount: 4_000, tokenCount: 200_000 });
   more.end = 4_002;
   tree.refresh();
-  const after = await tree.getChildren();
+  const after = looks(tree, await tree.getChildren());
   expect(after).toHaveLength(2_001);
   // The one that was the newest has a next one now, but ends where it ended.
-  expect(after.slice(1).every((node, index) => node === before[index])).toBe(true);
+  expect(after.slice(1)).toEqual(before);
   tree.dispose();
 });
 
-test("a row is named by what is told of its span, and only that row is another one then", async () => {
+test("a row is named by what is told of its span, and only that row looks different then", async () => {
   const { tree, log } = treeOf(3);
-  const before = await tree.getChildren();
+  const before = looks(tree, await tree.getChildren());
   log.add({ id: 3, uid: "c3", messageCount: 6, tokenCount: 300 });
   tree.refresh();
   const [unnamed] = await tree.getChildren();
@@ -46,9 +51,7 @@ test("a row is named by what is told of its span, and only that row is another o
   const [named, ...rest] = await tree.getChildren();
   expect(tree.getTreeItem(named!)).toMatchObject({ label: "pytest -q tests", iconPath: { id: "error" } });
   expect(tree.getTreeItem(named!).accessibilityInformation!.label).toBe("Checkpoint 3: pytest -q tests, +1.4K tokens, 1 failed");
-  expect(rest.every((node, index) => node === before[index])).toBe(true);
-  const again = await tree.getChildren();
-  expect(again[0]).toBe(named);
+  expect(looks(tree, rest)).toEqual(before);
   tree.dispose();
 });
 
@@ -110,16 +113,29 @@ test("what the summary has no room for is read when somebody points at the row",
   tree.dispose();
 });
 
-test("a row whose messages or notes have changed is another one with the same id", async () => {
+test("a row whose messages or notes have changed looks different and has the same id", async () => {
   const { tree, more, session } = treeOf(3);
   const before = await tree.getChildren();
+  const looked = looks(tree, before);
   more.end = 8;
   session.state.pendingDMail = { checkpointId: 0, checkpointUid: "c0", message: "stop" };
   tree.refresh();
   const [dmail, ...after] = await tree.getChildren();
   expect(tree.getTreeItem(dmail!)).toMatchObject({ label: "stop", contextValue: "dmail", description: "D-Mail for “question 0”, not delivered yet" });
   expect(after.map(({ id }) => id)).toEqual(before.map(({ id }) => id));
-  expect(after.map((node, index) => node === before[index])).toEqual([false, true, false]);
+  expect(looks(tree, after).map((look, index) => look === looked[index])).toEqual([false, true, false]);
   expect(tree.getTreeItem(after[2]!).description).toContain("a D-Mail waits");
   tree.dispose();
+});
+
+test("a row of a call says to those who hear it that it is one, and how it ended", async () => {
+  const { session, log } = treeOf(1);
+  const call = { id: "1", function: { name: "bash", arguments: "pytest -q" } };
+  const messages = [
+    { index: 0, message: { role: "assistant", content: "", tool_calls: [call, { ...call, id: "2" }] } },
+    { index: 1, message: { role: "tool", tool_call_id: "1", content: "2 passed" } },
+  ];
+  vi.spyOn(log, "messages").mockResolvedValue(messages);
+  const rows = await messagesOfRows().messages!({ id: "c0" } as never, { session, log } as never, { start: 0, end: 2 }, () => undefined);
+  expect(rows.map((row) => row.item().accessibilityInformation!.label)).toEqual(["Tool: bash(pytest -q), 2 passed", "Tool: bash(pytest -q), no result"]);
 });

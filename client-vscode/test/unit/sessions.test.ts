@@ -13,10 +13,7 @@ class Slow {
   readonly onDidConnect = new EventEmitter<undefined>().event;
   readonly onNotification = new EventEmitter<undefined>().event;
 
-  request(method: string): Promise<Partial<SessionState>> {
-    if (method === "context/listCheckpoints") {
-      return new Promise(() => undefined); // what comes with opening
-    }
+  request(): Promise<Partial<SessionState>> {
     this.asked += 1;
     return new Promise((resolve, reject) => {
       this.answer = resolve;
@@ -76,28 +73,13 @@ test("deleting a session that is not open leaves what is remembered to be shown,
   const sessions = new Sessions(server as unknown as Sidecar, memory);
   const shown = vi.fn();
   sessions.onDidChangeShown(shown);
-  sessions.deleted("another");
+  sessions.forget("another");
   expect(shown).not.toHaveBeenCalled();
   expect(update).not.toHaveBeenCalled();
   const first = sessions.openFirst(true);
   server.answer({ sessionId: "last" });
   await first;
   expect(sessions.shown?.id).toBe("last");
-});
-
-test("the first page of checkpoints is asked for together with the session, not after it", async () => {
-  workspace.isTrusted = true;
-  const server = new Slow();
-  const asked: string[] = [];
-  const request = server.request.bind(server);
-  server.request = (method) => {
-    asked.push(method);
-    return request(method);
-  };
-  const opening = sessionsOf(server).attach({ sessionId: "s" });
-  await vi.waitFor(() => expect(asked).toEqual(["session/open", "context/listCheckpoints"]));
-  server.answer({ sessionId: "s" });
-  await opening;
 });
 
 test("what a person closed while the first session was being opened stays closed", async () => {
@@ -138,10 +120,7 @@ class Mortal {
   readonly onNotification = new EventEmitter<undefined>().event;
   private pending: { sessionId: string; answer: (state: unknown) => void; refuse: (error: Error) => void }[] = [];
 
-  request(method: string, { sessionId }: { sessionId: string }): Promise<unknown> {
-    if (method === "context/listCheckpoints") {
-      return new Promise(() => undefined); // what comes with opening
-    }
+  request(_method: string, { sessionId }: { sessionId: string }): Promise<unknown> {
     return new Promise((answer, refuse) => this.pending.push({ sessionId, answer, refuse }));
   }
 

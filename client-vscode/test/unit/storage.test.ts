@@ -37,10 +37,7 @@ function server(errno: string, reads: unknown) {
     errno: errno as string | undefined,
     onDidConnect: connected.event,
     onNotification: new EventEmitter<undefined>().event,
-    request(method: string, params: { access?: string; create?: boolean }): Promise<object> {
-      if (method === "context/listCheckpoints") {
-        return Promise.resolve({ checkpoints: [] }); // what comes with opening
-      }
+    request(_method: string, params: { access?: string; create?: boolean }): Promise<object> {
       asked.push(params);
       if (params.access !== "readOnly") {
         return this.errno === undefined ? Promise.resolve({ ...(reads as object), access: "owner" }) : Promise.reject(refusal(this.errno));

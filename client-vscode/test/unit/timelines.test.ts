@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { Timeline } from "timeleap-client";
 import { TimelineNode, timelineName } from "../../src/kit/branches.js";
-import { newSetting } from "../../src/core/tree/checkpointNodes.js";
 import type { Read } from "../../src/core/sessions/log.js";
 import { Timelines, TIMELINES_PAGE, type Branch } from "../../src/kit/timelines.js";
 
@@ -65,7 +64,7 @@ test("what was compared is not compared again when more are shown", async () => 
 test("branches that look the same have their numbers in front; of a compaction the summary's number is the only one", () => {
   const timeline = (timelineId: string, reason: Timeline["reason"]): Timeline => ({ timelineId, reason, messageCount: 9, checkpointCount: 2, file: `${timelineId}.jsonl`, bytes: 9 });
   const branch: Branch = { common: 3, lost: 6, first: { role: "user", content: "why" }, last: { role: "assistant", content: "so" } };
-  const label = (reason: Timeline["reason"], alike: boolean): unknown => new TimelineNode({ id: "chat" } as never, timeline("context_12", reason), branch, newSetting([], () => undefined), undefined, alike).item().label;
+  const label = (reason: Timeline["reason"], alike: boolean): unknown => new TimelineNode({ id: "chat" } as never, timeline("context_12", reason), branch, { parts: [], refresh: () => undefined }, undefined, alike).item().label;
   expect(label("revert", false)).toBe("6 messages: why … so");
   expect(label("revert", true)).toBe("#12 6 messages: why … so");
   expect(label("compact", false)).toBe("why … so");

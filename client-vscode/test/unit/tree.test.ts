@@ -17,10 +17,10 @@ type Names = Record<string, string[]>;
 class NamedNode extends TreeNode {
   constructor(
     parent: TreeNode | undefined,
-    readonly id: string,
+    id: string,
     private readonly tree: NamedTree,
   ) {
-    super(parent);
+    super(parent, id);
   }
 
   item(): vscode.TreeItem {

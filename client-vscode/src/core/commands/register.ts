@@ -1,20 +1,11 @@
 /** Commands, and what is said when one fails. */
 
 import * as vscode from "vscode";
-import type { Changes } from "../restore/changes.js";
-import type { Sidecar } from "../server/sidecar.js";
-import type { Sessions } from "../sessions/sessions.js";
-import type { Views } from "../tree/views.js";
+import type { Core } from "../core.js";
 import { Refusal, report } from "./report.js";
 
 /** What commands work with. */
-export interface Workbench {
-  readonly sidecar: Sidecar;
-  readonly sessions: Sessions;
-  readonly views: Views;
-  readonly changes: Changes;
-  readonly log: vscode.LogOutputChannel;
-}
+export type Workbench = Pick<Core, "sidecar" | "sessions" | "views" | "changes" | "log">;
 
 /** A command's function; its first argument is the row it was called on, if any. */
 export type Handler = (node?: unknown) => Promise<unknown>;
@@ -23,25 +14,20 @@ export type Handlers = Readonly<Record<string, Handler>>;
 /**
  * Registers `timeleap.<name>` for each handler; what a handler throws is reported, not lost.
  *
- * @param titleCommands Ids of the commands that the manifest contributes to a view's title. `timeleap.title.<name>` is the title's
- *   button of a command that rows have as well.
+ * @param titleCommands Ids of the commands that the manifest contributes to a view's title.
  */
 export function registerCommands(bench: Workbench, handlers: Handlers, titleCommands: ReadonlySet<string>): vscode.Disposable[] {
-  const register = (id: string, run: (given: readonly unknown[]) => Promise<unknown>) =>
-    vscode.commands.registerCommand(id, async (...given: unknown[]) => {
+  return Object.entries(handlers).map(([name, handler]) => {
+    const id = `timeleap.${name}`;
+    const argument = titleCommands.has(id) ? ofTitle : rowOf;
+    return vscode.commands.registerCommand(id, async (...given: unknown[]) => {
       try {
-        return await run(given);
+        return await handler(argument(given));
       } catch (error) {
         await report(error, bench);
         return undefined;
       }
     });
-  return Object.entries(handlers).flatMap(([name, handler]) => {
-    const id = `timeleap.${name}`;
-    const argument = titleCommands.has(id) ? ofTitle : rowOf;
-    const registered = [register(id, (given) => handler(argument(given)))];
-    const button = `timeleap.title.${name}`;
-    return titleCommands.has(button) ? [...registered, register(button, () => handler())] : registered;
   });
 }
 

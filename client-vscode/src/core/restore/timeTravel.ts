@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Checkpoint, RewriteResult, UndoResult } from "timeleap-client";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Session } from "../sessions/session.js";
-import { amount, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
+import { amount, listed, messages, relativeTime, tokens, tokensUsed } from "../../shared/text/format.js";
 import { sayInPlace } from "../../shared/text/say.js";
 import { stepInWords } from "../../shared/text/steps.js";
 import { readSettings } from "../../shared/settings.js";
@@ -12,9 +12,8 @@ import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
 import { TreeNode } from "../tree/node.js";
 import type { Changed, Question, RevertPlace } from "./changes.js";
-import { pickCheckpoint } from "../commands/pick.js";
 import type { Handlers, Workbench } from "../commands/register.js";
-import { Refusal, report } from "../commands/report.js";
+import { Refusal, report, thereIsNone } from "../commands/report.js";
 import { writableSession } from "../commands/targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
@@ -55,6 +54,20 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
   if (checkpoint) {
     await revertToCheckpoint(bench, session, checkpoint, asks);
   }
+}
+
+/** One of the loaded checkpoints. */
+async function pickCheckpoint(session: Session, title: string): Promise<Checkpoint | undefined> {
+  const spans = await session.log.spans();
+  if (spans.length === 0) {
+    throw thereIsNone(title);
+  }
+  const items = spans.map(({ checkpoint }) => ({
+    label: checkpointName(checkpoint),
+    description: [...(checkpoint.createdAt === undefined ? [] : [relativeTime(checkpoint.createdAt)]), messages(checkpoint.messageCount)].join(" · "),
+    checkpoint,
+  }));
+  return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true }))?.checkpoint;
 }
 
 export function notPresent(): Refusal {

@@ -21,14 +21,7 @@ export interface LogOptions {
   readonly timelineId?: string;
   /** How many messages there are now. */
   readonly total: () => number;
-  /** The first page, where it was asked for together with the session; undefined: it could not be had. */
-  readonly first?: Promise<FirstPage | undefined>;
 }
-
-export type FirstPage = Methods["context/listCheckpoints"]["result"];
-
-/** What is asked for the first page. */
-export const FIRST_PAGE = { limit: PAGE, order: "desc" } as const;
 
 /** A checkpoint and the messages between it and the next. */
 export interface Span {
@@ -39,31 +32,20 @@ export interface Span {
   readonly end: number;
 }
 
-/** What was told of a checkpoint after it was read, and the checkpoint with that in it: the same one each time. */
-interface Told {
-  readonly news: SpanNews;
-  of?: Checkpoint;
-  now?: Checkpoint;
-}
-
 export class Log {
   private readonly pages: Pages<Checkpoint>;
-  /** Written since the first page was asked for, newest first. The page may have some of them too. */
+  /** Written since the log was read, newest first. The first page may have some of them too. */
   private arrived: Checkpoint[] = [];
-  private told = new Map<string, Told>();
+  private told = new Map<string, SpanNews>();
   private history = new Map<number, HistoryMessage[]>();
   /** Changes when what was read is no longer true. */
   private epoch = 0;
   private limit = PAGE;
-  private first: Promise<FirstPage | undefined> | undefined;
 
   constructor(private readonly options: LogOptions) {
-    this.first = options.first;
     this.pages = new Pages(async (cursor) => {
-      const early = await this.first;
-      this.first = undefined;
-      const params = { ...FIRST_PAGE, limit: this.limit, ...(cursor === undefined ? {} : { cursor }), ...this.of };
-      const { checkpoints, nextCursor } = early ?? (await options.read("context/listCheckpoints", params));
+      const params = { limit: this.limit, order: "desc" as const, ...(cursor === undefined ? {} : { cursor }), ...this.of };
+      const { checkpoints, nextCursor } = await options.read("context/listCheckpoints", params);
       return { entries: checkpoints, nextCursor };
     });
   }
@@ -151,13 +133,12 @@ export class Log {
 
   /** The messages after a checkpoint have become others. */
   learn(uid: string, news: SpanNews): void {
-    this.told.set(uid, { news });
+    this.told.set(uid, news);
   }
 
   /** Forgets everything: another log has taken this one's place. */
   reset(): void {
     this.epoch += 1;
-    this.first = undefined;
     this.pages.reset();
     this.arrived = [];
     this.told = new Map();
@@ -169,14 +150,10 @@ export class Log {
     if (!told) {
       return checkpoint;
     }
-    if (told.of !== checkpoint || !told.now) {
-      told.of = checkpoint;
-      const { name, ...rest } = checkpoint;
-      const { name: happened, ...news } = told.news;
-      const called = checkpoint.label === undefined ? happened : name; // a label is the name, whatever happens
-      told.now = { ...rest, ...news, ...(called === undefined ? {} : { name: called }) };
-    }
-    return told.now;
+    const { name, ...rest } = checkpoint;
+    const { name: happened, ...news } = told;
+    const called = checkpoint.label === undefined ? happened : name; // a label is the name, whatever happens
+    return { ...rest, ...news, ...(called === undefined ? {} : { name: called }) };
   }
 
   private get of(): { timelineId?: string } {

@@ -5,12 +5,11 @@ import type { SessionOpenParams, SessionState } from "timeleap-client";
 import { isTimeleapError } from "../../shared/errors.js";
 import type { Wire } from "../server/sidecar.js";
 import { storageTroubleOf, type StorageTrouble } from "../../shared/text/storageTrouble.js";
-import { FIRST_PAGE, type FirstPage } from "./log.js";
 
 export interface OpenedSession {
   readonly state: SessionState;
-  /** Of its checkpoints; undefined: nobody has asked, or it could not be had. */
-  readonly firstPage?: Promise<FirstPage | undefined>;
+  /** Whether it can be looked at only because of Restricted Mode. */
+  readonly restricted?: boolean;
   /** What keeps it from being changed though that was asked for. */
   readonly obstacle?: StorageTrouble;
 }
@@ -18,10 +17,10 @@ export interface OpenedSession {
 /** In Restricted Mode sessions are only looked at. */
 export async function openSession(wire: Pick<Wire, "request">, how: SessionOpenParams): Promise<OpenedSession> {
   if (!vscode.workspace.isTrusted) {
-    return openWithPage(wire, { ...how, create: false, access: "readOnly" });
+    return { state: await wire.request("session/open", { ...how, create: false, access: "readOnly" }), restricted: true };
   }
   try {
-    return await openWithPage(wire, how);
+    return { state: await wire.request("session/open", how) };
   } catch (error) {
     if (!canBeReadAfter(error, how)) {
       throw error;
@@ -30,17 +29,6 @@ export async function openSession(wire: Pick<Wire, "request">, how: SessionOpenP
     const state = await openToRead(wire, how, error);
     return obstacle ? { state, obstacle } : { state };
   }
-}
-
-/** The page that every view begins with is asked for in the same breath: the server answers both in one go. */
-async function openWithPage(wire: Pick<Wire, "request">, how: SessionOpenParams): Promise<OpenedSession> {
-  const opening = wire.request("session/open", how);
-  const { sessionId } = how;
-  if (sessionId === undefined || how.path !== undefined) {
-    return { state: await opening };
-  }
-  const firstPage = wire.request("context/listCheckpoints", { sessionId, ...FIRST_PAGE }).catch(() => undefined);
-  return { state: await opening, firstPage };
 }
 
 /** Whether reading may work where writing did not. */

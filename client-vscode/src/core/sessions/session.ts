@@ -6,8 +6,8 @@ import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOpti
 import { Disposables } from "../../shared/lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
 import type { StorageTrouble } from "../../shared/text/storageTrouble.js";
-import { Log, type FirstPage, type Read } from "./log.js";
-import { openSession } from "./opening.js";
+import { Log, type Read } from "./log.js";
+import { openSession, type OpenedSession } from "./opening.js";
 import { spanIn } from "../../shared/spanSummary.js";
 import { programName } from "../../shared/text/sources.js";
 
@@ -50,30 +50,28 @@ export class Session extends Disposables {
     private readonly wire: Wire,
     /** How it was opened, to open it again. */
     readonly how: SessionOpenParams,
-    private present: SessionState,
-    private inTheWay?: StorageTrouble,
-    firstPage?: Promise<FirstPage | undefined>,
-    private readonly before: readonly Before[] = [],
+    private opened: OpenedSession,
+    private readonly before: readonly Before[],
   ) {
     super();
-    this.log = new Log({ read: this.read, total: () => this.present.context.messageCount, ...(firstPage ? { first: firstPage } : {}) });
+    this.log = new Log({ read: this.read, total: () => this.state.context.messageCount });
   }
 
   get id(): string {
-    return this.present.sessionId;
+    return this.state.sessionId;
   }
 
   get state(): SessionState {
-    return this.present;
+    return this.opened.state;
   }
 
   get writable(): boolean {
-    return this.present.access !== "readOnly";
+    return this.state.access !== "readOnly";
   }
 
   /** The program whose conversation this is a read-only copy of; undefined: it is a session of our own. */
   get mirrorOf(): string | undefined {
-    const { source } = this.present;
+    const { source } = this.state;
     return source?.path === undefined ? undefined : programName(source.kind);
   }
 
@@ -84,27 +82,25 @@ export class Session extends Disposables {
 
   /** What keeps it from being changed though that was asked for; opening it again tries again. */
   get obstacle(): StorageTrouble | undefined {
-    return this.writable || this.restricted ? undefined : this.inTheWay;
+    return this.writable ? undefined : this.opened.obstacle;
   }
-
-  /** The head right after another log took the place of the one before it. */
-  private rewritten: string | undefined;
-
-  get rewrittenAt(): string | undefined {
-    return this.rewritten;
-  }
-
-  private openedRestricted = !vscode.workspace.isTrusted;
 
   /** Whether it can be looked at only because of Restricted Mode. */
   get restricted(): boolean {
-    return this.openedRestricted;
+    return this.opened.restricted === true;
+  }
+
+  /** How to open it again. */
+  get again(): SessionOpenParams {
+    const { path, access, attach } = this.how;
+    const which = path === undefined ? { sessionId: this.id, create: false } : { path };
+    return { ...which, ...(access === undefined ? {} : { access }), ...(attach === undefined ? {} : { attach }) };
   }
 
   /** What a person calls it; a folder that was opened has the name it has on the disk. */
   get name(): string {
     const { path } = this.how;
-    return this.present.title ?? (path === undefined ? this.id : basename(path));
+    return this.state.title ?? (path === undefined ? this.id : basename(path));
   }
 
   /** The session says which method it reads by; what the wire resolves with belongs to that method. */
@@ -135,7 +131,7 @@ export class Session extends Disposables {
         break;
       case "checkpointCreated":
         this.log.add(change.checkpoint);
-        this.patchContext({ ...NO_REDO, ...withCheckpoint(this.present.context, change.checkpoint) });
+        this.patchContext({ ...NO_REDO, ...withCheckpoint(this.state.context, change.checkpoint) });
         break;
       case "tokenCountUpdated":
         this.patchContext({ ...NO_REDO, tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
@@ -148,7 +144,6 @@ export class Session extends Disposables {
         break;
       default:
         this.patchContext(change.context);
-        this.rewritten = change.head;
         this.forget(change.kind === "reverted" ? change.context.messageCount : 0);
     }
     this.changed.fire(change.kind);
@@ -182,16 +177,8 @@ export class Session extends Disposables {
 
   /** Opens the session on another server. */
   async reopen(): Promise<void> {
-    const { path, access, attach } = this.how;
-    const restricted = !vscode.workspace.isTrusted; // which may have changed since
-    const { state, obstacle } = await openSession(this.wire, {
-      ...(path === undefined ? { sessionId: this.id, create: false } : { path }),
-      ...(access === undefined ? {} : { access }),
-      ...(attach === undefined ? {} : { attach }),
-    });
-    this.openedRestricted = restricted;
-    this.inTheWay = obstacle;
-    this.take(state);
+    this.opened = await openSession(this.wire, this.again);
+    this.take(this.state);
   }
 
   /** Asks for the state, and for everything else again. */
@@ -202,7 +189,7 @@ export class Session extends Disposables {
 
   /** Takes a state that a request returned. */
   take(state: SessionState): void {
-    this.present = state;
+    this.opened = { ...this.opened, state };
     this.forget(Infinity);
     this.filesEpoch += 1;
     this.changed.fire("state");
@@ -228,8 +215,8 @@ export class Session extends Disposables {
       this.request("session/getState", {}).then(
         (state) => {
           // A change that came meanwhile has asked for a later look.
-          if (state.head === this.present.head) {
-            this.present = state;
+          if (state.head === this.state.head) {
+            this.opened = { ...this.opened, state };
             // What was written, an agent's tools may have done something for.
             this.filesEpoch += 1;
             this.changed.fire("state");
@@ -242,11 +229,11 @@ export class Session extends Disposables {
   }
 
   private patch(change: Partial<SessionState>): void {
-    this.present = { ...this.present, ...change };
+    this.opened = { ...this.opened, state: { ...this.state, ...change } };
   }
 
   private patchContext(change: Partial<SessionState["context"]>): void {
-    this.patch({ context: { ...this.present.context, ...change } });
+    this.patch({ context: { ...this.state.context, ...change } });
   }
 }
 

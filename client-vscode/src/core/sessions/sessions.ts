@@ -23,10 +23,15 @@ export interface SessionProblem {
   readonly how?: SessionOpenParams;
 }
 
-/** A session that stays open until it is released. */
-export interface Held {
-  readonly session: Session;
-  readonly release: () => Promise<void>;
+/** A session of this window. */
+interface Entry {
+  readonly opening: Promise<Session>;
+  /** Undefined while it is being opened. */
+  session?: Session;
+  /** How many need it for a while. */
+  holders: number;
+  /** Whether it stays open without them, and is listed as open. */
+  wanted: boolean;
 }
 
 /** Where it is remembered how to open the shown session, workspace by workspace. */
@@ -40,13 +45,7 @@ export class Sessions extends Disposables {
   /** The list of sessions may have changed. */
   readonly onDidChangeList = this.listChanged.event;
 
-  private readonly open_ = new Map<string, Session>();
-  /** Those that are being opened. */
-  private readonly opening = new Map<string, Promise<Session>>();
-  /** How many need a session for a while, by its id. */
-  private readonly holders = new Map<string, number>();
-  /** Those that are open for their holders alone: nobody asked for them to be listed as open. */
-  private readonly hidden = new Set<string>();
+  private readonly entries = new Map<string, Entry>();
   private current: Session | undefined;
   private trouble: SessionProblem | undefined;
   private first: Promise<void> | undefined;
@@ -64,16 +63,16 @@ export class Sessions extends Disposables {
     private readonly memory: vscode.Memento,
   ) {
     super();
-    this.register(sidecar.onNotification("context/didChange", (change) => this.open_.get(change.sessionId)?.contextChanged(change)));
+    this.register(sidecar.onNotification("context/didChange", (change) => this.get(change.sessionId)?.contextChanged(change)));
     this.register(sidecar.onNotification("session/didChange", (change) => {
-      this.open_.get(change.sessionId)?.stateChanged(change);
+      this.get(change.sessionId)?.stateChanged(change);
       if (change.kind === "deleted") {
         this.forget(change.sessionId);
       }
-      this.listChanged.fire(undefined);
+      this.listMayHaveChanged();
     }));
     for (const name of ["files/didSnapshot", "files/didRestore"] as const) {
-      this.register(sidecar.onNotification(name, ({ sessionId }) => this.open_.get(sessionId)?.filesChanged()));
+      this.register(sidecar.onNotification(name, ({ sessionId }) => this.get(sessionId)?.filesChanged()));
     }
     this.register(sidecar.onDidConnect((reconnected) => this.reconnect(reconnected)));
   }
@@ -109,15 +108,16 @@ export class Sessions extends Disposables {
   }
 
   get all(): Session[] {
-    return [...this.open_.values()];
+    return [...this.entries.values()].flatMap(({ session }) => session ?? []);
   }
 
   isOpen(sessionId: string): boolean {
-    return this.open_.has(sessionId) && !this.hidden.has(sessionId);
+    const entry = this.entries.get(sessionId);
+    return entry?.session !== undefined && entry.wanted;
   }
 
   get(sessionId: string): Session | undefined {
-    return this.open_.get(sessionId);
+    return this.entries.get(sessionId)?.session;
   }
 
   /** Opens a session and shows it. In Restricted Mode it is only looked at. */
@@ -134,28 +134,24 @@ export class Sessions extends Disposables {
 
   /** Opens a session without showing it. Opening it again gives the same. */
   async attach(how: SessionOpenParams): Promise<Session> {
-    if (how.sessionId !== undefined) {
-      this.stay(how.sessionId);
-    }
-    const session = await this.connect(how);
-    this.stay(session.id);
+    const known = how.sessionId === undefined ? undefined : this.entries.get(how.sessionId);
+    const entry = known ?? this.begin(how);
+    this.want(entry);
+    const session = await entry.opening;
+    this.want(this.entries.get(session.id)); // a folder may hold one that is open under its id
     return session;
   }
 
-  private async connect(how: SessionOpenParams): Promise<Session> {
-    const id = how.sessionId;
-    const known = id === undefined ? undefined : this.open_.get(id) ?? this.opening.get(id);
-    if (known) {
-      return known; // or asked for again while it takes its time, as with an owner that hangs
-    }
-    const made = id === undefined && how.path === undefined && how.workspace !== undefined ? this.ofNew(how.workspace) : {};
+  private begin(how: SessionOpenParams): Entry {
+    const { sessionId, path, workspace } = how;
+    const made = sessionId === undefined && path === undefined && workspace !== undefined ? this.ofNew(workspace) : {};
     const opening = openSession(this.sidecar, { ...made, ...how }).then((opened) => this.take(how, opened));
-    if (id !== undefined) {
-      const done = (): boolean => this.opening.delete(id);
-      this.opening.set(id, opening);
-      opening.then(done, done);
+    const entry: Entry = { opening, holders: 0, wanted: false };
+    if (sessionId !== undefined) {
+      this.entries.set(sessionId, entry); // it may be asked for again while it takes its time, as with an owner that hangs
+      opening.catch(() => this.entries.delete(sessionId));
     }
-    return opening;
+    return entry;
   }
 
   /** Takes a session that a request has opened, such as a fork. */
@@ -163,14 +159,17 @@ export class Sessions extends Disposables {
     return this.take(how, { state });
   }
 
-  private take(how: SessionOpenParams, { state, obstacle, firstPage }: OpenedSession): Session {
-    const known = this.open_.get(state.sessionId);
-    if (known) {
-      return known;
+  private take(how: SessionOpenParams, opened: OpenedSession): Session {
+    const { sessionId } = opened.state;
+    const known = this.entries.get(sessionId);
+    if (known?.session) {
+      return known.session;
     }
-    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state, obstacle, firstPage, this.before);
-    this.open_.set(session.id, session);
-    this.listChanged.fire(undefined);
+    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId } : how, opened, this.before);
+    const entry = known ?? { opening: Promise.resolve(session), holders: 0, wanted: true };
+    entry.session = session;
+    this.entries.set(sessionId, entry);
+    this.listMayHaveChanged();
     return session;
   }
 
@@ -178,52 +177,36 @@ export class Sessions extends Disposables {
     this.trouble = undefined;
     this.choices += 1;
     this.current = session;
-    if (session) {
-      this.stay(session.id);
-    }
+    this.want(session && this.entries.get(session.id));
     // What a person chose stays, also where it is nothing.
     this.first ??= Promise.resolve();
-    void this.memory.update(REMEMBERED, session && again(session));
+    void this.memory.update(REMEMBERED, session?.again);
     this.shownChanged.fire(session);
   }
 
-  /** Closes a session. Where something still needs it, it is only hidden until that has let it go. */
+  /** Closes a session. Where something still needs it, it is only no longer listed until that has let it go. */
   async close(sessionId: string): Promise<void> {
-    if (!this.open_.has(sessionId)) {
+    const entry = this.entries.get(sessionId);
+    if (!entry?.session) {
       return;
     }
-    if (this.holders.has(sessionId)) {
-      this.hidden.add(sessionId);
-      if (sessionId === this.current?.id) {
-        this.show(undefined);
-      }
-      this.listChanged.fire(undefined);
-      return;
+    entry.wanted = false;
+    if (entry.session === this.current) {
+      this.show(undefined);
     }
-    this.forget(sessionId);
-    await this.sidecar.request("session/close", { sessionId });
+    this.listMayHaveChanged();
+    await this.letGo(sessionId, entry);
   }
 
   /** Does something to a session, which is open for that long at least. */
   async withOpen<T>(sessionId: string, work: (session: Session) => Promise<T>): Promise<T> {
-    const { session, release } = await this.hold(sessionId);
+    const entry = this.entries.get(sessionId) ?? this.begin({ sessionId, create: false });
+    entry.holders += 1;
     try {
-      return await work(session);
+      return await work(await entry.opening);
     } finally {
-      await release();
-    }
-  }
-
-  /** Has a session open until `release` is called: what happens to it is heard for that long. */
-  async hold(sessionId: string): Promise<Held> {
-    const count = this.holders.get(sessionId) ?? 0;
-    this.holders.set(sessionId, count + 1);
-    try {
-      const session = this.open_.get(sessionId) ?? (await this.attachHidden(sessionId));
-      return { session, release: () => this.release(sessionId) };
-    } catch (error) {
-      await this.release(sessionId);
-      throw error;
+      entry.holders -= 1;
+      await this.letGo(sessionId, entry);
     }
   }
 
@@ -249,13 +232,13 @@ export class Sessions extends Disposables {
    * server: then it is another one that the session is opened on.
    */
   async reopenForWriting(): Promise<void> {
-    for (const session of [...this.open_.values()]) {
+    for (const session of this.all) {
       if (session.restricted) {
         await this.sidecar.request("session/close", { sessionId: session.id }).catch(() => undefined);
         await session.reopen().catch((error: unknown) => this.lose(session, error));
       }
     }
-    this.listChanged.fire(undefined);
+    this.listMayHaveChanged();
   }
 
   /** A page of the list. */
@@ -263,84 +246,64 @@ export class Sessions extends Disposables {
     return this.sidecar.request("session/list", params);
   }
 
-  /** A session has gone to the trash. */
-  deleted(sessionId: string): void {
-    this.forget(sessionId);
-  }
-
   listMayHaveChanged(): void {
     this.listChanged.fire(undefined);
   }
 
-  private attachHidden(sessionId: string): Promise<Session> {
-    if (!this.opening.has(sessionId)) {
-      this.hidden.add(sessionId);
-    }
-    return this.connect({ sessionId, create: false });
-  }
-
-  /** The last holder closes the door. */
-  private async release(sessionId: string): Promise<void> {
-    const holders = (this.holders.get(sessionId) ?? 0) - 1;
-    if (holders > 0) {
-      this.holders.set(sessionId, holders);
-      return;
-    }
-    this.holders.delete(sessionId);
-    if (this.hidden.delete(sessionId)) {
-      await this.close(sessionId);
+  /** The last holder closes the door, unless somebody wants the session to stay open. */
+  private async letGo(sessionId: string, entry: Entry): Promise<void> {
+    if (entry.holders === 0 && !entry.wanted && this.entries.get(sessionId) === entry) {
+      this.forget(sessionId);
+      await this.sidecar.request("session/close", { sessionId });
     }
   }
 
-  /** Somebody wants a session to be open, whoever holds it. */
-  private stay(sessionId: string): void {
-    if (this.hidden.delete(sessionId)) {
-      this.listChanged.fire(undefined);
+  /** Somebody wants a session to be open, whoever needs it for a while. */
+  private want(entry: Entry | undefined): void {
+    if (entry && !entry.wanted) {
+      entry.wanted = true;
+      this.listMayHaveChanged();
     }
   }
 
-  private forget(sessionId: string): void {
-    const session = this.open_.get(sessionId);
-    this.open_.delete(sessionId);
-    this.hidden.delete(sessionId);
+  /** A session is closed, or has gone to the trash. */
+  forget(sessionId: string): void {
+    const session = this.get(sessionId);
+    this.entries.delete(sessionId);
     // Both may be absent: another session was deleted while none is shown, and that is nobody's choice of what to show.
     if (session !== undefined && session === this.current) {
       this.show(undefined);
     }
     session?.dispose();
-    this.listChanged.fire(undefined);
+    this.listMayHaveChanged();
   }
 
   private async findFirst(newest: boolean): Promise<void> {
-    const { choices } = this;
-    const { remembered } = this;
-    if (remembered !== undefined) {
-      await this.openUnlessChosen(remembered, choices);
-      return;
+    const { choices, remembered } = this;
+    const how = remembered ?? (newest ? await this.newest(choices) : undefined);
+    if (how && choices === this.choices) {
+      await this.openUnlessChosen(how, choices);
     }
-    const folders = workspaces();
-    if (!newest || folders.length === 0) {
-      return;
-    }
-    let pages: readonly Methods["session/list"]["result"][];
+  }
+
+  /** The newest session of this workspace. Where there is none, or none is to be had, it is looked for again. */
+  private async newest(choices: number): Promise<SessionOpenParams | undefined> {
     try {
-      pages = await Promise.all(folders.map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
+      const pages = await Promise.all(workspaces().map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
+      const [found] = pages.flatMap(({ sessions }) => sessions).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
+      if (found) {
+        return { sessionId: found.sessionId, create: false };
+      }
+      if (choices === this.choices) {
+        this.first = undefined;
+      }
     } catch (error) {
-      this.first = undefined; // so that it is looked for again
+      this.first = undefined;
       if (choices === this.choices && storageTroubleOf(error)) {
         this.fail(problemOf(error));
       }
-      return;
     }
-    const [found] = pages.flatMap(({ sessions }) => sessions).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
-    if (choices !== this.choices) {
-      return;
-    }
-    if (found) {
-      await this.openUnlessChosen({ sessionId: found.sessionId, create: false }, choices);
-    } else {
-      this.first = undefined;
-    }
+    return undefined;
   }
 
   /** Shows a session, or why it cannot be, unless a person has shown or closed something while it was opened. */
@@ -363,7 +326,7 @@ export class Sessions extends Disposables {
   /** What changed while there was no server was not notified, so everything is asked for again. */
   private reconnect(reconnected: Reconnected | undefined): void {
     const refused = new Map(reconnected?.refused.map(({ sessionId, error }) => [sessionId, error]));
-    for (const session of this.open_.values()) {
+    for (const session of this.all) {
       const refusal = refused.get(session.id);
       const again = refusal
         ? canBeReadAfter(refusal, session.how) ? session.reopen() : Promise.reject(refusal)
@@ -374,7 +337,7 @@ export class Sessions extends Disposables {
     if (!reconnected && this.trouble?.unanswered && this.trouble.how) {
       void this.openUnlessChosen(this.trouble.how, this.choices);
     }
-    this.listChanged.fire(undefined);
+    this.listMayHaveChanged();
   }
 
   /** Takes away a session that cannot be opened again. */
@@ -383,11 +346,10 @@ export class Sessions extends Disposables {
     if (kind === "failed" || kind === "starting") {
       return; // that says nothing about the session: the next server is asked for it
     }
-    this.open_.delete(session.id);
-    this.hidden.delete(session.id);
+    this.entries.delete(session.id);
     session.dispose();
     if (session === this.current) {
-      this.fail({ ...problemOf(error), how: session.how });
+      this.fail({ ...problemOf(error), how: session.again });
     }
   }
 
@@ -396,11 +358,6 @@ export class Sessions extends Disposables {
     this.current = undefined;
     this.shownChanged.fire(undefined);
   }
-}
-
-/** How to open a session that exists. */
-function again({ id, how: { path, access } }: Session): SessionOpenParams {
-  return { ...(path === undefined ? { sessionId: id, create: false } : { path }), ...(access === undefined ? {} : { access }) };
 }
 
 function problemOf(error: unknown): Omit<SessionProblem, "how"> {

@@ -18,21 +18,31 @@ export interface Setting {
   /** Only rows that open to one of these messages are drawn. */
   only?: readonly number[];
   readonly parts: readonly RowPart[];
-  /** Rows made before: most are as they were, however many there are. */
-  readonly known: WeakMap<Span["checkpoint"], CheckpointNode>;
   readonly refresh: () => void;
-}
-
-export function newSetting(parts: readonly RowPart[], refresh: () => void): Setting {
-  return { parts, known: new WeakMap(), refresh };
 }
 
 /** What is drawn of a log: spans, what left it there, and numbers of spans that are left out between them. */
 type Item = Span | Aside | number;
-type Make = (parent: TreeNode | undefined, item: Item) => TreeNode;
 
 function isSpan(item: Item): item is Span {
   return typeof item !== "number" && "checkpoint" in item;
+}
+
+/** What the rows of a log have in common. */
+interface Common {
+  readonly place: Place;
+  /** Of their ids. */
+  readonly prefix: string;
+  readonly setting: Setting;
+  /** What tells each from those around it, by the ids of checkpoints. */
+  readonly labels: ReadonlyMap<string, string>;
+}
+
+function nodeOf(parent: TreeNode | undefined, item: Item, common: Common): TreeNode {
+  if (typeof item === "number") {
+    return gap(parent, item, common.setting);
+  }
+  return isSpan(item) ? new CheckpointNode(parent, item, common) : item.node(parent, common.setting);
 }
 
 interface Extent {
@@ -44,28 +54,15 @@ interface Extent {
 
 /** The loaded checkpoints of a log, newest first, the steps of a turn inside it; then what was before the first one. */
 export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting, { from = 0, asides }: Extent = {}): Promise<TreeNode[]> {
-  const place = { session, log };
-  const prefix = parent?.id ?? session.id;
   const loaded = await log.spans();
   const beginning = log.beginning(loaded);
-  const spans = from === 0 ? loaded : loaded.filter(({ end }) => end > from).map((span) => (span.start < from ? { ...span, start: from } : span));
+  const spans = loaded.filter(({ end }) => from === 0 || end > from).map((span) => ({ ...span, start: Math.max(span.start, from) }));
   const shown = drawn(spans, setting);
-  const named = shown.filter((item) => typeof item !== "number");
-  const labels = labelsOf(named.map((span) => ({ name: wholeName(span.checkpoint), id: span.checkpoint.id })));
-  const labelled = new Map(named.map(({ checkpoint: { uid } }, at) => [uid, labels[at] ?? ""]));
-  const make: Make = (under, item) => {
-    if (typeof item === "number") {
-      return gap(under, item, setting);
-    }
-    if (!isSpan(item)) {
-      return item.node(under, setting);
-    }
-    const turn = turns.get(item);
-    return known(new CheckpointNode(under, prefix, place, item, setting, labelled.get(item.checkpoint.uid) ?? "", turn && { ...turn, make }), setting);
-  };
-  const whole = !log.hasMore;
-  const { top, turns } = asides && !setting.only ? turnsOf(withAsides(shown, asides, whole), setting) : { top: shown, turns: new Map<Span, Inside>() };
-  const nodes = top.map((item) => make(parent, item));
+  const named = shown.filter((item) => typeof item !== "number").map(({ checkpoint }) => checkpoint);
+  const labels = labelsOf(named.map((checkpoint) => ({ name: wholeName(checkpoint), id: checkpoint.id })));
+  const common = { place: { session, log }, prefix: parent?.id ?? session.id, setting, labels: new Map(named.map(({ uid }, at) => [uid, labels[at] ?? ""])) };
+  const turns = asides && !setting.only;
+  const nodes = turns ? turnRows(parent, withAsides(shown, asides, !log.hasMore), common) : shown.map((item) => nodeOf(parent, item, common));
   if (setting.only && log.timelineId === undefined) {
     return nodes; // all of the log has been looked through
   }
@@ -77,21 +74,9 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
       }),
     );
   } else if (beginning && beginning.end > from) {
-    nodes.push(new BeginningNode(parent, prefix, place, { start: from, end: beginning.end }, setting));
+    nodes.push(new BeginningNode(parent, { start: from, end: beginning.end }, common));
   }
   return nodes;
-}
-
-/** The node that was made before for the same checkpoint, where the row is as it was. */
-function known(fresh: CheckpointNode, setting: Setting): CheckpointNode {
-  const { checkpoint } = fresh.span;
-  const before = setting.known.get(checkpoint);
-  if (before?.isAs(fresh)) {
-    before.follow(fresh);
-    return before;
-  }
-  setting.known.set(checkpoint, fresh);
-  return fresh;
 }
 
 /** What was set aside stands above the newest message that it shares with the present. `whole`: whether all of the log is there. */
@@ -107,13 +92,6 @@ function withAsides(spans: readonly (Span | number)[], asides: readonly Aside[],
   return whole ? [...items, ...left] : items;
 }
 
-/** What is inside a turn beside the messages of its prompt, newest first. */
-interface Inside {
-  readonly items: readonly Item[];
-  /** Whether it is unfolded at first. */
-  readonly unfolded: boolean;
-}
-
 /** Kinds of spans that are no steps of what came before. */
 const BEGINNINGS: readonly (string | undefined)[] = ["prompt", "compacted", "dmail"];
 
@@ -122,23 +100,22 @@ function begins({ checkpoint }: Span): boolean {
 }
 
 /** A turn begins with a prompt, or a place that somebody named, and has the steps after it. What was set aside after its last step stands beside it. */
-function turnsOf(items: readonly Item[], { near }: Setting): { readonly top: Item[]; readonly turns: ReadonlyMap<Span, Inside> } {
-  const top: Item[] = [];
-  const turns = new Map<Span, Inside>();
+function turnRows(parent: TreeNode | undefined, items: readonly Item[], common: Common): TreeNode[] {
+  const rows: TreeNode[] = [];
   let after: Item[] = [];
+  let newest = true;
   for (const item of items) {
-    after.push(item);
-    if (isSpan(item) && begins(item)) {
-      const steps = after.slice(0, -1);
-      const first = steps.findIndex(isSpan);
-      const inside = first === -1 ? [] : steps.slice(first);
-      const sought = inside.some((step) => isSpan(step) && step.checkpoint.uid === near?.uid);
-      top.push(...steps.slice(0, first === -1 ? undefined : first), item);
-      turns.set(item, { items: inside, unfolded: turns.size === 0 || sought });
-      after = [];
+    if (!isSpan(item) || !begins(item)) {
+      after.push(item);
+      continue;
     }
+    const first = after.findIndex(isSpan);
+    const steps = first === -1 ? [] : after.splice(first);
+    rows.push(...after.map((one) => nodeOf(parent, one, common)), new CheckpointNode(parent, item, common, steps, newest));
+    after = [];
+    newest = false;
   }
-  return { top: [...top, ...after], turns };
+  return [...rows, ...after.map((one) => nodeOf(parent, one, common))];
 }
 
 /** Rows that are drawn where there are many: a tree of thousands takes long to draw each time something is written. */
@@ -170,58 +147,29 @@ function gap(parent: TreeNode | undefined, count: number, setting: Setting): Tre
 }
 
 export class CheckpointNode extends TreeNode {
-  readonly id: string;
-  /** What is under way, or went wrong, with it. */
-  private readonly facts: readonly string[];
-  private readonly badge: vscode.Uri | undefined;
-  /** All of what the row shows that is not in its span. */
-  private readonly looks: string;
-
   constructor(
     parent: TreeNode | undefined,
-    prefix: string,
-    readonly place: Place,
     readonly span: Span,
-    private readonly setting: Setting,
-    /** What tells it from the rows around it. */
-    private readonly label: string,
-    /** Where it begins a turn: the steps of that. */
-    private inside?: Inside & { readonly make: Make },
+    private readonly common: Common,
+    /** Where it begins a turn: what is inside beside the messages of its prompt, newest first. */
+    private readonly inside: readonly Item[] = [],
+    private readonly newest = false,
   ) {
-    super(parent);
-    const { parts } = setting;
-    this.id = `${prefix}/${span.checkpoint.uid}`;
-    this.facts = parts.flatMap((part) => part.facts?.(this) ?? []);
-    this.badge = parts.map((part) => part.badge?.(this)).find((badge) => badge !== undefined);
-    const differs = parts.map((part) => [part.spoken?.(this), part.differs?.(this)]);
-    this.looks = JSON.stringify([label, this.facts, this.badge?.query, differs, this.inside?.items.length === 0, this.inside?.unfolded]);
+    super(parent, `${common.prefix}/${span.checkpoint.uid}`);
   }
 
-  /** Becomes what another node of the same row is made of. */
-  follow({ parent, inside }: CheckpointNode): void {
-    this.parent = parent;
-    if (inside) {
-      this.inside = inside;
-    }
+  get place(): Place {
+    return this.common.place;
   }
 
   /** Its own span and those of the steps in it. */
   spans(): Span[] {
-    return [...(this.inside?.items ?? []).filter(isSpan), this.span];
+    return [...this.inside.filter(isSpan), this.span];
   }
 
   /** The rows of the steps in it, newest first. */
   steps(): TreeNode[] {
-    const { inside } = this;
-    return (inside?.items ?? []).map((item) => inside?.make(this, item)).filter((row) => row !== undefined);
-  }
-
-  /** Whether it can stand for another one. */
-  isAs({ id, parent, place, span, looks }: CheckpointNode): boolean {
-    const { session, log } = this.place;
-    const { checkpoint, start, end } = this.span;
-    const sameSpan = span.checkpoint === checkpoint && span.start === start && span.end === end;
-    return this.id === id && this.parent?.id === parent?.id && session === place.session && log === place.log && sameSpan && this.looks === looks;
+    return this.inside.map((item) => nodeOf(this, item, this.common));
   }
 
   /** What a person calls it. */
@@ -231,57 +179,60 @@ export class CheckpointNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
-    const { parts } = this.setting;
-    const spoken = [...parts.flatMap((part) => part.spoken?.(this) ?? []), ...this.facts];
+    const { place, setting: { parts, near }, labels } = this.common;
+    const facts = parts.flatMap((part) => part.facts?.(this) ?? []);
+    const spoken = [...parts.flatMap((part) => part.spoken?.(this) ?? []), ...facts];
+    const badge = parts.map((part) => part.badge?.(this)).find((uri) => uri !== undefined);
     const tooltip = parts.map((part) => part.tooltip?.(this)).find((text) => text !== undefined);
+    const sought = this.inside.some((step) => isSpan(step) && step.checkpoint.uid === near?.uid);
+    const unfolded = this.inside.length > 0 && (this.newest || sought);
     return treeItem(this.id, {
-      label: this.label,
-      ...(this.facts.length === 0 ? {} : { description: this.facts.join(" · ") }),
-      ...(this.badge ? { badge: this.badge } : {}),
+      label: labels.get(checkpoint.uid) ?? "",
+      ...(facts.length === 0 ? {} : { description: facts.join(" · ") }),
+      ...(badge ? { badge } : {}),
       ...happenedIcon(checkpoint),
       ...(tooltip ? { tooltip } : {}),
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, spoken.join(" · ")),
-      context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
+      context: place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       command: openHere(this),
-      ...(this.opens() ? { expands: this.inside?.unfolded && this.inside.items.length > 0 ? "expanded" : "collapsed" } : {}),
+      ...(this.opens() ? { expands: unfolded ? "expanded" : "collapsed" } : {}),
     });
   }
 
   private opens(): boolean {
-    return this.span.end > this.span.start || this.added().length > 0 || (this.inside?.items.length ?? 0) > 0;
+    return this.span.end > this.span.start || this.inside.length > 0 || this.added().length > 0;
   }
 
   /** What features add, and, in the order of the tree, the steps of a turn and the messages of its prompt. */
   override async children(): Promise<TreeNode[]> {
-    const rows = await messagesUnder(this, this.place, this.span, this.setting);
+    const rows = await messagesUnder(this, this.span, this.common);
     const steps = this.steps();
     return [...this.added(), ...(readSettings().order === "oldestFirst" ? [...rows, ...steps.reverse()] : [...steps, ...rows])];
   }
 
   private added(): readonly TreeNode[] {
-    const { parts, refresh } = this.setting;
+    const { parts, refresh } = this.common.setting;
     return parts.flatMap((part) => part.under?.(this, refresh) ?? []);
   }
 
   override tooltipToRead(): Promise<vscode.MarkdownString | undefined> {
-    const asked = this.setting.parts.map((part) => part.tooltipToRead?.(this)).find((text) => text !== undefined);
+    const asked = this.common.setting.parts.map((part) => part.tooltipToRead?.(this)).find((text) => text !== undefined);
     return asked ?? Promise.resolve(undefined);
   }
 }
 
 /** The messages before the first checkpoint. */
 export class BeginningNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     parent: TreeNode | undefined,
-    prefix: string,
-    readonly place: Place,
     readonly span: Range,
-    private readonly setting: Setting,
+    private readonly common: Common,
   ) {
-    super(parent);
-    this.id = `${prefix}/beginning`;
+    super(parent, `${common.prefix}/beginning`);
+  }
+
+  get place(): Place {
+    return this.common.place;
   }
 
   item(): vscode.TreeItem {
@@ -296,11 +247,11 @@ export class BeginningNode extends TreeNode {
   }
 
   override children(): Promise<TreeNode[]> {
-    return messagesUnder(this, this.place, this.span, this.setting);
+    return messagesUnder(this, this.span, this.common);
   }
 }
 
-async function messagesUnder(node: TreeNode, place: Place, range: Range, { parts, refresh }: Setting): Promise<TreeNode[]> {
+async function messagesUnder(node: TreeNode, range: Range, { place, setting: { parts, refresh } }: Common): Promise<TreeNode[]> {
   const rows = await Promise.all(parts.map((part) => part.messages?.(node, place, range, refresh) ?? Promise.resolve([])));
   return rows.flat();
 }

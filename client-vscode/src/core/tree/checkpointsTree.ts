@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { readSettings } from "../../shared/settings.js";
-import { CheckpointNode, checkpointRows, newSetting, type Setting } from "./checkpointNodes.js";
+import { CheckpointNode, checkpointRows, type Setting } from "./checkpointNodes.js";
 import { MoreNode, type TreeNode } from "./node.js";
 import type { Aside, Contributions } from "./parts.js";
 import { NodeTree } from "./tree.js";
@@ -26,7 +26,7 @@ export class CheckpointsTree extends NodeTree {
     private readonly showAll: () => Promise<void> = () => Promise.resolve(),
   ) {
     super();
-    this.setting = newSetting(added.parts, () => this.refresh());
+    this.setting = { parts: added.parts, refresh: () => this.refresh() };
   }
 
   /** Draws what is near a checkpoint, however far back it is. Resolves with its row; undefined: it is not drawn now. */

@@ -7,11 +7,11 @@ import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 
 /** One row. Its id is the same after every refresh, so that selection and expansion survive. */
 export abstract class TreeNode {
-  /** Unique in its tree. */
-  abstract readonly id: string;
-
-  /** @param parent May become another node of the same id, where this one is as it was. */
-  constructor(public parent: TreeNode | undefined) {}
+  /** @param id Unique in its tree. */
+  constructor(
+    readonly parent: TreeNode | undefined,
+    readonly id: string,
+  ) {}
 
   abstract item(): vscode.TreeItem;
 
@@ -54,35 +54,18 @@ const STATES = {
   expanded: vscode.TreeItemCollapsibleState.Expanded,
 };
 
-export function treeItem(id: string, look: Look): vscode.TreeItem {
-  const item = new vscode.TreeItem(look.label, STATES[look.expands ?? "never"]);
-  item.id = id;
-  item.accessibilityInformation = { label: look.spoken ?? [look.label, look.description].filter(Boolean).join(", ") };
-  if (look.description !== undefined) {
-    item.description = look.description;
-  }
-  if (look.icon !== undefined) {
-    item.iconPath = new vscode.ThemeIcon(look.icon, look.color === undefined ? undefined : new vscode.ThemeColor(look.color));
-  }
-  if (look.tooltip !== undefined) {
-    item.tooltip = look.tooltip;
-  }
-  if (look.badge !== undefined) {
-    item.resourceUri = look.badge;
-  }
-  if (look.context !== undefined) {
-    item.contextValue = look.context;
-  }
-  if (look.command !== undefined) {
-    item.command = look.command;
-  }
-  return item;
+export function treeItem(id: string, { label, icon, color, spoken, context, badge, expands, ...rest }: Look): vscode.TreeItem {
+  return Object.assign(new vscode.TreeItem(label, STATES[expands ?? "never"]), rest, {
+    id,
+    accessibilityInformation: { label: spoken ?? [label, rest.description].filter(Boolean).join(", ") },
+    ...(icon === undefined ? {} : { iconPath: new vscode.ThemeIcon(icon, color === undefined ? undefined : new vscode.ThemeColor(color)) }),
+    ...(badge === undefined ? {} : { resourceUri: badge }),
+    ...(context === undefined ? {} : { contextValue: context }),
+  });
 }
 
 /** A row that shows the next page when it is chosen. */
 export class MoreNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     parent: TreeNode | undefined,
     private readonly label: string,
@@ -91,8 +74,7 @@ export class MoreNode extends TreeNode {
     /** Where a row has several of them. */
     which = "more",
   ) {
-    super(parent);
-    this.id = `${parent?.id ?? ""}/${which}`;
+    super(parent, `${parent?.id ?? ""}/${which}`);
   }
 
   item(): vscode.TreeItem {
@@ -107,14 +89,11 @@ export class MoreNode extends TreeNode {
 
 /** What went wrong where rows should be, with the way to try again. */
 export class TroubleNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     parent: TreeNode | undefined,
     private readonly error: unknown,
   ) {
-    super(parent);
-    this.id = `${parent?.id ?? ""}/trouble`;
+    super(parent, `${parent?.id ?? ""}/trouble`);
   }
 
   item(): vscode.TreeItem {

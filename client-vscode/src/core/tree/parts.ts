@@ -43,8 +43,6 @@ export interface RowPart {
   under?(row: CheckpointNode, refresh: () => void): readonly TreeNode[];
   /** Rows of a range of messages, below a checkpoint or before the first. */
   messages?(parent: TreeNode, place: Place, range: Range, refresh: () => void): Promise<readonly TreeNode[]>;
-  /** What else makes it another row, as JSON has it. */
-  differs?(row: CheckpointNode): unknown;
 }
 
 /** What left the log: it stands above the newest message that both have. */

@@ -24,7 +24,6 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   /** Whose children the editor shows. */
   readonly open = new Set<string>();
   private readonly items = new WeakMap<TreeNode, vscode.TreeItem>();
-  private readonly appearances = new WeakMap<TreeNode, string>();
   private isVisible = (): boolean => true;
   /** Counts changes, and which of them `given` has. */
   private changes = 0;
@@ -56,11 +55,8 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
 
   /** Never fails: the editor shows no tooltip then. */
   async resolveTreeItem(item: vscode.TreeItem, node: TreeNode): Promise<vscode.TreeItem> {
-    if (item.tooltip === undefined) {
-      const tooltip = await node.tooltipToRead().catch(() => undefined);
-      return tooltip === undefined ? item : Object.assign(item, { tooltip });
-    }
-    return item;
+    const tooltip = item.tooltip ?? (await node.tooltipToRead().catch(() => undefined));
+    return tooltip === undefined ? item : Object.assign(new vscode.TreeItem(item.label ?? ""), item, { tooltip });
   }
 
   getParent(node: TreeNode): TreeNode | undefined {
@@ -194,13 +190,7 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
 
   /** Everything of a row that can be seen or heard. */
   private looks(node: TreeNode): string {
-    const known = this.appearances.get(node);
-    if (known !== undefined) {
-      return known;
-    }
     const { label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation, resourceUri } = this.getTreeItem(node);
-    const looks = JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation, resourceUri?.toString()]);
-    this.appearances.set(node, looks);
-    return looks;
+    return JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation, resourceUri?.toString()]);
   }
 }

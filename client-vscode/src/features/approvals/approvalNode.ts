@@ -7,11 +7,8 @@ import { relativeTime } from "../../shared/text/format.js";
 import { TreeNode, treeItem } from "../../core/tree/node.js";
 
 export class ApprovalNode extends TreeNode {
-  readonly id: string;
-
   constructor(readonly pending: PendingApproval) {
-    super(undefined);
-    this.id = `${pending.session.id}/approval/${pending.request.approvalId}`;
+    super(undefined, `${pending.session.id}/approval/${pending.request.approvalId}`);
   }
 
   item(): vscode.TreeItem {

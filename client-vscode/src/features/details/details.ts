@@ -22,7 +22,6 @@ export const detailsOfRows: RowPart = {
     return tooltipOf(row);
   },
   under: (row, refresh) => changedRow(row, refresh),
-  differs: ({ span: { checkpoint, next } }) => (checkpoint.files?.snapshot === undefined ? [] : [checkpoint.files.snapshot, next?.files?.snapshot]),
 };
 
 function badgeOf(row: CheckpointNode): Badge {

@@ -7,16 +7,13 @@ import { oneLine } from "../../shared/text/format.js";
 import { TreeNode, treeItem } from "../../core/tree/node.js";
 
 export class DMailNode extends TreeNode {
-  readonly id: string;
-
   constructor(
     session: Session,
     private readonly dmail: PendingDMail,
     /** What a person calls the checkpoint it is for, if it is loaded. */
     private readonly target: string | undefined,
   ) {
-    super(undefined);
-    this.id = `${session.id}/dmail`;
+    super(undefined, `${session.id}/dmail`);
   }
 
   item(): vscode.TreeItem {

@@ -127,7 +127,7 @@ async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
   const button = vscode.l10n.t("Delete");
   if (await confirm(vscode.l10n.t("Delete “{0}”?", name), vscode.l10n.t("It goes to Timeleap's trash and can be taken out again."), button)) {
     await bench.sidecar.request("session/delete", { sessionId: id });
-    bench.sessions.deleted(id);
+    bench.sessions.forget(id);
   }
 }
 

@@ -17,11 +17,8 @@ const ICONS: Readonly<Record<string, string>> = {
 };
 
 class StepNode extends TreeNode {
-  readonly id: string;
-
   constructor(private readonly step: Step) {
-    super(undefined);
-    this.id = `step/${step.command}`;
+    super(undefined, `step/${step.command}`);
   }
 
   item(): vscode.TreeItem {
