@@ -22,9 +22,10 @@ from timeleap import clock
 from timeleap.errors import SessionNotFoundError, TimeleapError
 from timeleap.freshness import staleness
 from timeleap.storage import durable
-from timeleap.storage.engine import Access, Durability, LogState, Notes, Progress
 from timeleap.storage.lock import FileLock
 from timeleap.storage.log_files import state_of
+from timeleap.storage.log_notes import Notes
+from timeleap.storage.log_values import Access, Durability, LogState, Progress
 from timeleap.storage.owner_lock import Endpoint, LockMode
 from timeleap_postgresql import store_rows
 from timeleap_postgresql.announcements import Announcements

@@ -19,8 +19,10 @@ from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, Stora
 from timeleap.freshness import Staleness, staleness
 from timeleap.storage import durable
 from timeleap.storage.appending import GroupWriter, WriteGroup, plan_all
-from timeleap.storage.engine import Appended, AppendStep, LogState, Notes, Prepared, Progress, Replacement
+from timeleap.storage.engine import Drafted
 from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
+from timeleap.storage.log_notes import Notes
+from timeleap.storage.log_values import Appended, AppendStep, LogState, Progress, Replacement
 from timeleap_postgresql.approval_rows import ApprovalRows
 from timeleap_postgresql.working_copy import WorkingCopy
 
@@ -243,7 +245,7 @@ class SharedLog(LockedLog):
         return True
 
     @contextmanager
-    def draft(self, replacement: Replacement) -> Iterator[Prepared]:
+    def draft(self, replacement: Replacement) -> Iterator[Drafted]:
         share = None if self.copy.differs(logs_only=True) else self.copy.parts.begin_as
         with super().draft(structs.replace(replacement, working_copy=share)) as new:
             yield new

@@ -44,7 +44,7 @@ from timeleap.sessions.participants import Answer
 from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, Approval, Cause, Decision, Event, Mutation
 from timeleap.sessions.transaction import SessionTransactions
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 from timeleap_postgresql.store_key import Rows, StoreKey
 
 T = TypeVar("T")

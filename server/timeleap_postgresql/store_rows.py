@@ -18,8 +18,8 @@ from psycopg import Connection, OperationalError, errors
 
 from timeleap import clock
 from timeleap.errors import SessionExistsError, SessionNotFoundError, StorageFailureError
-from timeleap.storage.engine import LogState
 from timeleap.storage.log_files import state_of
+from timeleap.storage.log_values import LogState
 from timeleap_postgresql.approval_rows import KEY, STORE
 from timeleap_postgresql.database import CHANNEL, Database
 from timeleap_postgresql.working_copy import LIVE, WorkingCopy

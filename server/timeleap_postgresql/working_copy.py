@@ -29,8 +29,8 @@ from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundE
 from timeleap.freshness import Staleness
 from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
-from timeleap.storage.engine import LogState
 from timeleap.storage.index import index_path
+from timeleap.storage.log_values import LogState
 from timeleap.storage.rewrite import Beginning
 from timeleap_postgresql.approval_rows import ApprovalRows
 from timeleap_postgresql.copy_reading import SESSION, CopyReading

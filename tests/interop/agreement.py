@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.interop.original import Original, State
 
 from timeleap import Context
-from timeleap.storage.engine import RecordFlag
+from timeleap.storage.log_values import RecordFlag
 
 
 async def our_state(log: Path) -> tuple[State, set[int]]:

@@ -17,7 +17,7 @@ from tests.support.memory_engine import MemoryFile
 from timeleap.errors import CorruptedError
 from timeleap.rpc.codec import encode
 from timeleap.service.paging import Span, page
-from timeleap.storage.engine import Entry, RecordFlag, RecordKind, Row
+from timeleap.storage.log_values import Entry, RecordFlag, RecordKind, Row
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import SENDER, as_sent, classify, message_record, read_tl, strict_json
 

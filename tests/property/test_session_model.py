@@ -64,8 +64,8 @@ from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, Retention
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.storage.engine import Durability
 from timeleap.storage.index import index_path
+from timeleap.storage.log_values import Durability
 from timeleap.store.store import SessionStore
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.unit.storage.logs import say
 
-from timeleap.storage.engine import RecordKind
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_values import RecordKind
 
 Damage = Callable[[bytes, int], Iterator[bytes]]
 

@@ -17,10 +17,11 @@ from tests.support.memory_engine import MemoryEngine
 from tests.unit.storage.logs import always, keep, restore, texts
 
 from timeleap.errors import CancelledError, ExternallyModifiedError
-from timeleap.storage.engine import LogEngine, LogState, NewRecord, RecordKind
+from timeleap.storage.engine import LogEngine
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes
+from timeleap.storage.log_values import LogState, NewRecord, RecordKind
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from tests.support.memory_engine import MemoryFile
 from tests.unit.storage.logs import always, said, say
 
 from timeleap.storage import opened_log, scan
-from timeleap.storage.engine import LogState, RecordFlag, RecordKind
 from timeleap.storage.index import EntryStore
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_values import LogState, RecordFlag, RecordKind
 from timeleap.storage.record import (
     SENDER,
     batch_member,

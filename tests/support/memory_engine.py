@@ -11,29 +11,25 @@ from typing import Final, TypeVar
 from timeleap.errors import ReadOnlyError, TimelineNotFoundError
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import WriteGroup, WriteQueue, group_on
+from timeleap.storage.damage import Damage, Recovery
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
-from timeleap.storage.engine import (
+from timeleap.storage.engine import Drafted, LogEngine
+from timeleap.storage.index import EntryStore
+from timeleap.storage.log_values import (
     Access,
     Appended,
     AppendStep,
-    Damage,
     Edit,
-    LogEngine,
-    LogReader,
     LogState,
     NewRecord,
-    Plan,
-    Prepared,
     Progress,
-    Recovery,
     Replaced,
     Replacement,
     Timeline,
     TimelineFacts,
 )
-from timeleap.storage.index import EntryStore
 from timeleap.storage.opened_log import Loaded
-from timeleap.storage.reader import StoredLog, same_bytes
+from timeleap.storage.reader import LogReader, StoredLog, same_bytes
 from timeleap.storage.rewrite import Draft, copy_lines, copy_prefix, copy_timeline
 
 T = TypeVar("T")
@@ -108,6 +104,11 @@ class MemoryEngine(LogEngine):
         self._facts = TimelineFacts()
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
 
+    @property
+    def head(self) -> str:
+        """The head of the present log."""
+        return self.head_at(self._log.state)
+
     def head_at(self, state: LogState) -> str:
         """Epoch, generation, and length with a fingerprint of the log's bytes."""
         return self._log.head(self._epoch, self._generation, state)
@@ -116,11 +117,6 @@ class MemoryEngine(LogEngine):
     def view(self) -> StoredLog:
         """The log as it is now."""
         return self._log
-
-    async def append(self, plan: Plan, *, mark: bool = True, more: bool = False) -> Appended:
-        """Append the planned records as one step."""
-        self._check_writable()
-        return await self._writer.append(plan, mark, more)
 
     async def add(self, records: Sequence[NewRecord]) -> Appended:
         """Append records at one's turn."""
@@ -135,13 +131,6 @@ class MemoryEngine(LogEngine):
         """Run `job` alone at its turn in the queue."""
         self._check_writable()
         return await self._writer.run(lambda: job(self._log.state))
-
-    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
-        """True if two timelines have the same bytes."""
-        if not {timeline_id, other_id} <= {_id(k.number) for k in self._kept}:
-            return False
-        log, other = self._timeline(timeline_id).log.file, self._timeline(other_id).log.file
-        return log is not None and other is not None and same_bytes(log, other)
 
     @property
     def recovery(self) -> Recovery:
@@ -161,7 +150,7 @@ class MemoryEngine(LogEngine):
             for s in (k.log.state,)
         ]
 
-    def timeline(self, timeline_id: str) -> LogReader:
+    def timeline(self, timeline_id: str) -> StoredLog:
         """A reader of one timeline."""
         return self._timeline(timeline_id).log
 
@@ -210,7 +199,7 @@ class MemoryEngine(LogEngine):
         return steps()
 
     @contextmanager
-    def draft(self, replacement: Replacement) -> Iterator[Prepared]:
+    def draft(self, replacement: Replacement) -> Iterator[Drafted]:
         """Build a new log beside the present one."""
         before = self._log
         draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
@@ -225,17 +214,16 @@ class MemoryEngine(LogEngine):
         replaces = not (replacement.reuse and same_bytes(draft.file, before.file))
         head = draft.log.head(self._epoch, number)
         self._facts = replacement.facts
-        yield Prepared(_id(number), replaces, equals, draft.log.state, head, draft.log)
+        yield Drafted(_id(number), replaces, equals, draft.log.state, head, log=draft.log)
 
-    def commit(self, prepared: Prepared) -> Replaced:
+    def commit(self, drafted: Drafted) -> Replaced:
         """Put the draft in the place of the present log."""
         before = self._log
-        if prepared.replaces:
-            assert isinstance(prepared.log, StoredLog)
+        if drafted.replaces:
             self._generation += 1
             self._kept.append(_Kept(self._generation, before, self._facts))
-            self._log = prepared.log
-        return Replaced(before.state, self._log.state, prepared.kept_as or "", self.head)
+            self._log = drafted.log
+        return Replaced(before.state, self._log.state, drafted.kept_as or "", self.head)
 
     def _equal(self, log: StoredLog) -> str | None:
         """The timeline that has the bytes of a log; "" for an empty log, which needs none."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from timeleap import clock
-from timeleap.storage.engine import Damage, LogState, Notes, Progress, Recovery, Replacement, TimelineFacts
+from timeleap.storage.damage import Damage, Recovery
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_notes import Notes
+from timeleap.storage.log_values import LogState, Progress, Replacement, TimelineFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from timeleap.message_text import called
 from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, CompactionPlan, Mutation, Retention
-from timeleap.storage.engine import LogReader, RecordKind
+from timeleap.storage.log_values import RecordKind
+from timeleap.storage.reader import LogReader
 
 Json = dict[str, Any]
 

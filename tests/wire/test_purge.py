@@ -17,7 +17,7 @@ from tests.support.mostly_long import mostly_long
 from tests.support.server import DATABASES, Message, Server
 from tests.support.session import Session, assistant, user
 
-from timeleap.sessions.documents.json_files import locked
+from timeleap.storage.lock import locked
 
 TEXT = "the-text-of-the-session"
 

@@ -14,9 +14,9 @@ from timeleap.api.log_view import LogView, OnLog, message_records
 from timeleap.api.message import Message, system
 from timeleap.api.simple import CompactionResult
 from timeleap.errors import CheckpointNotFoundError, RotationUnavailableError
-from timeleap.storage.engine import (
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import (
     Durability,
-    LogEngine,
     LogState,
     NewRecord,
     RecordKind,

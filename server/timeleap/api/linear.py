@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from timeleap.api.log_view import History, LogView, OnLog, message_records
 from timeleap.api.message import Message
-from timeleap.storage.engine import Appended, Durability, LogState
+from timeleap.storage.log_values import Appended, Durability, LogState
 from timeleap.storage.record import usage_record
 
 

@@ -17,17 +17,10 @@ from typing import Any, Final, Self, SupportsIndex, overload
 
 from timeleap.api.message import Message
 from timeleap.errors import AlreadyRestoredError
-from timeleap.storage.engine import (
-    Appended,
-    Durability,
-    LogEngine,
-    LogReader,
-    LogState,
-    NewRecord,
-    RecordKind,
-    Replacement,
-)
+from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_files import Lease, share
+from timeleap.storage.log_values import Appended, Durability, LogState, NewRecord, RecordKind, Replacement
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import after_record, classify, decode_json
 
 CACHE_BYTES: Final = 8 << 20

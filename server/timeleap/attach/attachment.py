@@ -44,7 +44,7 @@ from timeleap_protocol.methods import REQUESTS
 if TYPE_CHECKING:
     from timeleap.call import Call, Client
     from timeleap.sessions.session import Session
-    from timeleap.storage.engine import Progress
+    from timeleap.storage.log_values import Progress
     from timeleap.store.open_sessions import SessionLocation
     from timeleap.store.store import OpenedSession
 

@@ -20,7 +20,7 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits
 from timeleap.sessions.documents.json_files import read_bytes
 from timeleap.sessions.shapes import Budget, Retention
-from timeleap.storage.engine import Durability
+from timeleap.storage.log_values import Durability
 from timeleap_protocol.limits import (
     DEFAULT_PRESERVED_MESSAGES,
     DEFAULT_RESERVED_CONTEXT,

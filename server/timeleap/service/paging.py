@@ -22,7 +22,8 @@ from msgspec.structs import asdict, replace
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.rpc.codec import Pieces, encode
 from timeleap.sessions.logs import begin_of, end_of, era_of, fitting
-from timeleap.storage.engine import LogLines, LogReader, RecordFlag, RecordKind, Row
+from timeleap.storage.log_values import LogLines, RecordFlag, RecordKind, Row
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import SENDER, TL_MARK, USUAL_MARKS, as_sent, read_tl
 
 if TYPE_CHECKING:

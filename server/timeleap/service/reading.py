@@ -31,7 +31,7 @@ from timeleap.sessions.logs import (
     stretch,
 )
 from timeleap.sessions.past import find_line, told_checkpoints
-from timeleap.storage.engine import RecordKind
+from timeleap.storage.log_values import RecordKind
 from timeleap.summaries.log_spans import spans_of_page
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
     from timeleap.sessions.session import Session
-    from timeleap.storage.engine import LogReader, Timeline
+    from timeleap.storage.log_values import Timeline
+    from timeleap.storage.reader import LogReader
     from timeleap_protocol.structs.context import (
         GetHistoryParams,
         GetRecordsParams,

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from timeleap.service.config import Config
     from timeleap.sessions.session import Session
     from timeleap.sessions.working_tree import TreeControl
-    from timeleap.storage.engine import Progress
+    from timeleap.storage.log_values import Progress
     from timeleap.store.open_sessions import SessionLocation
     from timeleap.store.store import OpenedSession
     from timeleap_protocol.method import Method

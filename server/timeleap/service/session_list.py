@@ -27,9 +27,12 @@ from timeleap.sessions.documents.warnings import (
 from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.logs import parse_time
 from timeleap.sessions.shapes import Cause, Retention
+from timeleap.storage.damage import LOSSES, Damage
 from timeleap.storage.durable import storage_errors
-from timeleap.storage.engine import LOSSES, Damage
-from timeleap.storage.timeline_damage import damaged_lines
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.load import as_reloaded
+from timeleap.storage.log_files import StoredLogs
+from timeleap.storage.reader import LogReader, damaged_lines
 from timeleap.store.home import Trashed
 from timeleap.store.listing import ListRequest
 from timeleap.store.trash import PurgeOutcome, PurgeRequest
@@ -175,7 +178,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         engine = session.engine
         await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
-        files = await asyncio.to_thread(file_problems, session.path)
+        files = await asyncio.to_thread(_damaged_files, session.path)
         files += _damage_of_tree(await session.snapshots.look())
         leftovers = await asyncio.to_thread(leftover_warnings, session.path)
         copies = await asyncio.to_thread(conflict_warnings, session.path)
@@ -201,12 +204,16 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         if not params.dry_run and lost and not damaged:
             await session.reload()  # what is there is taken as it is; there is nothing to take out
         if params.dry_run or not damaged:
-            removed = await asyncio.to_thread(lambda: damaged_lines(engine.as_reloaded())) if damaged else 0
+            removed = await asyncio.to_thread(lambda: damaged_lines(_as_reloaded(engine))) if damaged else 0
             return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
         return {
             **await session.repair(cause=Cause(client=call.client.name)),
             "problems": [_problem(problem) for problem in problems],
         }
+
+
+def _damaged_files(directory: Path) -> list[FileProblem]:
+    return file_problems(directory, StoredLogs(directory / LOG_NAME).cut_timelines())
 
 
 def _damage_of_tree(looked: Json | None) -> list[FileProblem]:
@@ -224,8 +231,12 @@ def _losses(session: Session) -> list[Damage]:
     lost = [] if unaccepted is None else [unaccepted]
     if not lost and engine.externally_modified:
         with storage_errors("read the log", session.path / LOG_NAME):
-            lost = [damage for damage in engine.as_reloaded().damage() if damage.kind in LOSSES]
+            lost = [damage for damage in _as_reloaded(engine).damage() if damage.kind in LOSSES]
     return [replace(each, message=loss_in_words(engine, session.path / LOG_NAME, each)) for each in lost]
+
+
+def _as_reloaded(engine: LogEngine) -> LogReader:
+    return as_reloaded(engine.view, modified=engine.externally_modified)
 
 
 def _problem(problem: Damage | FileProblem) -> Json:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.appends import Answer
     from timeleap.sessions.kernel.change import Marks
-    from timeleap.storage.engine import LogState
+    from timeleap.storage.log_values import LogState
     from timeleap_protocol.structs.context import AppendMessageParams, CheckpointParams, UpdateTokenCountParams
 
 RESERVED_KEY = "_tl"

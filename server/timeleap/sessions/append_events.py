@@ -8,7 +8,8 @@ from timeleap.json_value import Json
 from timeleap.sessions import past, shapes
 from timeleap.sessions.kernel.change import Change
 from timeleap.sessions.shapes import Cause, Event, Shapes
-from timeleap.storage.engine import Appended, LogEngine
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import Appended
 from timeleap.summaries.log_spans import NewestSpan
 
 _log = logging.getLogger(__name__)

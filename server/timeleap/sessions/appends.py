@@ -19,7 +19,7 @@ from timeleap.sessions.participants import Participant
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.transaction import SessionTransactions, announce
-from timeleap.storage.engine import Appended, AppendStep, LogState, NewRecord
+from timeleap.storage.log_values import Appended, AppendStep, LogState, NewRecord
 from timeleap.uncancelled_work import Outcome
 
 Answer = Callable[[Json | None, BaseException | None], None]

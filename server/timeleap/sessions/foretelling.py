@@ -11,7 +11,7 @@ from timeleap.sessions.kernel.change import Decide
 from timeleap.sessions.participants import Participant
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.transaction import SessionTransactions
-from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
+from timeleap.storage.damage import damaged_before, new_damage, not_restored
 
 
 async def foretell(
@@ -54,6 +54,6 @@ def _refuse_damaged(session: SessionTransactions, timeline_id: str | None) -> No
     engine = session.engine
     known = next((timeline for timeline in engine.timelines() if timeline.timeline_id == timeline_id), None)
     if known is not None:
-        damage = new_damage(engine.timeline(known.timeline_id), damaged_before(known.facts))
+        damage = new_damage(engine.timeline(known.timeline_id).damage(), damaged_before(known.facts))
         if damage:
             raise not_restored(session.path / known.file, damage[0].offset)

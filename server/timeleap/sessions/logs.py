@@ -22,9 +22,11 @@ from timeleap.errors import (
 )
 from timeleap.sessions.past import find_line, has_uid, prompt_at, read_checkpoint
 from timeleap.sessions.shapes import Checkpoint
-from timeleap.storage.engine import LogEngine, LogLines, LogReader, LogState, RecordFlag, RecordKind, Row, Timeline
+from timeleap.storage.damage import damaged_before, new_damage
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import LogLines, LogState, RecordFlag, RecordKind, Row, Timeline
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import as_sent
-from timeleap.storage.timeline_damage import damaged_before, new_damage
 
 PAGE_LINES: Final = 1024
 PAGE_BYTES: Final = 1 << 20
@@ -239,7 +241,7 @@ def at_time(logs: Logs, time: str, timeline_id: str | None) -> PointInTime:
         timeline_id = min(later, key=lambda end: end[0])[1] if later else None
     log = logs.live() if timeline_id is None else logs.timeline(timeline_id)
     passed = _passed(log, wanted)
-    written = log.last_change()  # many clocks show milliseconds
+    written = log.view.last_change()  # many clocks show milliseconds
     if (
         written is not None
         and wanted.timestamp() >= floor(written * 1000) / 1000
@@ -346,7 +348,7 @@ def _refuse_damage(side: Stretch, first: int) -> None:
     """A timeline that is not what was set aside would be compared with a hole in it. The live log is what it is."""
     if side.timeline_id is None:
         return
-    for damaged in new_damage(side.log, side.damaged_before):
+    for damaged in new_damage(side.log.damage(), side.damaged_before):
         if first <= damaged.line <= side.lines:
             message = f"the timeline {side.timeline_id} is damaged at byte {damaged.offset}: {damaged.message}"
             raise CorruptedError(message, timelineId=side.timeline_id, offset=damaged.offset)

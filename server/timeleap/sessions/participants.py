@@ -16,7 +16,7 @@ from msgspec import DecodeError, json
 from timeleap.json_value import Json
 from timeleap.sessions.kernel.change import ApprovalChange, Change
 from timeleap.sessions.shapes import Approval, Cause, Event
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 
 Answer = asyncio.Future[Json]
 """The result that a request for an approval waits for; cancelled where the question is given up without one."""

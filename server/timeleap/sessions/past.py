@@ -31,16 +31,9 @@ from timeleap.message_text import texts
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.documents.tree_settings import checkpoint_files
 from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members, told
-from timeleap.storage.engine import (
-    LogEngine,
-    LogReader,
-    LogState,
-    NewRecord,
-    Prepared,
-    RecordKind,
-    Timeline,
-    TimelineFacts,
-)
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import LogState, NewRecord, Prepared, RecordKind, Timeline, TimelineFacts
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
 from timeleap.summaries.log_spans import SpanRead, add_records, read_spans
 

@@ -40,7 +40,8 @@ from timeleap.sessions.logs import begin_of, end_of, era_of
 from timeleap.sessions.past import past_of, read_checkpoint, summarize, timeline_ids, uid_at
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
-from timeleap.storage.engine import Appended, Entry, LogEngine, LogState, RecordFlag, RecordKind
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import Appended, Entry, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
 from timeleap.summaries.log_spans import NewSpans, SpanRead, read_spans, with_spans, without_spans
 
@@ -415,7 +416,7 @@ class RequestTable:
 
     def _last_origin(self) -> str | None:
         """The origin in the newest record of a request; None where it has none."""
-        for _, body in self._bodies(self._engine.request_lines(1)):
+        for _, body in self._bodies(self._engine.view.request_lines(1)):
             origin = read_tl(body).get("o")
             return origin if isinstance(origin, str) else None
         return None
@@ -423,7 +424,7 @@ class RequestTable:
     def _since(self, keep_lines: int) -> list[StoredResponse]:
         """The newest requests whose records end at `keep_lines` or behind it, oldest first."""
         limit = REMEMBERED
-        if not self._engine.request_lines(1):
+        if not self._engine.view.request_lines(1):
             return []  # of a log without any the whole index was looked through: once is enough
         made_here = self._lines(MADE_REMEMBERED, True, keep_lines)
         while True:
@@ -437,7 +438,7 @@ class RequestTable:
     def _lines(self, limit: int, made_here: bool, keep_lines: int) -> list[int]:
         """The last lines with ids whose batches end at `keep_lines` or behind it."""
         lines: list[int] = []
-        for line in self._engine.request_lines(limit, made_here):
+        for line in self._engine.view.request_lines(limit, made_here):
             if line < keep_lines and self._end_of_batch(line) < keep_lines:
                 break  # all that come now end before it
             lines.append(line)

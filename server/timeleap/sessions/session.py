@@ -51,12 +51,10 @@ from timeleap.sessions.working_tree import (
     TreeControl,
     WithFiles,
 )
-from timeleap.storage.engine import (
-    LogEngine,
-    LogReader,
-    LogState,
-    Recovery,
-)
+from timeleap.storage.damage import Recovery
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import LogState
+from timeleap.storage.reader import LogReader
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 

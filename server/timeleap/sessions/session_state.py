@@ -29,7 +29,9 @@ from timeleap.sessions.participants import StandingApprovals
 from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.shapes import Cause, Event, set_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
-from timeleap.storage.engine import LogEngine, LogReader, Prepared, Replacement, Timeline, highest_noted
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import Prepared, Replacement, Timeline, highest_noted
+from timeleap.storage.reader import LogReader
 
 POLL_SECONDS = 0.25
 REMOVING = "removing"

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from timeleap.json_value import Json
 from timeleap.message_text import checkpoint_name, should_compact, span_name
-from timeleap.storage.engine import Appended
+from timeleap.storage.log_values import Appended
 from timeleap.summaries.log_spans import NewSpans
 
 _log = logging.getLogger(__name__)

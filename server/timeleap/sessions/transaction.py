@@ -57,7 +57,8 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.durable import failpoint, set_change_time_apart, storage_errors
-from timeleap.storage.engine import Appended, LogEngine, LogState, Prepared, Timeline
+from timeleap.storage.engine import Drafted, LogEngine
+from timeleap.storage.log_values import Appended, LogState, Prepared, Timeline
 from timeleap.summaries.log_spans import NewestSpan
 
 _log = logging.getLogger(__name__)
@@ -263,7 +264,7 @@ class SessionTransactions:
 
     def _put_in_place(
         self, transaction: Transaction, rewrite: LogRewrite, part: Participant | None
-    ) -> tuple[Prepared, StateSnapshot]:
+    ) -> tuple[Drafted, StateSnapshot]:
         """Put a new log in the place of the present one; the state beside the log then. Blocking."""
         # Notes before the log: they count only once the timeline exists that the log's step makes.
         with self.engine.draft(rewrite.replacement) as draft:
@@ -344,11 +345,10 @@ class SessionTransactions:
         return events
 
     def _note_rewrite(
-        self, transaction: Transaction, rewrite: LogRewrite, draft: Prepared, part: Participant | None
+        self, transaction: Transaction, rewrite: LogRewrite, draft: Drafted, part: Participant | None
     ) -> StateSnapshot:
         """Note what will be true once the draft is in its place, with the request ids that the new log loses; the state
         beside the log then. Blocking."""
-        assert draft.log is not None
         replacement, before = rewrite.replacement, self.stacks()
         token = files = None
         with storage_errors("replace the log", self.path / LOG_NAME):

@@ -26,10 +26,10 @@ from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
-from timeleap.storage.engine import Appended, AppendStep, Durability, LogState, NewRecord, Plan
 from timeleap.storage.external_change import changed_log
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
+from timeleap.storage.log_values import Appended, AppendStep, Durability, LogState, NewRecord, Plan
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import batch_member
 from timeleap.storage.scan import entry_of
@@ -90,24 +90,6 @@ def group_on(log: StoredLog) -> WriteGroup:
     record = NewRecord(b"", last.kind, last.role, last.value, last.flags)
     entry, state = entry_of(record, log.store.state(last.line), crc32(b"\n", last.crc), last.length + 1)
     return WriteGroup(state, state, last.line, [b"\n"], [entry])
-
-
-class QueuedAppend(AppendStep, eq=False, kw_only=True):
-    """An append that a coroutine waits for, which may be cancelled until it has its turn."""
-
-    planned: Plan
-    outcome: Outcome[Appended]
-
-    def plan(self, state: LogState) -> Sequence[NewRecord]:
-        self.outcome.taken = True
-        return self.planned(state)
-
-    def end(self, done: Appended | None, error: BaseException | None) -> None:
-        self.ended = True
-        self.outcome.end(done, error)
-
-    def done(self) -> bool:
-        return self.ended or self.outcome.done()
 
 
 class _Job(Outcome[Any]):
@@ -201,13 +183,6 @@ class WriteQueue(ABC):
     def busy(self) -> bool:
         return self._task is not None and not self._resting
 
-    async def append(self, plan: Plan, mark: bool = True, more: bool = False) -> Appended:
-        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, its result returned. Where
-        `more` are about to come it waits for them: to write each alone takes long."""
-        outcome: Outcome[Appended] = Outcome()
-        self.submit(QueuedAppend(planned=plan, mark=mark, more=more, outcome=outcome))
-        return await outcome.result_uncancelled()
-
     async def add(self, records: Sequence[NewRecord]) -> Appended:
         """Append at one's turn, within `run`."""
         group = self.group()
@@ -215,7 +190,8 @@ class WriteQueue(ABC):
         return (await self.commit(group))[0]
 
     def submit(self, step: AppendStep) -> None:
-        """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end."""
+        """Append in this very call where nothing has to be waited for, else at its turn; the step is told its end. Where
+        `more` are about to come it waits for them: to write each alone takes long."""
         waits = step.more or self._task is not None or self._waiting
         if waits or not self.immediate():
             self._put(step)

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from timeleap.storage import durable
 from timeleap.storage.durable import Readable, crc32
-from timeleap.storage.engine import Entry, LogState, Progress, RecordFlag, RecordKind, Role
+from timeleap.storage.log_values import Entry, LogState, Progress, RecordFlag, RecordKind, Role
 
 ENTRY_SIZE: Final = 80
 HEADER_SIZE: Final = 64

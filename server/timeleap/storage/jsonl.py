@@ -18,35 +18,31 @@ from msgspec.structs import replace
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.placeholders import placeholders
-from timeleap.storage import appending, durable, load, losses, rewrite, scrub, validation
+from timeleap.storage import appending, durable, load, rewrite, scrub, validation
 from timeleap.storage.appending import UnwritableError, WriteGroup, WriteQueue, Written, group_on
+from timeleap.storage.damage import Damage, Recovery
 from timeleap.storage.durable import FileStatus
-from timeleap.storage.engine import (
+from timeleap.storage.engine import Drafted, LogEngine
+from timeleap.storage.external_change import changed_log
+from timeleap.storage.index import index_path
+from timeleap.storage.log_notes import MemoryNotes, Notes
+from timeleap.storage.log_values import (
     Access,
     Appended,
     AppendStep,
-    Damage,
     Durability,
     Edit,
-    LogEngine,
-    LogReader,
     LogState,
     NewRecord,
-    Notes,
     Plan,
-    Prepared,
     Progress,
-    Recovery,
     Replaced,
     Replacement,
     Timeline,
 )
-from timeleap.storage.external_change import changed_log
-from timeleap.storage.index import index_path
-from timeleap.storage.memory_notes import MemoryNotes
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.owner_lock import Endpoint, LockMode, SessionLock
-from timeleap.storage.reader import StoredLog, head_end, head_start
+from timeleap.storage.reader import LogReader, StoredLog, head_end, head_start
 from timeleap.storage.rewrite import NewLog, Timelines
 from timeleap.storage.validation import Validation
 from timeleap.storage.watch import Watch
@@ -285,7 +281,7 @@ class LockedLog(WriteQueue):
                 self._replaced = None
 
     @contextmanager
-    def draft(self, replacement: Replacement) -> Iterator[Prepared]:
+    def draft(self, replacement: Replacement) -> Iterator[Drafted]:
         shown = self._shown
         self.check_rewritable(replacement.from_timeline)
         lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
@@ -296,7 +292,7 @@ class LockedLog(WriteQueue):
             new.draft.discard()
             raise
 
-    def put_in_place(self, new: Prepared) -> Replaced:
+    def put_in_place(self, new: Drafted) -> Replaced:
         assert isinstance(new, NewLog)
         shown, before = self._shown, self._shown.log.state
         try:
@@ -491,14 +487,12 @@ class JsonlEngine(LogEngine):
     def view(self) -> StoredLog:
         return self._shown.log
 
+    @property
+    def head(self) -> str:
+        return self._shown.head_at(self._shown.log.state)
+
     def head_at(self, state: LogState) -> str:
         return self._shown.head_at(state)
-
-    def as_reloaded(self) -> LogReader:
-        log = load.load(self.path, writable=False, trust_index=False).log
-        if self.externally_modified:
-            log.lost = losses.of_reloaded(log, losses.before_reload(self._shown.log, told=False))
-        return log
 
     @property
     def recovery(self) -> Recovery:
@@ -543,20 +537,13 @@ class JsonlEngine(LogEngine):
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:
         return self._shown.timelines.listed(view.file if isinstance(view, StoredLog) else None)
 
-    def timeline(self, timeline_id: str) -> LogReader:
+    def timeline(self, timeline_id: str) -> StoredLog:
         return self._shown.timelines.reader(timeline_id)
-
-    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
-        return self._shown.timelines.same(timeline_id, other_id)
 
     def remove_timeline(self, timeline_id: str) -> None:
         if self.access == "read":
             self._check_writable()
         self._shown.timelines.remove(timeline_id)  # also by work that was accepted before the log was closed
-
-    async def append(self, plan: Plan, *, mark: bool = True, more: bool = False) -> Appended:
-        self._check_writable()
-        return await self._locked.append(plan, mark, more)
 
     async def add(self, records: Sequence[NewRecord]) -> Appended:
         return await self._locked.add(records)
@@ -575,11 +562,11 @@ class JsonlEngine(LogEngine):
     async def rewrite(self, steps: Callable[[], T]) -> T:
         return await self._locked.rewrite(steps)
 
-    def draft(self, replacement: Replacement) -> AbstractContextManager[Prepared]:
+    def draft(self, replacement: Replacement) -> AbstractContextManager[Drafted]:
         return self._locked.draft(replacement)
 
-    def commit(self, prepared: Prepared) -> Replaced:
-        return self._locked.put_in_place(prepared)
+    def commit(self, drafted: Drafted) -> Replaced:
+        return self._locked.put_in_place(drafted)
 
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
         self._check_writable()

@@ -13,8 +13,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from timeleap.storage import durable, index_cache, losses, opened_log, scan
+from timeleap.storage.damage import Damage, Quarantined, Recovery
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, LogState, Progress, Quarantined, Recovery
 from timeleap.storage.index import (
     EntryStore,
     IndexDamagedError,
@@ -26,12 +26,12 @@ from timeleap.storage.index import (
     open_index,
 )
 from timeleap.storage.intents import intent_pending, settle_intent, tidy
+from timeleap.storage.log_values import LogState, Progress
 from timeleap.storage.opened_log import Loaded
-from timeleap.storage.reader import StoredLog, highest_number, last_record
+from timeleap.storage.reader import StoredLog, damaged_lines, highest_number, last_record
 from timeleap.storage.record import ID_LIMIT
 from timeleap.storage.reference import Reference
 from timeleap.storage.tail import cut_tail, without_incomplete_tail
-from timeleap.storage.timeline_damage import damaged_lines
 
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
 #
@@ -328,6 +328,15 @@ def taken_over(path: Path, create: bool, before: StoredLog, *, told: bool) -> Lo
     if lost is None:
         return found
     return replace(found, recovery=replace(found.recovery, warnings=(lost, *found.recovery.warnings)))
+
+
+def as_reloaded(shown: StoredLog, *, modified: bool) -> StoredLog:
+    """A log as `taken_over` would take it in the place of the one that is `shown`; where another program has modified
+    that, its `damage` says what it has lost, too. Changes nothing."""
+    log = load(shown.path, writable=False, trust_index=False).log
+    if modified:
+        log.lost = losses.of_reloaded(log, losses.before_reload(shown, told=False))
+    return log
 
 
 def recovered(

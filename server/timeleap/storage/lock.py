@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +16,8 @@ from timeleap.storage import durable
 
 _LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
 _RECORD_LIMIT: Final = 4096
+LOCK_SECONDS = 5.0
+"""How long to wait for another process that changes a small file; it takes milliseconds."""
 
 
 class FileLock:
@@ -76,6 +81,21 @@ class FileLock:
                 os.close(fd)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` for a moment. Raises OSError where it cannot be made, or another process keeps it."""
+    lock = FileLock(path)
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not lock.try_acquire():
+        if time.monotonic() > deadline:
+            raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock", str(path))
+        time.sleep(0.005)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 if sys.platform == "win32":
 
     def _try_lock(fd: int) -> bool:
@@ -109,6 +129,3 @@ else:
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-# The lock of a log

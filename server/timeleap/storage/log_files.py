@@ -14,24 +14,15 @@ from msgspec.structs import replace
 
 from timeleap.errors import SessionExistsError
 from timeleap.storage import durable
+from timeleap.storage.damage import Damage
 from timeleap.storage.durable import Identity, status, storage_errors
-from timeleap.storage.engine import (
-    Access,
-    Damage,
-    Durability,
-    LogEngine,
-    LogReader,
-    LogState,
-    Notes,
-    Progress,
-    Timeline,
-)
 from timeleap.storage.index import EntryStore, IndexDamagedError, index_path, old_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import load
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes, Notes
+from timeleap.storage.log_values import Access, Durability, LogState, Progress, Timeline
 from timeleap.storage.owner_lock import Endpoint, LockMode
-from timeleap.storage.reader import StoredLog, timeline_names
+from timeleap.storage.reader import LogReader, StoredLog, timeline_names
 from timeleap.storage.rewrite import Draft, Timelines, copy_prefix
 
 _Key = tuple[Identity | str, str, Access]
@@ -74,7 +65,7 @@ class Lease:
         self._closing: asyncio.Task[None] | None = None
 
     @property
-    def engine(self) -> LogEngine:
+    def engine(self) -> JsonlEngine:
         return self._shared.engine
 
     @property

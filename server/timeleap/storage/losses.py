@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from timeleap.placeholders import placeholders
 from timeleap.storage import durable
+from timeleap.storage.damage import Damage
 from timeleap.storage.durable import crc32
-from timeleap.storage.engine import Damage, Entry, RecordKind
 from timeleap.storage.index import EntryStore, IndexDamagedError, OldIndex, first_difference, index_path, old_index
+from timeleap.storage.log_values import Entry, RecordKind
 from timeleap.storage.reader import StoredLog, timeline_names
 
 

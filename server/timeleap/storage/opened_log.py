@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeleap.storage.engine import Damage, Recovery
+from timeleap.storage.damage import Damage, Recovery
 from timeleap.storage.reader import StoredLog
 
 

@@ -6,6 +6,7 @@ reader in another thread keeps a consistent view, and the descriptor is closed w
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from io import BytesIO
@@ -18,20 +19,8 @@ from msgspec.structs import replace
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.placeholders import ENDINGS, stands_for
 from timeleap.storage import durable, scan
+from timeleap.storage.damage import DAMAGE_LIMIT, Damage
 from timeleap.storage.durable import Identity, OpenFile, crc32
-from timeleap.storage.engine import (
-    DAMAGE_LIMIT,
-    MAX_ROTATION,
-    Damage,
-    DamageKind,
-    Entry,
-    LogLines,
-    LogReader,
-    LogState,
-    Progress,
-    RecordFlag,
-    RecordKind,
-)
 from timeleap.storage.index import (
     CHECKPOINTS,
     ENTRY,
@@ -44,10 +33,22 @@ from timeleap.storage.index import (
     entry_of,
     unpack_entry,
 )
+from timeleap.storage.line_check import MARKS, NO_RECORD, BatchCheck, check_line, describe_line
+from timeleap.storage.log_values import (
+    MAX_ROTATION,
+    Entry,
+    LogLines,
+    LogState,
+    Progress,
+    RecordFlag,
+    RecordKind,
+    Row,
+)
 from timeleap.storage.record import classify, read_tl, strict_json
 from timeleap.storage.reference import Reference
 
 T = TypeVar("T")
+ReaderT = TypeVar("ReaderT", bound="LogReader")
 P = ParamSpec("P")
 
 _STEP: Final = 4096
@@ -59,32 +60,180 @@ _WORDS: Final = ENTRY_SIZE // 4
 _BLOCK: Final = 128  # lines
 _EMPTY: Final = LogState()
 _new = object.__new__
-_NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
-_MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 _REMEMBERED: Final = 4096  # lines with request ids, and blocks that were found sound: half a million lines
 _COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
 _DIGITS: Final = 18  # of a timeline's number
-_NOT_READABLE: Final = "the original program cannot read this record"
 
 
-def _trusting(question: Callable[Concatenate[StoredLog, P], T]) -> Callable[Concatenate[StoredLog, P], T]:
+def _trusting(question: Callable[Concatenate[ReaderT, P], T]) -> Callable[Concatenate[ReaderT, P], T]:
     """Ask the index; if it proves damaged, rebuild it and ask again."""
 
-    def asked(log: StoredLog, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def asked(log: ReaderT, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             try:
                 return question(log, *args, **kwargs)
             except IndexDamagedError:
-                log.mend()
+                log.view.mend()
             return question(log, *args, **kwargs)
         except StorageFailureError:
             raise
         except OSError as error:
-            raise StorageFailureError.of(error, "read the log", log.path) from error
+            raise StorageFailureError.of(error, "read the log", log.view.path) from error
         except IndexDamagedError as error:
-            raise CorruptedError("the log is shorter than it was", path=str(log.path)) from error
+            raise CorruptedError("the log is shorter than it was", path=str(log.view.path)) from error
 
     return asked
+
+
+class LogReader(ABC):
+    """A log that can be read: the live one, or a timeline. Whatever is asked is asked of its `view`.
+
+    Reading is synchronous and works on ranges of lines; a line that is not asked for is never parsed.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def view(self) -> StoredLog:
+        """The log as it is now: later changes do not show in it, and another thread may read it."""
+
+    @property
+    def state(self) -> LogState:
+        """The state at the end of the log."""
+        return self.view.state
+
+    @_trusting
+    def entries(self, start: int, stop: int) -> list[Entry]:
+        """The entries of the lines `[start, stop)`, clipped to the log."""
+        # Taken once, here and below: an engine may show a longer log by the next look, while another thread reads.
+        log = self.view
+        start, stop = max(0, start), min(stop, log.state.lines)
+        if start >= stop:
+            return []
+        raw = log.store.raw(start, stop)
+        if len(raw) != (stop - start) * ENTRY_SIZE:
+            raise IndexDamagedError("entries are missing")
+        check_entries(raw, start)
+        return [entry_of(line, fields) for line, fields in enumerate(ENTRY.iter_unpack(raw), start)]
+
+    @_trusting
+    def lines(self, start: int, stop: int) -> LogLines:
+        """The lines `[start, stop)`, checked against their checksums; strict JSON where they are no damaged lines. Raises
+        CorruptedError: the bytes are not those that were written."""
+        log = self.view
+        start, stop = max(0, start), min(stop, log.state.lines)
+        if start >= stop or log.file is None:
+            return LogLines(start)
+        raw = log.store.raw(start, stop)
+        check_entries(raw, start)
+        first, last = unpack_entry(raw, start), unpack_entry(raw, stop - 1, len(raw) - ENTRY_SIZE)
+        base, end = first.offset, last.offset + last.length
+        data = log.file.pread(base, end - base)
+        if len(data) != end - base:
+            raise _not_what_was_written(log, stop - 1, base + len(data))
+        kinds, flags = raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE].translate(_OWN_FLAGS)
+        # Few steps of the interpreter for each line: a page of a thousand messages is made here.
+        lengths = memoryview(raw).cast("I")[2::_WORDS].tolist()
+        begins = [*accumulate(lengths, initial=0)]
+        ends = [*accumulate(lengths, initial=-1)][1:]  # before the line feeds
+        if RecordKind.DAMAGED in kinds or not _is_written(log.store, data, raw, start, begins):
+            begins, ends = _places(log, data, raw, start, base)
+        elif not data.endswith(b"\n"):
+            ends[-1] = len(data)
+        before = first.state.messages - (first.kind == RecordKind.MESSAGE)
+        return _made_strict(log, LogLines(start, data, begins[: len(ends)], ends, before, kinds, flags))
+
+    def rows(self, start: int, stop: int) -> list[Row]:
+        """Rows of the lines from `start` to `stop`."""
+        return list(self.lines(start, stop).rows())
+
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """The text of the lines from `start` to `stop`, without line feeds."""
+        return [row.body for row in self.rows(start, stop)]
+
+    def line_of_message(self, index: int) -> int:
+        """The line of the message `index` (0-based over messages). Raises IndexError out of range."""
+        log = self.view
+        return log.nth(index, log.state.messages, MESSAGES)
+
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        """The line of the checkpoint record `ordinal` (0-based over checkpoint records). Raises IndexError."""
+        log = self.view
+        return log.nth(ordinal, log.state.checkpoints, CHECKPOINTS)
+
+    def line_of_usage(self, ordinal: int) -> int:
+        """The line of the usage record `ordinal` (0-based over usage records). Raises IndexError."""
+        log = self.view
+        return log.nth(ordinal, log.state.usages, USAGES)
+
+    @_trusting
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        """The line of the FIRST checkpoint record with that id (where the original's revert stops), or None."""
+        log = self.view
+        lines = log.state.lines
+        if log.state.regular:
+            known = 0 <= checkpoint_id < log.state.checkpoints
+            return log.line_of_checkpoint(checkpoint_id) if known else None
+        for start in range(0, lines, _STEP):
+            kinds = log.store.raw(start, min(start + _STEP, lines))[16::ENTRY_SIZE]
+            at = kinds.find(RecordKind.CHECKPOINT)
+            while at >= 0:
+                if log.store.entry(start + at).value == checkpoint_id:
+                    return start + at
+                at = kinds.find(RecordKind.CHECKPOINT, at + 1)
+        return None
+
+    @_trusting
+    def state_before(self, line: int) -> LogState:
+        """The state before `line`, with `pending_chars` known (its messages are read where they must be)."""
+        log = self.view
+        if line <= 0:
+            return LogState()
+        if line >= log.state.lines:
+            return log.state
+        state = log.store.state(line)
+        if state.pending_chars >= 0:
+            return state
+        first = log.line_of_usage(state.usages - 1) + 1 if state.usages else 0
+        pending = 0
+        for start in range(first, line, 256):
+            for entry in log.entries(start, min(start + 256, line)):
+                if entry.kind == RecordKind.MESSAGE:
+                    counted = entry.value >= 0
+                    pending += entry.value if counted else classify(log.read(entry.line, entry.line + 1)[0]).value
+        return replace(state, pending_chars=pending)
+
+    def damage(self) -> list[Damage]:
+        """Lines that are lost or not part of history, as far as known, oldest first; at most `DAMAGE_LIMIT` of the latter."""
+        log = self.view
+        found = [] if log.lost is None else [log.lost]
+        # Asked first: the whole index of a long log is not looked through in vain.
+        if log.state.has_damage:
+            found += log.damaged()
+        return found
+
+    @_trusting
+    def pread(self, offset: int, size: int) -> bytes:
+        """The log's bytes from `offset` on as they stand, at most `size`; fewer only at the end."""
+        file = self.view.file
+        return b"" if file is None else file.pread(offset, size)
+
+    @_trusting
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Read and check every byte (checksum, JSON, batch marks) without changing anything; a damaged index counts as no
+        index. Thread-safe."""
+        log = self.view
+        if log.file is None:
+            return []
+        found, batch = list[Damage](), BatchCheck()
+        for start in range(0, log.state.lines, 256):
+            entries = log.entries(start, min(start + 256, log.state.lines))
+            for entry in entries:
+                found += check_line(log.file, entry, batch)
+            if progress is not None:
+                progress(entries[-1].state.length, log.state.length)
+        return found + batch.finish()
 
 
 class StoredLog(LogReader):
@@ -117,6 +266,11 @@ class StoredLog(LogReader):
         self.lost: Damage | None = None
         self.state = state  # pyright: ignore[reportIncompatibleMethodOverride] - asked for several times an append
 
+    @property
+    def view(self) -> StoredLog:
+        """Itself: what it shows never changes."""
+        return self
+
     def head(self, epoch: int, generation: int, state: LogState | None = None) -> str:
         """The head the log has, or had at `state`: what changes with a rewrite, a dot, what changes with every record.
 
@@ -135,180 +289,35 @@ class StoredLog(LogReader):
         self.store.close()
 
     def at(self, state: LogState) -> StoredLog:
+        """The log after an append that brought it to a state."""
         log = _new(StoredLog)  # made for each append: past `__init__`
         log.path, log.name, log.file, log.store, log.state = self.path, self.name, self.file, self.store, state
         log.open_ended, log.lost = False, None
         return log
 
     @_trusting
-    def entries(self, start: int, stop: int) -> list[Entry]:
-        start, stop = max(0, start), min(stop, self.state.lines)
-        if start >= stop:
-            return []
-        raw = self.store.raw(start, stop)
-        if len(raw) != (stop - start) * ENTRY_SIZE:
-            raise IndexDamagedError("entries are missing")
-        check_entries(raw, start)
-        return [entry_of(line, fields) for line, fields in enumerate(ENTRY.iter_unpack(raw), start)]
-
-    @_trusting
-    def lines(self, start: int, stop: int) -> LogLines:
-        start, stop = max(0, start), min(stop, self.state.lines)
-        if start >= stop or self.file is None:
-            return LogLines(start)
-        raw = self.store.raw(start, stop)
-        check_entries(raw, start)
-        first, last = unpack_entry(raw, start), unpack_entry(raw, stop - 1, len(raw) - ENTRY_SIZE)
-        base, end = first.offset, last.offset + last.length
-        data = self.file.pread(base, end - base)
-        if len(data) != end - base:
-            raise self._not_what_was_written(stop - 1, base + len(data))
-        kinds, flags = raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE].translate(_OWN_FLAGS)
-        # Few steps of the interpreter for each line: a page of a thousand messages is made here.
-        lengths = memoryview(raw).cast("I")[2::_WORDS].tolist()
-        begins = [*accumulate(lengths, initial=0)]
-        ends = [*accumulate(lengths, initial=-1)][1:]  # before the line feeds
-        if RecordKind.DAMAGED in kinds or not self._is_written(data, raw, start, begins):
-            begins, ends = self._places(data, raw, start, base)
-        elif not data.endswith(b"\n"):
-            ends[-1] = len(data)
-        before = first.state.messages - (first.kind == RecordKind.MESSAGE)
-        return self._made_strict(LogLines(start, data, begins[: len(ends)], ends, before, kinds, flags))
-
-    def _is_written(self, data: bytes, raw: bytes, start: int, begins: list[int]) -> bool:
-        """True if each line from `start` on, with the entries `raw`, is what its checksum says; in one step for a block
-        that was compared line by line before. `begins` has the end of the last one, too."""
-        view, words, sound, at = memoryview(data), memoryview(raw).cast("I"), self.store.sound, 0
-        while at < len(begins) - 1:  # where the machine is not little-endian nothing matches
-            number, skipped = divmod(start + at, _BLOCK)
-            stop = min(len(begins) - 1, at + _BLOCK - skipped)
-            # The fingerprint of the log up to the block's end: with other entries it is another one.
-            chain = raw[stop * ENTRY_SIZE - 12 : stop * ENTRY_SIZE - 4] if stop - at == _BLOCK else b""
-            block = view[begins[at] : begins[stop]]
-            checksum = crc32(block) if chain else 0
-            if not chain or sound.get(number) != (chain, checksum):
-                lines = BytesIO(block).readlines()
-                if words[at * _WORDS + 3 : stop * _WORDS : _WORDS].tolist() != [*map(crc32, lines)]:
-                    return False
-                if chain:
-                    if len(sound) >= _REMEMBERED:
-                        sound.clear()
-                    sound[number] = chain, checksum
-            at = stop
-        return True
-
-    def _places(self, data: bytes, raw: bytes, line: int, base: int) -> tuple[list[int], list[int]]:
-        """Where the lines whose entries are `raw` begin and end in `data`, that begins at the byte `base`: if some are
-        damaged, and may have a line feed within them, or are not what was written."""
-        begins, ends = [], []
-        for number, (offset, length, crc, *_) in enumerate(ENTRY.iter_unpack(raw), line):
-            text = data[offset - base : offset - base + length]
-            if crc32(text) != crc:
-                raise self._not_what_was_written(number, offset)
-            begins.append(offset - base)
-            ends.append(offset - base + len(text.removesuffix(b"\n")))
-        return begins, ends
-
-    def _made_strict(self, lines: LogLines) -> LogLines:
-        """Lines, with those that strict parsers would refuse such that they can be spliced into a reply. What was never
-        parsed is, once."""
-        start, doubtful = lines.first, lines.flags.translate(_DOUBTFUL)
-        if 1 in doubtful:
-            doubtful = _only(doubtful, self.store.found_strict(start, start + len(doubtful)), False)
-        if 1 not in doubtful:
-            return lines
-        texts = [row.body for row in lines.rows()]
-        at = doubtful.find(1)
-        while at >= 0:
-            record = classify(texts[at])
-            if record.kind == RecordKind.DAMAGED and lines.kinds[at] != RecordKind.DAMAGED:
-                raise self._not_what_was_written(start + at, self.store.entry(start + at).offset)
-            if record.flags & RecordFlag.LENIENT:
-                texts[at] = strict_json(texts[at])
-                doubtful = doubtful[:at] + b"\0" + doubtful[at + 1 :]
-            at = doubtful.find(1, at + 1)
-        self.store.note_strict(start, doubtful)
-        ends = [*accumulate(map(len, texts))]
-        return lines._replace(data=b"".join(texts), begins=[0, *ends[:-1]], ends=ends)
-
-    def _not_what_was_written(self, line: int, offset: int) -> CorruptedError:
-        message = f"line {line} of {self.path.name} is not what was written"
-        return CorruptedError(message, path=str(self.path), offset=offset, line=line)
-
-    def line_of_message(self, index: int) -> int:
-        return self._nth(index, self.state.messages, MESSAGES)
-
-    def line_of_checkpoint(self, ordinal: int) -> int:
-        return self._nth(ordinal, self.state.checkpoints, CHECKPOINTS)
-
-    def line_of_usage(self, ordinal: int) -> int:
-        return self._nth(ordinal, self.state.usages, USAGES)
-
-    @_trusting
-    def _nth(self, ordinal: int, total: int, count: int) -> int:
+    def nth(self, ordinal: int, total: int, count: int) -> int:
+        """The line of a record, by its 0-based ordinal among so many of its kind. Raises IndexError."""
         if not 0 <= ordinal < total:
             raise IndexError(f"{ordinal} is not in 0..{total - 1}")
         return self.store.first_line(ordinal + 1, count, 0, self.state.lines - 1)
 
     @_trusting
-    def find_checkpoint(self, checkpoint_id: int) -> int | None:
-        lines = self.state.lines
-        if self.state.regular:
-            known = 0 <= checkpoint_id < self.state.checkpoints
-            return self.line_of_checkpoint(checkpoint_id) if known else None
-        for start in range(0, lines, _STEP):
-            kinds = self.store.raw(start, min(start + _STEP, lines))[16::ENTRY_SIZE]
-            at = kinds.find(RecordKind.CHECKPOINT)
-            while at >= 0:
-                if self.store.entry(start + at).value == checkpoint_id:
-                    return start + at
-                at = kinds.find(RecordKind.CHECKPOINT, at + 1)
-        return None
-
-    @_trusting
-    def state_before(self, line: int) -> LogState:
-        if line <= 0:
-            return LogState()
-        if line >= self.state.lines:
-            return self.state
-        state = self.store.state(line)
-        if state.pending_chars >= 0:
-            return state
-        first = self.line_of_usage(state.usages - 1) + 1 if state.usages else 0
-        pending = 0
-        for start in range(first, line, 256):
-            for entry in self.entries(start, min(start + 256, line)):
-                if entry.kind == RecordKind.MESSAGE:
-                    counted = entry.value >= 0
-                    pending += entry.value if counted else classify(self.read(entry.line, entry.line + 1)[0]).value
-        return replace(state, pending_chars=pending)
-
-    def damage(self) -> list[Damage]:
-        lost = [] if self.lost is None else [self.lost]
-        return lost + (self._damage() if self.state.has_damage else [])
-
-    @_trusting
-    def _damage(self) -> list[Damage]:
+    def damaged(self) -> list[Damage]:
+        """Its lines that are damaged or not readable by the original, oldest first, at most `DAMAGE_LIMIT`."""
         found: list[Damage] = []
+        file = self.file
+        if file is None:
+            return found
         for start in range(0, self.state.lines, _STEP):
             raw = self.store.raw(start, min(start + _STEP, self.state.lines))
             kinds_and_flags = zip(raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE], strict=True)
             for at, (kind, flags) in enumerate(kinds_and_flags):
                 if kind == RecordKind.DAMAGED or flags & RecordFlag.UNREADABLE:
-                    found.append(self._describe(unpack_entry(raw, start + at, at * ENTRY_SIZE)))
+                    found.append(describe_line(file, unpack_entry(raw, start + at, at * ENTRY_SIZE)))
                     if len(found) >= DAMAGE_LIMIT:
                         return found
         return found
-
-    def _describe(self, entry: Entry) -> Damage:
-        if entry.kind != RecordKind.DAMAGED:
-            return _damage(entry, "notReadableByOriginal", _NOT_READABLE)
-        assert self.file is not None
-        line = self.file.pread(entry.offset, entry.length).rstrip(b"\n")
-        if b"\n" not in line and classify(line).kind != RecordKind.DAMAGED:
-            reason = "not what was written, though it is a record; reload to accept it as it is"
-            return _damage(entry, "checksumMismatch", reason)
-        return _damage(entry, "damagedRecord", scan.why_damaged(line))
 
     def last_change(self) -> float | None:
         """When its file was written to for the last time: perhaps after what is shown of it."""
@@ -316,6 +325,8 @@ class StoredLog(LogReader):
 
     @_trusting
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
+        """The last `limit` lines that carry a request id, newest first: one that an attached process made
+        (`made_here`), one of a client (False), or any (None)."""
         (low, high, known), edits = self.store.found(made_here, self.state.lines)
         most = max(limit, _REMEMBERED)
         lines = self._request_lines(most, made_here, high, self.state.lines)  # of what was added since
@@ -345,39 +356,6 @@ class StoredLog(LogReader):
                 at = flags.rfind(1, 0, at)
         return found
 
-    @_trusting
-    def pread(self, offset: int, size: int) -> bytes:
-        return b"" if self.file is None else self.file.pread(offset, size)
-
-    @_trusting
-    def verify(self, progress: Progress | None = None) -> list[Damage]:
-        """Read and check every byte; a damaged index counts as no index."""
-        found: list[Damage] = []
-        batch = BatchCheck()
-        for start in range(0, self.state.lines, 256):
-            entries = self.entries(start, min(start + 256, self.state.lines))
-            for entry in entries:
-                found += self._check(entry, batch)
-            if progress is not None:
-                progress(entries[-1].state.length, self.state.length)
-        return found + batch.finish()
-
-    def _check(self, entry: Entry, batch: BatchCheck) -> list[Damage]:
-        assert self.file is not None
-        line = self.file.pread(entry.offset, entry.length)
-        found = batch.add(entry, line)
-        if crc32(line) != entry.crc or len(line) != entry.length:
-            found.append(_damage(entry, "checksumMismatch", "not what was written"))
-        elif entry.kind == RecordKind.DAMAGED or entry.flags & RecordFlag.UNREADABLE:
-            found.append(self._describe(entry))
-        elif not entry.flags & RecordFlag.VALIDATED:
-            record = classify(line)
-            if record.kind == RecordKind.DAMAGED:
-                found.append(_damage(entry, "damagedRecord", scan.why_damaged(line)))
-            elif record.flags & RecordFlag.UNREADABLE:
-                found.append(_damage(entry, "notReadableByOriginal", _NOT_READABLE))
-        return found
-
     def mend(self) -> None:
         """Rebuild the entries from the log: the index was damaged."""
         fresh = EntryStore()
@@ -385,6 +363,78 @@ class StoredLog(LogReader):
             known = Reference(self.store, self.state.lines)
             scan.thoroughly(self.file, LogState(), self.state.length, fresh, reference=known)
         self.store.replace_by(fresh, min(fresh.count, self.state.lines))
+
+
+def _is_written(store: EntryStore, data: bytes, raw: bytes, start: int, begins: list[int]) -> bool:
+    """True if each line from `start` on, with the entries `raw`, is what its checksum says; in one step for a block
+    that was compared line by line before. `begins` has the end of the last one, too."""
+    view, words, sound, at = memoryview(data), memoryview(raw).cast("I"), store.sound, 0
+    while at < len(begins) - 1:  # where the machine is not little-endian nothing matches
+        number, skipped = divmod(start + at, _BLOCK)
+        stop = min(len(begins) - 1, at + _BLOCK - skipped)
+        # The fingerprint of the log up to the block's end: with other entries it is another one.
+        chain = raw[stop * ENTRY_SIZE - 12 : stop * ENTRY_SIZE - 4] if stop - at == _BLOCK else b""
+        block = view[begins[at] : begins[stop]]
+        checksum = crc32(block) if chain else 0
+        if not chain or sound.get(number) != (chain, checksum):
+            lines = BytesIO(block).readlines()
+            if words[at * _WORDS + 3 : stop * _WORDS : _WORDS].tolist() != [*map(crc32, lines)]:
+                return False
+            if chain:
+                if len(sound) >= _REMEMBERED:
+                    sound.clear()
+                sound[number] = chain, checksum
+        at = stop
+    return True
+
+
+def _places(log: StoredLog, data: bytes, raw: bytes, line: int, base: int) -> tuple[list[int], list[int]]:
+    """Where the lines whose entries are `raw` begin and end in `data`, that begins at the byte `base`: if some are
+    damaged, and may have a line feed within them, or are not what was written."""
+    begins, ends = [], []
+    for number, (offset, length, crc, *_) in enumerate(ENTRY.iter_unpack(raw), line):
+        text = data[offset - base : offset - base + length]
+        if crc32(text) != crc:
+            raise _not_what_was_written(log, number, offset)
+        begins.append(offset - base)
+        ends.append(offset - base + len(text.removesuffix(b"\n")))
+    return begins, ends
+
+
+def _made_strict(log: StoredLog, lines: LogLines) -> LogLines:
+    """Lines, with those that strict parsers would refuse such that they can be spliced into a reply. What was never
+    parsed is, once."""
+    start, doubtful = lines.first, lines.flags.translate(_DOUBTFUL)
+    if 1 in doubtful:
+        doubtful = _only(doubtful, log.store.found_strict(start, start + len(doubtful)), False)
+    if 1 not in doubtful:
+        return lines
+    texts = [row.body for row in lines.rows()]
+    at = doubtful.find(1)
+    while at >= 0:
+        record = classify(texts[at])
+        if record.kind == RecordKind.DAMAGED and lines.kinds[at] != RecordKind.DAMAGED:
+            raise _not_what_was_written(log, start + at, log.store.entry(start + at).offset)
+        if record.flags & RecordFlag.LENIENT:
+            texts[at] = strict_json(texts[at])
+            doubtful = doubtful[:at] + b"\0" + doubtful[at + 1 :]
+        at = doubtful.find(1, at + 1)
+    log.store.note_strict(start, doubtful)
+    ends = [*accumulate(map(len, texts))]
+    return lines._replace(data=b"".join(texts), begins=[0, *ends[:-1]], ends=ends)
+
+
+def _not_what_was_written(log: StoredLog, line: int, offset: int) -> CorruptedError:
+    message = f"line {line} of {log.path.name} is not what was written"
+    return CorruptedError(message, path=str(log.path), offset=offset, line=line)
+
+
+def damaged_lines(log: LogReader) -> int:
+    """How many lines of a log are not part of history."""
+    if not log.state.has_damage:
+        return 0
+    steps = range(0, log.state.lines, _STEP)
+    return sum(entry.kind == RecordKind.DAMAGED for start in steps for entry in log.entries(start, start + _STEP))
 
 
 # Batches: records that were appended together
@@ -413,7 +463,7 @@ def cut_through(log: StoredLog) -> int:
 def last_record(log: StoredLog, stop: int, floor: int = 0) -> int:
     """The last line before `stop` that is neither blank nor damaged; `floor` - 1 if there is none from `floor` on."""
     for line in range(stop - 1, floor - 1, -1):
-        if log.store.entry(line).kind not in _NO_RECORD:
+        if log.store.entry(line).kind not in NO_RECORD:
             return line
     return floor - 1
 
@@ -423,7 +473,7 @@ def last_batch(log: StoredLog, lines: int) -> LastBatch | None:
     sizes: list[int] = []
     batch_id, first = None, lines
     last = line = last_record(log, lines)
-    while line >= 0 and log.store.entry(line).flags & _MARKS:
+    while line >= 0 and log.store.entry(line).flags & MARKS:
         tl = read_tl(log.read(line, line + 1)[0])
         if positions and tl.get("b") != batch_id:
             break
@@ -432,45 +482,6 @@ def last_batch(log: StoredLog, lines: int) -> LastBatch | None:
         sizes.append(int(tl.get("n", 0)))
         line = last_record(log, line)
     return LastBatch(first, last, positions[::-1], min(sizes)) if positions else None
-
-
-class BatchCheck:
-    """Checks that the batches of a log are whole; fed line by line.
-
-    Members missing where a damaged line stands are not reported again: the damaged line is.
-    """
-
-    def __init__(self) -> None:
-        self._open: tuple[str, int, int] | None = None  # batch id, members seen, size
-        self._first: Entry | None = None
-        self._damaged = False  # the line before was
-
-    def add(self, entry: Entry, line: bytes) -> list[Damage]:
-        if entry.kind in _NO_RECORD:
-            self._damaged = self._damaged or entry.kind == RecordKind.DAMAGED
-            return []
-        if not entry.flags & _MARKS:
-            found = self.finish()
-            self._damaged = False
-            return found
-        tl = read_tl(line)
-        batch_id, position, size = str(tl.get("b")), int(tl.get("i", 0)), int(tl.get("n", 0))
-        goes_on = self._open is not None and self._open[0] == batch_id
-        found = [] if goes_on else self.finish()
-        expected = self._open[1] if goes_on and self._open is not None else 0
-        if position != expected and not self._damaged:
-            found.append(_incomplete(entry))
-        if not goes_on:
-            self._first = entry
-        self._open = (batch_id, position + 1, size) if position + 1 < size else None
-        self._damaged = False
-        return found
-
-    def finish(self) -> list[Damage]:
-        unfinished, self._open = self._open, None
-        if unfinished is None or self._first is None or self._damaged:
-            return []
-        return [_incomplete(self._first)]
 
 
 @lru_cache(64)
@@ -488,14 +499,6 @@ def _base36(number: int) -> str:
         rest, digit = divmod(rest, 36)
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
     return f"-{digits}" if number < 0 else digits
-
-
-def _damage(entry: Entry, kind: DamageKind, reason: str) -> Damage:
-    return Damage(kind, reason, entry.line, entry.offset, entry.length)
-
-
-def _incomplete(entry: Entry) -> Damage:
-    return _damage(entry, "damagedRecord", "members of its batch are missing")
 
 
 def _only(flags: bytes, which: bytes, wanted: bool) -> bytes:

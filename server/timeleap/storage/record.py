@@ -20,7 +20,7 @@ import msgspec
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.storage.durable import crc32
-from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Role
+from timeleap.storage.log_values import LogState, NewRecord, RecordFlag, RecordKind, Role
 
 # JSON as the log has it: written strictly and exactly, read as leniently as the original program reads
 

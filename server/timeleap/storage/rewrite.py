@@ -19,20 +19,9 @@ from msgspec import Struct
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
+from timeleap.storage.damage import Damage, damaged_before, new_damage, not_restored
 from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors
-from timeleap.storage.engine import (
-    Damage,
-    Edit,
-    LogState,
-    NewRecord,
-    Notes,
-    Prepared,
-    RecordFlag,
-    RecordKind,
-    Replacement,
-    Timeline,
-    TimelineFacts,
-)
+from timeleap.storage.engine import Drafted
 from timeleap.storage.external_change import changed_names
 from timeleap.storage.index import (
     ENTRY_SIZE,
@@ -47,6 +36,17 @@ from timeleap.storage.index import (
 )
 from timeleap.storage.intents import declare_intent, withdraw_intent
 from timeleap.storage.load import load, new_log
+from timeleap.storage.log_notes import Notes
+from timeleap.storage.log_values import (
+    Edit,
+    LogState,
+    NewRecord,
+    RecordFlag,
+    RecordKind,
+    Replacement,
+    Timeline,
+    TimelineFacts,
+)
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import (
     StoredLog,
@@ -62,7 +62,6 @@ from timeleap.storage.reader import (
 from timeleap.storage.record import classify, without_batch_marks
 from timeleap.storage.reference import Reference
 from timeleap.storage.syncing import threads
-from timeleap.storage.timeline_damage import damaged_before, new_damage, not_restored
 from timeleap.storage.validation import has_bytes_of
 
 MAX_GONE: Final = 100
@@ -101,10 +100,9 @@ class Timelines:
             for name in self._names():
                 there = durable.status(name.path)
                 if there is not None and durable.is_regular(name.path):
-                    facts, counts = self.notes.facts(name.timeline_id), self._counts(name.path, there)
-                    found.append(
-                        Timeline(name.timeline_id, name.path.name, facts or TimelineFacts(), there.size, *counts)
-                    )
+                    facts = self.notes.facts(name.timeline_id) or TimelineFacts()
+                    counts = self._counts(name.path, there)
+                    found.append(Timeline(name.timeline_id, name.path.name, facts, there.size, *counts))
         if len(self._known) > len(found) + MAX_GONE:
             present = {timeline.file for timeline in found}
             self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
@@ -138,13 +136,6 @@ class Timelines:
         """The names of timelines; the live log itself, which a replacement may have linked, is none."""
         live = durable.status(self._log)
         return (name for name in timeline_names(self._log) if not (live and is_file(name.path, live.identity)))
-
-    def same(self, timeline_id: str, other_id: str) -> bool:
-        known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.listed()}
-        if known.get(timeline_id, 0) != known.get(other_id, 1):
-            return False
-        file, other = self.reader(timeline_id).file, self.reader(other_id).file
-        return file is not None and other is not None and same_bytes(file, other)
 
     def remove(self, timeline_id: str) -> None:
         """Delete a timeline and its index; its number is not used again."""
@@ -286,7 +277,7 @@ class Draft(Struct):
                 durable.remove_file(file.path)
 
 
-class NewLog(Prepared, frozen=True, kw_only=True):
+class NewLog(Drafted, frozen=True, kw_only=True):
     """A drafted replacement, and all that is needed to put it in its place."""
 
     replacement: Replacement
@@ -300,10 +291,8 @@ class NewLog(Prepared, frozen=True, kw_only=True):
 def draft_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> NewLog:
     """Build a new log beside `log`, which is settled and locked. Blocking; the live log stays as it is.
 
-    Its timeline gets the number `lowest` or a higher one. An index that proves damaged meanwhile is rebuilt first.
-
-    Raises:
-        TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing is left of it.
+    Its timeline gets the number `lowest` or a higher one. An index that proves damaged meanwhile is rebuilt first. Raises
+    TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: nothing is left of it.
     """
     with suppress(IndexDamagedError):
         return _draft(log, replacement, timelines, lowest)
@@ -322,13 +311,7 @@ def _draft(log: StoredLog, replacement: Replacement, timelines: Timelines, lowes
         source = before = log.file.status()._replace(names=1)
         with Draft.for_log(log.path, working_copy=replacement.working_copy) as draft:
             if replacement.from_timeline is not None:
-                path = timelines.path(replacement.from_timeline)
-                source, loaded = OpenFile(path).status()._replace(names=1), load(path, writable=False)
-                loaded.log.store.memory = dict(timelines.found).get(source, {})
-                copy_timeline(draft, loaded, damaged_before(timelines.notes.facts(replacement.from_timeline)))
-                if not loaded.parsed:
-                    with suppress(OSError):  # so that it is parsed only once, however often it is restored
-                        save(draft.log.store, path, source.identity.inode, parsed=draft.parsed)
+                source = _begin_as_timeline(draft, replacement.from_timeline, timelines)
             else:
                 copy_prefix(draft, log, replacement.keep_lines)
             draft.add(replacement.records)
@@ -343,11 +326,32 @@ def _draft(log: StoredLog, replacement: Replacement, timelines: Timelines, lowes
                 draft.finish()  # what is noted meanwhile counts only with its rename
                 failpoint("replace.built")
             head = draft.log.head(timelines.notes.epoch, number)
-            told = (timeline.stem, replaces, equals, draft.log.state, head, draft.log)
-            files = before, source
             return NewLog(
-                *told, replacement=replacement, draft=draft, old=log, timeline=timeline, number=number, files=files
+                timeline.stem,
+                replaces,
+                equals,
+                draft.log.state,
+                head,
+                log=draft.log,
+                replacement=replacement,
+                draft=draft,
+                old=log,
+                timeline=timeline,
+                number=number,
+                files=(before, source),
             )
+
+
+def _begin_as_timeline(draft: Draft, timeline_id: str, timelines: Timelines) -> FileStatus:
+    """Begin a draft with a whole timeline. Returns the status of its file."""
+    path = timelines.path(timeline_id)
+    source, loaded = OpenFile(path).status()._replace(names=1), load(path, writable=False)
+    loaded.log.store.memory = dict(timelines.found).get(source, {})
+    copy_timeline(draft, loaded, damaged_before(timelines.notes.facts(timeline_id)))
+    if not loaded.parsed:
+        with suppress(OSError):  # so that it is parsed only once, however often it is restored
+            save(draft.log.store, path, source.identity.inode, parsed=draft.parsed)
+    return source
 
 
 def commit_log(new: NewLog, timelines: Timelines) -> StoredLog:
@@ -386,11 +390,8 @@ def commit_log(new: NewLog, timelines: Timelines) -> StoredLog:
 
 
 def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
-    """Begin a draft with the first lines of a log, damaged ones left out.
-
-    Raises:
-        CorruptedError: A line is not what was written.
-    """
+    """Begin a draft with the first lines of a log, damaged ones left out. Raises CorruptedError: a line is not what was
+    written."""
     keep_lines = min(keep_lines, log.state.lines)
     if log.file is None or keep_lines <= 0:
         return
@@ -508,7 +509,7 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
                 known = Reference(log.store, log.state.lines)
                 scanned = scan.thoroughly(draft.file, LogState(), length, store, reference=known)
             draft.holds(scanned.state, open_ended=scanned.open_ended)
-    damaged = next(iter(new_damage(draft.log, known_damage)), None)
+    damaged = next(iter(new_damage(draft.log.damage(), known_damage)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         raise not_restored(log.path, damaged.offset if damaged else log.state.length)
 

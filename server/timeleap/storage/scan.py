@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from timeleap.storage import record as records
 from timeleap.storage.durable import Readable, crc32
-from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import CRC, PACK, USAGES, EntryStore
+from timeleap.storage.log_values import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, ordinary
 from timeleap.storage.reference import Line, Reference
 

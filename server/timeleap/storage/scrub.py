@@ -16,9 +16,9 @@ from timeleap.errors import StorageFailureError
 from timeleap.storage import durable
 from timeleap.storage.appending import UnwritableError, check_untouched
 from timeleap.storage.durable import OpenFile, failpoint, storage_errors
-from timeleap.storage.engine import Edit, Entry
 from timeleap.storage.index import index_path
 from timeleap.storage.load import load
+from timeleap.storage.log_values import Edit, Entry
 from timeleap.storage.reader import StoredLog, same_as_live
 from timeleap.storage.rewrite import Draft, copy_lines
 

@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 from timeleap import clock
 from timeleap.storage import durable
+from timeleap.storage.damage import Quarantined
 from timeleap.storage.durable import OpenFile, failpoint
-from timeleap.storage.engine import Entry, Quarantined, RecordKind
+from timeleap.storage.log_values import Entry, RecordKind
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import LastBatch, StoredLog, last_batch, last_record
 

@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
 from timeleap.storage import durable, scan
+from timeleap.storage.damage import Damage
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, Progress
 from timeleap.storage.index import EntryStore, IndexDamagedError, first_difference, header, index_path
 from timeleap.storage.load import loss_behind
+from timeleap.storage.log_values import Progress
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.reference import Reference
 from timeleap.uncancelled_work import LogThread, Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from timeleap.sessions.participants import SharedEvents
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 
 
 class SharedFiles(Protocol):

@@ -17,8 +17,8 @@ from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE
 from timeleap.sessions.past import find_line, read_checkpoint
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Mutation, Source, set_members
 from timeleap.storage.durable import atomic_write, storage_errors
-from timeleap.storage.engine import LogReader
 from timeleap.storage.log_files import fork_log
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import system_prompt_record
 from timeleap_protocol.folder_uri import canonical_folder_uri
 

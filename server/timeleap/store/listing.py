@@ -22,8 +22,8 @@ from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
 from timeleap.storage.durable import list_directory
-from timeleap.storage.engine import LogState
 from timeleap.storage.log_files import state_and_loss
+from timeleap.storage.log_values import LogState
 from timeleap.storage.owner_lock import OwnerRecord, SessionLock
 from timeleap.store.backing import SharedStore
 from timeleap.store.home import Home, is_session

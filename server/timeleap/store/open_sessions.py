@@ -29,8 +29,9 @@ from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.durable import Identity, status, storage_errors
-from timeleap.storage.engine import Durability, LogEngine, Progress
+from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_files import Lease, share
+from timeleap.storage.log_values import Durability, Progress
 from timeleap.storage.owner_lock import Endpoint
 from timeleap.store import listing
 from timeleap.store.approvals_port import StoreApprovals

@@ -35,7 +35,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.sessions.transaction import NOBODY, SessionTransactions
 from timeleap.sessions.working_tree import SessionFiles
-from timeleap.storage.engine import Durability, Progress
+from timeleap.storage.log_values import Durability, Progress
 from timeleap.storage.owner_lock import Endpoint, SessionLock
 from timeleap.store import creation, listing
 from timeleap.store.approvals_port import StoreApprovals

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import (
     RequestFile,
@@ -32,6 +31,7 @@ from timeleap.sessions.documents.request_file import (
 )
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
+from timeleap.storage.lock import locked
 from timeleap.store.backing import SharedStore
 from timeleap.store.home import Home, is_session_id, parse_trash_name
 
@@ -218,7 +218,7 @@ class Ledger:
     @contextmanager
     def _lock(self, work: str) -> Iterator[None]:
         shared = self._shared
-        lock = files.locked(self._home.path / ".requests.lock") if shared is None else shared.own.changing()
+        lock = locked(self._home.path / ".requests.lock") if shared is None else shared.own.changing()
         with storage_errors(work, self._home.path), lock:
             if shared is not None:
                 self._file = RequestFile(self._directory)  # others may have written to it

@@ -30,7 +30,9 @@ from timeleap.message_text import (
     texts,
 )
 from timeleap.storage.durable import crc32
-from timeleap.storage.engine import Entry, LogEngine, LogReader, LogState, NewRecord, RecordKind, Role
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import Entry, LogState, NewRecord, RecordKind, Role
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import after_record, decode_json, decode_strictly
 from timeleap.summaries.calls import CalledTool, calls_in, command_in
 from timeleap.summaries.outcome import is_failure, is_terminal_prompt

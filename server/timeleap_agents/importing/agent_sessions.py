@@ -13,7 +13,7 @@ from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.features.transfer_losses import LossTally
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.storage.durable import create_exclusive
-from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
+from timeleap.storage.log_values import NewRecord, TimelineFacts, TimelineReason
 from timeleap.store.creation import Traits
 from timeleap_agents.mirrors.formats.conversion import RecordWriter
 from timeleap_agents.mirrors.growing_file import Conversation

@@ -29,7 +29,7 @@ from timeleap_agents.mirrors.vault.notes import read_notes
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
-    from timeleap.storage.engine import NewRecord
+    from timeleap.storage.log_values import NewRecord
 
 
 class AdoptPlan(Struct, frozen=True):

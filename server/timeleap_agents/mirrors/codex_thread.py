@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from timeleap.storage.engine import TimelineReason
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.growing_file import (
     MAX_BRANCHES,
 )

@@ -9,7 +9,8 @@ from typing import Final
 from msgspec import Struct
 
 from timeleap.features.transfer_losses import LossTally
-from timeleap.storage.engine import LogReader, NewRecord, RecordKind
+from timeleap.storage.log_values import NewRecord, RecordKind
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import as_sent
 from timeleap_agents.mirrors.formats.conversion import RecordWriter
 from timeleap_agents.mirrors.growing_file import (

@@ -15,7 +15,7 @@ from msgspec import Struct
 from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import TimelineReason
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
     BLOCK,
     MAX_FILE,

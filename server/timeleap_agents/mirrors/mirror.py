@@ -27,7 +27,7 @@ from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.kernel.rewrites import external, timeline_facts
 from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.shapes import Cause, Mutation, Source, set_members
-from timeleap.storage.engine import LogState, RecordKind, Replacement, TimelineReason
+from timeleap.storage.log_values import LogState, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import decode_json
 from timeleap.store.listing import set_last_change
 from timeleap_agents.mirrors import takeover

@@ -15,7 +15,7 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
-from timeleap.storage.engine import TimelineReason
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,

@@ -14,7 +14,8 @@ from timeleap.json_value import Json
 from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.past import first_words, preview_of, read_checkpoint
 from timeleap.sessions.shapes import Checkpoint, set_members
-from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
+from timeleap.storage.log_values import LogState, NewRecord, RecordKind
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import checkpoint_record, opaque_record
 from timeleap_agents.mirrors.formats.conversion import RecordWriter
 

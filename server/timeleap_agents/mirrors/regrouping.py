@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.call import to_its_end
 from timeleap.errors import TimeleapError
 from timeleap.sessions.past import referred_to
-from timeleap.storage.engine import LogReader, LogState
+from timeleap.storage.log_values import LogState
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import decode_json
 from timeleap_agents.mirrors.comparing import messages_in, messages_of
 from timeleap_agents.mirrors.growing_file import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.crash.storage.recorder import Recorder
 from tests.unit.storage.logs import always, count, keep, mark, restore, said, say
 
-from timeleap.storage.engine import Durability, Replacement, TimelineFacts
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_values import Durability, Replacement, TimelineFacts
 from timeleap.storage.record import strip_tl
 
 Log = tuple[bytes, ...]

@@ -22,7 +22,7 @@ from timeleap.freshness import Staleness
 from timeleap.storage import opened_log
 from timeleap.storage.appending import GroupWriter
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import LogState, NewRecord
+from timeleap.storage.log_values import LogState, NewRecord
 from timeleap.uncancelled_work import LogThread, Outcome
 from timeleap_postgresql import servers, session_copies, working_copy
 from timeleap_postgresql.database import Database
@@ -313,7 +313,7 @@ async def moved_by_a_revert(
     copy.parts = SharedParts(folder.with_suffix(".parts"))
     engine = await open_copy(log, copy)
     await engine.validate()
-    engine.request_lines(1)
+    engine.view.request_lines(1)
 
     def counted(name: str, size: Callable[..., int]) -> None:
         real = getattr(os, name)
@@ -331,10 +331,10 @@ async def moved_by_a_revert(
         for name, size in sizes.items():
             counted(name, size)
         done = await keep(engine, lines // 2)
-        engine.request_lines(1)
+        engine.view.request_lines(1)
         reverted, moved = moved, 0
         await restore(engine, done.timeline_id)
-        engine.request_lines(1)
+        engine.view.request_lines(1)
         restored = moved
     assert texts(engine)[-1].startswith(f"{lines - 1} ")
     await engine.aclose()

@@ -39,10 +39,10 @@ from timeleap.sessions.documents.request_file import is_request_line
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.documents.warnings import file_problems
 from timeleap.sessions.transaction import MAX_NOTICES
-from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
 from timeleap.storage.intents import intent_path, settle_intent
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes
+from timeleap.storage.log_values import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.owner_lock import SessionLock, decode_record
 from timeleap.storage.reader import StoredLog, highest_number, timeline_names
 from timeleap.storage.rewrite import MAX_GONE, Timelines

@@ -14,7 +14,7 @@ from timeleap.features.approvals.switches import set_yolo
 from timeleap.sessions.documents import meta as metafile
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import Parent
-from timeleap.storage.engine import TimelineFacts
+from timeleap.storage.log_values import TimelineFacts
 
 
 def on_disk(folder: Path) -> Any:

@@ -11,7 +11,7 @@ from timeleap.sessions import past
 from timeleap.sessions.documents.json_files import Problems
 from timeleap.sessions.past import MAX_STEPS, Stacks
 from timeleap.sessions.shapes import HistoryStep
-from timeleap.storage.engine import LogState, Prepared, Timeline, TimelineFacts
+from timeleap.storage.log_values import LogState, Prepared, Timeline, TimelineFacts
 
 AFTER = LogState(length=7, chain=8)
 

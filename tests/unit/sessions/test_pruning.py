@@ -9,7 +9,7 @@ import pytest
 from timeleap.errors import TimelineNotFoundError
 from timeleap.sessions.kernel.pruning import PrunePlan, PruneRequest, plan_prune
 from timeleap.sessions.shapes import Retention
-from timeleap.storage.engine import Timeline, TimelineFacts
+from timeleap.storage.log_values import Timeline, TimelineFacts
 
 NEWEST_FIRST = [
     Timeline(f"context_{number}", f"context_{number}.jsonl", TimelineFacts("revert", created), 100, 1, 1)

@@ -24,7 +24,7 @@ from timeleap.sessions.documents.request_file import REMEMBERED, RequestFile
 from timeleap.sessions.kernel.append_records import decide_usage
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CompactionPlan, Mutation
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 
 Call = Callable[[Session, Mutation], Awaitable[dict[str, Any]]]
 

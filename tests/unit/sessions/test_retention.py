@@ -11,7 +11,7 @@ from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retentio
 from timeleap.errors import StorageFailureError
 from timeleap.sessions.past import excess
 from timeleap.sessions.shapes import Retention
-from timeleap.storage.engine import LogState, Timeline, TimelineFacts
+from timeleap.storage.log_values import LogState, Timeline, TimelineFacts
 
 
 def timelines(*sizes: int) -> list[Timeline]:

@@ -20,6 +20,7 @@ from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import Cause
+from timeleap.storage import lock
 from timeleap.storage.durable import OpenFile
 
 
@@ -161,21 +162,21 @@ def test_of_a_file_that_is_damaged_again_and_again_the_newest_are_kept(
 
 def test_one_process_at_a_time_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
-        "import sys; from pathlib import Path; from timeleap.sessions.documents import json_files as files\n"
-        "with files.locked(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.readline()"
+        "import sys; from pathlib import Path; from timeleap.storage import lock\n"
+        "with lock.locked(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.readline()"
     )
-    path = tmp_path / "lock"
+    path = tmp_path / "file.lock"
     child = subprocess.Popen(
         [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     assert child.stdin is not None
     assert child.stdout.readline() == "held\n"
-    monkeypatch.setattr(files, "LOCK_SECONDS", 0.05)
-    with pytest.raises(TimeoutError), files.locked(path):
+    monkeypatch.setattr(lock, "LOCK_SECONDS", 0.05)
+    with pytest.raises(TimeoutError), lock.locked(path):
         raise AssertionError
     child.communicate("\n")
-    with files.locked(path):
+    with lock.locked(path):
         assert path.exists()
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from timeleap.storage.engine import (
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import (
     Appended,
-    LogEngine,
-    LogReader,
     LogState,
     NewRecord,
     RecordKind,
@@ -20,6 +19,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import checkpoint_record, message_record, strip_tl, usage_record
 
 

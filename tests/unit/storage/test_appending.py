@@ -26,8 +26,8 @@ from timeleap.errors import (
 from timeleap.storage import appending, durable
 from timeleap.storage.appending import GroupWriter, UnwritableError
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Appended, AppendStep, LogState, NewRecord, Plan, RecordFlag
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_values import Appended, AppendStep, LogState, NewRecord, Plan, RecordFlag
 from timeleap.storage.record import checkpoint_record, message_record, usage_record
 
 

@@ -14,9 +14,9 @@ from tests.unit.storage.engines import ENGINES
 from tests.unit.storage.logs import always, count, keep, mark, records, restore, said, say, texts
 
 from timeleap.errors import ReadOnlyError, TimelineNotFoundError
-from timeleap.storage.engine import (
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import (
     Appended,
-    LogEngine,
     LogState,
     NewRecord,
     RecordFlag,
@@ -139,16 +139,16 @@ async def test_request_lines_are_found_newest_first(engine: LogEngine) -> None:
     for i in range(4):
         await engine.append(always(said(f"with {i}", r=f"r{i}")))
         await say(engine, "without")
-    assert engine.request_lines(3) == [6, 4, 2]
+    assert engine.view.request_lines(3) == [6, 4, 2]
 
 
 async def test_request_lines_tell_who_made_the_ids(engine: LogEngine) -> None:
     await engine.append(always(*(said("x", r=f"timeleap:w.{i}" if i % 3 else f"r{i}") for i in range(9000))))
-    assert engine.request_lines(3) == [8999, 8998, 8997]
-    assert engine.request_lines(3, False) == [8997, 8994, 8991]
-    assert engine.request_lines(3, True) == [8999, 8998, 8996]
-    assert engine.request_lines(5000, False) == [i for i in range(8999, -1, -1) if not i % 3]
-    assert engine.request_lines(9000, True) == [i for i in range(8999, -1, -1) if i % 3]
+    assert engine.view.request_lines(3) == [8999, 8998, 8997]
+    assert engine.view.request_lines(3, False) == [8997, 8994, 8991]
+    assert engine.view.request_lines(3, True) == [8999, 8998, 8996]
+    assert engine.view.request_lines(5000, False) == [i for i in range(8999, -1, -1) if not i % 3]
+    assert engine.view.request_lines(9000, True) == [i for i in range(8999, -1, -1) if i % 3]
 
 
 async def test_messages_checkpoints_and_usages_are_found(engine: LogEngine) -> None:

@@ -22,7 +22,7 @@ from timeleap.storage import lock as lock_module
 from timeleap.storage import watch as watches
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import share
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes
 from timeleap.storage.owner_lock import SessionLock
 from timeleap.storage.record import message_record
 from timeleap.storage.watch import Watch
@@ -442,7 +442,7 @@ async def test_a_shared_engine_is_as_strict_as_its_strictest_user(log: Path) -> 
     notes.rotation = 5
     loose = await share(log, durability="os", lock="per-write")
     strict = await share(log, durability="disk", notes=notes)
-    assert isinstance(loose.engine, JsonlEngine) and loose.engine._locked.durability == "disk"
+    assert loose.engine._locked.durability == "disk"
     assert (await keep(loose.engine, 0)).timeline_id == "context_6"
     await strict.aclose()
     await loose.aclose()

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.storage.logs import texts
 
 from timeleap.storage import index_cache, opened_log, scan
-from timeleap.storage.engine import LogState
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_values import LogState
 from timeleap.storage.record import message_record, usage_record
 
 Scans = list[int]

@@ -12,10 +12,10 @@ from tests.unit.storage.logs import always, count, hidden, keep, mark, names, re
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.storage import durable, opened_log, scan
-from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes
+from timeleap.storage.log_values import LogState, RecordKind
 from timeleap.storage.owner_lock import LockMode
 from timeleap.storage.record import message_record
 

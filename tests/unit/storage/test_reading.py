@@ -13,12 +13,13 @@ from tests.unit.storage.logs import always, keep, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import opened_log, reader, scan
+from timeleap.storage.damage import Damage
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, LogState, RecordFlag
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, fresh_store, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes
+from timeleap.storage.log_values import LogState, RecordFlag
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import after_record, batch_member, message_record, usage_record
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.storage.engine import RecordFlag, RecordKind, Role
+from timeleap.storage.log_values import RecordFlag, RecordKind, Role
 from timeleap.storage.record import (
     as_sent,
     batch_member,

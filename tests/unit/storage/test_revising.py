@@ -12,8 +12,9 @@ from tests.unit.storage.logs import always, count, keep, mark, restore, said, sa
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
-from timeleap.storage.engine import Edit, LogEngine, RecordKind
+from timeleap.storage.engine import LogEngine
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.log_values import Edit, RecordKind
 from timeleap.storage.record import read_tl
 from timeleap.storage.scrub import revise_closed
 

@@ -18,11 +18,11 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.storage import durable, intents, opened_log, rewrite, scan
-from timeleap.storage.engine import LogState, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, open_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
-from timeleap.storage.memory_notes import MemoryNotes
+from timeleap.storage.log_notes import MemoryNotes
+from timeleap.storage.log_values import LogState, Replacement, TimelineFacts
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import message_record, usage_record
 

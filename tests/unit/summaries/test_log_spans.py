@@ -15,8 +15,8 @@ from timeleap.sessions import past
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import CONTEXT, Event
 from timeleap.storage import reader, record
-from timeleap.storage.engine import LogReader, LogState, RecordKind
-from timeleap.storage.reader import StoredLog
+from timeleap.storage.log_values import LogState, RecordKind
+from timeleap.storage.reader import LogReader, StoredLog
 from timeleap.store.store import SessionStore
 from timeleap.summaries import log_spans
 from timeleap.summaries.log_spans import SpanTally

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from timeleap.message_text import MOST_CHARACTERS, SUMMARY_PREFACE, plain_line
 from timeleap.sessions.kernel.append_records import dmail_text, note_text
-from timeleap.storage.engine import Role
+from timeleap.storage.log_values import Role
 from timeleap.summaries.log_spans import MOST_CALLS, MOST_FILES, READ_BYTES, READ_MESSAGES, SpanTally
 from timeleap.summaries.outcome import is_failure
 

@@ -32,7 +32,7 @@ from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, Approval, Cause, Decision, Event, Mutation, Resolution
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.durable import failpoint
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 
 _log = logging.getLogger(__name__)
 

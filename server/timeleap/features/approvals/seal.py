@@ -40,6 +40,7 @@ from timeleap.sessions.documents.json_files import BAD, MAX_NUMBER, Problems, wh
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import Approval
 from timeleap.storage.durable import atomic_write, make_directory
+from timeleap.storage.lock import locked
 
 ENVIRONMENT = "TIMELEAP_KEY_FILE"
 KEY_BYTES = 32
@@ -374,7 +375,7 @@ class KeyRing:
 
     def _locked(self) -> AbstractContextManager[None]:
         make_directory(self._path.parent)
-        return files.locked(self._path.with_name(self._path.name + ".lock"))
+        return locked(self._path.with_name(self._path.name + ".lock"))
 
     def _refuse_store(self) -> None:
         if self._store is not None and self._path.resolve().is_relative_to(self._store.resolve()):

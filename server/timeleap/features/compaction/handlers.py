@@ -31,7 +31,7 @@ from timeleap.message_text import called
 from timeleap.service.service import guard
 from timeleap.sessions.kernel.change import Change
 from timeleap.sessions.shapes import CompactionPlan, Mutation, set_members
-from timeleap.storage.engine import RecordKind
+from timeleap.storage.log_values import RecordKind
 from timeleap.storage.record import decode_json
 
 if TYPE_CHECKING:

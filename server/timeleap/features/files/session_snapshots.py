@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from timeleap.sessions.kernel.change import Change, Decide
     from timeleap.sessions.request_table import Transaction
     from timeleap.sessions.transaction import SessionTransactions
-    from timeleap.storage.engine import LogState
+    from timeleap.storage.log_values import LogState
 
 _logger = logging.getLogger(__name__)
 

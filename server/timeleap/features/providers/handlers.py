@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
-    from timeleap.storage.engine import LogReader
+    from timeleap.storage.reader import LogReader
     from timeleap_protocol.structs.context import GetHistoryParams
 
 MOST_BYTES = MAX_MESSAGE_BYTES

@@ -32,8 +32,8 @@ from timeleap.sessions.documents.request_file import HIGHEST, RequestFile
 from timeleap.sessions.documents.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
 from timeleap.sessions.past import read_checkpoint
 from timeleap.storage.durable import atomic_write, remove_file, status, storage_errors
-from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load
+from timeleap.storage.log_values import RecordFlag, RecordKind
 from timeleap.storage.scrub import raw_lines, revise_closed
 
 Kind = Literal["log", "timeline", "quarantine", "other"]

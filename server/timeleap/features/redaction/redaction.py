@@ -43,8 +43,8 @@ from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.durable import failpoint, storage_errors
-from timeleap.storage.engine import Progress
 from timeleap.storage.log_files import share
+from timeleap.storage.log_values import Progress
 from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.files_port import HeldSnapshot, SnapshotStore
 

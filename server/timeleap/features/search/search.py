@@ -21,7 +21,8 @@ from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoun
 from timeleap.features.search.pattern import Pattern, Span
 from timeleap.message_text import call_texts, texts, without_halves
 from timeleap.sessions.logs import Logs, blocks, line_of_message, shared_lines, state_after_lines
-from timeleap.storage.engine import LogReader, RecordKind, Row
+from timeleap.storage.log_values import RecordKind, Row
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import decode_json
 
 MAX_RANGES: Final = 1000  # of one message

@@ -32,7 +32,8 @@ from timeleap.sessions.past import prompt_at, told_checkpoints
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
 from timeleap.sessions.working_tree import WorkingTree
-from timeleap.storage.engine import LogReader, Timeline, TimelineReason
+from timeleap.storage.log_values import Timeline, TimelineReason
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import decode_json, without_marks
 from timeleap.store.listing import created_at, last_change_ns
 from timeleap_protocol.secret_masks import SecretMasks, may_tell_secret

@@ -34,7 +34,8 @@ from timeleap.features.transfer_losses import ExportLoss
 from timeleap.message_text import span_name
 from timeleap.sessions.logs import state_after_lines
 from timeleap.sessions.shapes import Checkpoint, set_members
-from timeleap.storage.engine import LogReader, LogState
+from timeleap.storage.log_values import LogState
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import encode_quickly
 
 MOST_FILES: Final = 100  # that are named for one checkpoint

@@ -19,7 +19,7 @@ from timeleap.sessions.documents.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.documents.statefile import approval_members, subagent_members, values_of
 from timeleap.sessions.documents.statefile import decode as decode_fields
 from timeleap.sessions.shapes import Approval, Mutation, set_members
-from timeleap.storage.engine import TimelineFacts
+from timeleap.storage.log_values import TimelineFacts
 from timeleap.store.creation import Traits, write_meta
 from timeleap.store.listing import set_last_change
 

@@ -9,13 +9,11 @@ does not know is kept, within the limits of `json_value`.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -40,7 +38,6 @@ from timeleap.storage.durable import (
     storage_errors,
     sync_directory,
 )
-from timeleap.storage.lock import FileLock
 
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""
@@ -50,8 +47,6 @@ MAX_MEMBER_BYTES = 4 << 20
 """A larger member could make a file that nobody would read any more."""
 MAX_KEPT_ASIDE = 10
 """Number of damaged files of one name that are kept, the newest ones."""
-LOCK_SECONDS = 5.0
-"""How long to wait for another process that changes a small file; it takes milliseconds."""
 MAX_DEPTH: Final = 64
 """Objects and arrays within each other; far below what any JSON library refuses."""
 MAX_NUMBER: Final = (1 << 53) - 1
@@ -223,22 +218,6 @@ def move_aside(path: Path) -> Path:
         for name in others[MAX_KEPT_ASIDE - 1 :]:
             remove_file(path.with_name(name))
     return aside
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` for a moment; raises OSError where it cannot be made, or another process does not let
-    go of it."""
-    lock = FileLock(path)
-    deadline = time.monotonic() + LOCK_SECONDS
-    while not lock.try_acquire():
-        if time.monotonic() > deadline:
-            raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock", str(path))
-        time.sleep(0.005)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 # Append-only files of JSON lines: the audit, the request ids

@@ -49,7 +49,7 @@ from timeleap.sessions.documents.statefile import parse_subagents
 from timeleap.sessions.documents.tree_settings import TreeSettings
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
 from timeleap.storage.durable import is_regular
-from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
+from timeleap.storage.log_values import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 T = TypeVar("T")

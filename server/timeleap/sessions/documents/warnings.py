@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +20,9 @@ from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import is_request_line
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import RECOVERED, Event
+from timeleap.storage.damage import Damage
 from timeleap.storage.durable import is_regular, list_directory, modes_refused, status
-from timeleap.storage.engine import Damage, LogEngine
-from timeleap.storage.log_files import StoredLogs
+from timeleap.storage.engine import LogEngine
 
 SMALL: Final = 64 << 10
 """Bytes of a file of JSON lines that opening a session can afford to check."""
@@ -44,16 +44,16 @@ class FileProblem(Struct, frozen=True):
         return {"kind": self.kind, "message": self.message, "file": self.file}
 
 
-def file_problems(directory: Path) -> list[FileProblem]:
-    """The small files of a session that are damaged as they stand on disk."""
+def file_problems(directory: Path, cut_timelines: Iterable[tuple[str, Damage]] = ()) -> list[FileProblem]:
+    """The files of a session that are damaged as they stand on disk; `cut_timelines` are those of timelines that are
+    shorter than they were, and what they lack."""
     state = StateFile(directory).read()
     found = [
         (session_files.META_NAME, "metaDamaged", Meta(directory, "readOnly").problem),
         (state.document.file, "stateDamaged", state.document.problem),
     ]
     problems = [FileProblem(file, kind, text, _size(directory / file)) for file, kind, text in found if text]
-    cut = StoredLogs(directory / session_files.LOG_NAME).cut_timelines()
-    problems += [FileProblem(file, lost.kind, lost.message, lost.bytes) for file, lost in cut]
+    problems += [FileProblem(file, lost.kind, lost.message, lost.bytes) for file, lost in cut_timelines]
     away = placeholder_warnings(directory)
     problems += [FileProblem(file["file"], file["kind"], file["message"], 0) for file in away]
     return [*problems, *line_problems(directory)]

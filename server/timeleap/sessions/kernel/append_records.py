@@ -14,7 +14,7 @@ from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
-from timeleap.storage.engine import LogState, NewRecord, RecordKind, Role
+from timeleap.storage.log_values import LogState, NewRecord, RecordKind, Role
 from timeleap.storage.record import (
     SENDER,
     as_sent,

@@ -11,7 +11,8 @@ from msgspec import Struct, field
 from timeleap.json_value import Json
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot
 from timeleap.sessions.shapes import Approval, Cause, Checkpoint, Exchange, HistoryStep
-from timeleap.storage.engine import LogReader, LogState, NewRecord, Replacement
+from timeleap.storage.log_values import LogState, NewRecord, Replacement
+from timeleap.storage.reader import LogReader
 
 RewriteKind = Literal[
     "reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "external"

@@ -14,7 +14,7 @@ from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.logs import noted_time
 from timeleap.sessions.past import excess, referred_to
 from timeleap.sessions.shapes import Retention
-from timeleap.storage.engine import Timeline
+from timeleap.storage.log_values import Timeline
 
 
 class PruneRequest(Struct, frozen=True):

@@ -32,10 +32,9 @@ from timeleap.sessions.past import (
     summarize,
 )
 from timeleap.sessions.shapes import CONTEXT, Checkpoint, CompactionPlan, Event, Exchange, Past, Summary, set_members
-from timeleap.storage.engine import (
-    DAMAGE_LIMIT,
-    LogEngine,
-    LogReader,
+from timeleap.storage.damage import DAMAGE_LIMIT, DAMAGED_LINES
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.log_values import (
     LogState,
     NewRecord,
     Prepared,
@@ -45,8 +44,8 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
+from timeleap.storage.reader import LogReader
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record, with_member
-from timeleap.storage.timeline_damage import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"
 _TO_COME = "to come"

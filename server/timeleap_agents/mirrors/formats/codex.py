@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
-from timeleap.storage.engine import TimelineReason
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import (
     RecordWriter,
     content_of,

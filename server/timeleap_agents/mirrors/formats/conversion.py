@@ -24,7 +24,7 @@ from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import OpenFile, storage_errors
-from timeleap.storage.engine import NewRecord
+from timeleap.storage.log_values import NewRecord
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
 from timeleap_protocol.folder_uri import canonical_folder_uri
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from timeleap.storage.engine import TimelineReason
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.kimi_code import MAIN, JournalEntry, Kind, estimated
 from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
 from timeleap_agents.mirrors.steps import PackedList, Step, Steps

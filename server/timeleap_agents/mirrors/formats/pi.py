@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from timeleap.json_value import Json
-from timeleap.storage.engine import TimelineReason
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import image_part, parts_in, text_part, think_part
 from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
 from timeleap_agents.mirrors.steps import PackedList, Step, Steps

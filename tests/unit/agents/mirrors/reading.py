@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tests.support.said import Said
 
-from timeleap.storage.engine import LogState, RecordKind
+from timeleap.storage.log_values import LogState, RecordKind
 from timeleap_agents.mirrors.growing_file import Conversation
 from timeleap_agents.mirrors.record_list import RecordList
 from timeleap_agents.mirrors.steps import Step

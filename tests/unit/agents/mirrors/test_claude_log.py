@@ -13,7 +13,7 @@ from tests.support.claude_file import ClaudeFile
 from tests.unit.agents.mirrors.reading import losses, messages
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 from timeleap_agents.mirrors.claude_log import ClaudeLog
 from timeleap_agents.mirrors.folders import MAX_FILES, FolderNotes, look
 from timeleap_agents.mirrors.growing_file import FileReplacedError

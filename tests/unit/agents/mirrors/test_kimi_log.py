@@ -16,7 +16,7 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.features.transfer.importing import take_in
 from timeleap.sessions.transaction import NOBODY
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 from timeleap_agents.mirrors.folders import is_subagent, look, mirror_id, parent_of, session_key
 from timeleap_agents.mirrors.growing_file import FileReplacedError
 from timeleap_agents.mirrors.kimi_log import KimiLog

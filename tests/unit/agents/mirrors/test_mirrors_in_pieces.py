@@ -24,7 +24,7 @@ from tests.support.opencode_file import OpencodeFile
 from timeleap.features.approvals.seal import ENVIRONMENT
 from timeleap.service import config
 from timeleap.service.service import Service
-from timeleap.storage.engine import LogReader
+from timeleap.storage.reader import LogReader
 from timeleap_agents.mirrors.mirror import Mirror
 from timeleap_agents.mirrors.record_list import MARK_ROLE
 

@@ -17,7 +17,7 @@ from tests.support.said import Said, said_apart
 from tests.unit.agents.mirrors.reading import messages, said_anywhere
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimeleapError
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 from timeleap_agents.mirrors import opencode_database
 from timeleap_agents.mirrors.folders import look, mirror_id, parent_of
 from timeleap_agents.mirrors.opencode_log import OpencodeLog

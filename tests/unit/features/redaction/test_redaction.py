@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from timeleap.errors import InvalidInputError
 from timeleap.features.redaction.matchers import ExpressionMatcher, TextMatcher
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, record_form
-from timeleap.storage.engine import RecordKind
+from timeleap.storage.log_values import RecordKind
 from timeleap.storage.record import classify
 
 SECRET = 'p"ä\\s/😀'

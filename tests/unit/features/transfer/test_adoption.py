@@ -11,7 +11,7 @@ import pytest
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.features.transfer_losses import ExportLoss
 from timeleap.sessions.transaction import NOBODY
-from timeleap.storage.engine import TimelineFacts
+from timeleap.storage.log_values import TimelineFacts
 from timeleap.store.creation import Traits
 
 Json = dict[str, Any]
