@@ -489,6 +489,7 @@ class JsonlEngine(LogEngine):
 
     @property
     def head(self) -> str:
+        # Not by `self.state`: each request asks for it.
         return self._shown.head_at(self._shown.log.state)
 
     def head_at(self, state: LogState) -> str:

@@ -334,6 +334,7 @@ def as_reloaded(shown: StoredLog, *, modified: bool) -> StoredLog:
     """A log as `taken_over` would take it in the place of the one that is `shown`; where another program has modified
     that, its `damage` says what it has lost, too. Changes nothing."""
     log = load(shown.path, writable=False, trust_index=False).log
+    # What the index beside it says is of the log before: what is shown tells more.
     if modified:
         log.lost = losses.of_reloaded(log, losses.before_reload(shown, told=False))
     return log
