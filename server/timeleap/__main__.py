@@ -6,9 +6,9 @@ import gc
 import os
 import sys
 
-from timeleap import __version__
 from timeleap.cli import interrupt
 from timeleap.cli.installed_parts import HOOK, PROGRAMS, program
+from timeleap.version import __version__
 
 TYPE_CHECKING = False  # see `timeleap/__init__.py`
 if TYPE_CHECKING:
