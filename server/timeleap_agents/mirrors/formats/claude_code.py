@@ -48,8 +48,8 @@ STATE: Final = frozenset(
 """Kinds of records that are known and no part of what was said."""
 TITLES: Final[Mapping[str, str]] = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 """Kinds of records that name a title, and the member that has it; the first goes before the others."""
-_BY_PERSON: Final = frozenset({"human", "user", "person", "composer", "peer", "voice-call"})
-"""Kinds of origins of what a person said."""
+_BY_PERSON: Final = frozenset({"human", "user", "person", "composer", "voice-call"})
+"""Kinds of origins of what a person said; a `peer` is another session."""
 _TYPED: Final = frozenset({"typed", "sdk"})
 
 

@@ -17,12 +17,21 @@ _TAGS: Final = (
     "local-command-stdout", "local-command-stderr", "bash-input", "bash-stdout", "bash-stderr", "task-notification",
     "system-reminder", "new-diagnostics", "user-prompt-submit-hook", "user-memory-input", "teammate-message",
     "background-task-input", "background-task-output", "background-remote-session-start", "remote-review",
-    "ide_opened_file", "ide_selection", "ide_diagnostics", "session-start-hook",
+    "ide_opened_file", "ide_selection", "ide_diagnostics", "session-start-hook", "task_notification", "tick",
+    "cross-session-message", "artifact-room-event", "artifact-view-context", "fork-boilerplate",
+    "skill-watcher-idle-wake", "repl-output", "system-note",
     # Codex
     "environment_context", "user_instructions", "permissions", "permissions instructions", "user_shell_command",
     "turn_aborted", "subagent_notification", "in-app-browser-context", "collaboration_mode", "skill", "skills_instructions", "user_action",
+    "recommended_plugins", "plugins_instructions", "apps_instructions", "environments_instructions", "codex_internal_context",
+    "codex_delegation", "realtime_delegation", "realtime_conversation", "startup_context", "side_conversation", "heartbeat",
+    "agent_message_board_notification", "user_verification_notice", "image_resize_notice", "model_switch", "persistent_mode",
+    "multi_agent_role", "multi_agent_mode", "git_attribution", "personality_spec", "token_budget", "rollout_budget",
+    "context_window", "context_window_guidance", "context_window_reminder", "current_time_reminder",
+    "current_time_unavailable", "command_sessions",
     # Gemini CLI, kimi-cli, kimi-code
-    "session_context", "hook_context", "system", "notification",
+    "session_context", "hook_context", "state_snapshot", "system", "notification", "imported_context", "uploaded_files",
+    "active-background-tasks", "git-context", "cron-fire", "plugin_session_start", "skill-loaded",
 )  # fmt: skip
 _BEGINNINGS: Final = (
     "[Request interrupted by user",

@@ -155,6 +155,30 @@ def test_what_the_program_says_in_the_persons_name_has_no_checkpoint(file: Claud
     assert [made.label for made in records.made] == ["question 1"]
 
 
+BY_NO_PERSON: dict[str, dict[str, Any]] = {
+    "a session told by its mark": {"text": "said by another session", "origin": {"kind": "peer", "from": "x"}},
+    "a channel": {"text": '<channel source="x">y</channel>', "origin": {"kind": "channel", "server": "x"}},
+    "an origin that is not known": {"text": "x", "origin": {"kind": "unclassified"}},
+    **{f"<{tag}>": {"text": f'<{tag} from="x">\ny\n</{tag}>'} for tag in (
+        "cross-session-message", "artifact-room-event", "task_notification", "tick", "repl-output", "fork-boilerplate",
+    )},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", BY_NO_PERSON.values(), ids=BY_NO_PERSON.keys())
+def test_what_other_sessions_and_services_say_is_no_prompt(tmp_path: Path, said: dict[str, Any]) -> None:
+    file = ClaudeFile(tmp_path / "projects")
+    file.asks(**said)
+    file.turn(1)
+    log = ClaudeLog(file.path)
+    log.read()
+    records = RecordList(log.file.left_out, LogState())
+    list(log.write(log.steps(), records))
+    assert [made.label for made in records.made] == ["question 1"]
+    assert log.first_prompt == "question 1"
+    assert texts(log)[0] == said["text"]
+
+
 CHANGES = {
     "shorter": lambda data: data[:-10],
     "another end": lambda data: data[:-5] + b"xxxx\n",
