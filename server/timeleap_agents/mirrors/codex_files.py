@@ -12,11 +12,13 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from timeleap.storage.durable import OpenFile
+from timeleap_agents.mirrors.formats.conversion import time_of
 
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NAME: Final = re.compile(rf"rollout-([0-9T-]{{19}})-({_UUID})(?:_({_UUID}))?\.jsonl?")
@@ -179,8 +181,27 @@ def _rollouts(folder: Path, depth: int) -> Iterator[Path]:
                 yield Path(entry.path)
 
 
+class ThreadTitle(NamedTuple):
+    """The name of a thread, and when it was given, in nanoseconds since 1970."""
+
+    text: str
+    given: int
+
+
 def title_of(path: Path, thread: str) -> str | None:
     """The name that Codex has given a thread, or the person. Blocking."""
+    title = _title(path, thread)
+    return None if title is None else title.text
+
+
+def named_at(path: Path) -> int:
+    """When the thread that a rollout is of was named, in nanoseconds since 1970; 0 where it was not. Blocking."""
+    name = named(path)
+    title = None if name is None else _title(path, name.thread)
+    return 0 if title is None else title.given
+
+
+def _title(path: Path, thread: str) -> ThreadTitle | None:
     home = home_of(path)
     if home is None:
         return None
@@ -192,10 +213,10 @@ def title_of(path: Path, thread: str) -> str | None:
 
 
 @lru_cache(maxsize=8)
-def _titles(path: Path, changed: int, size: int) -> dict[str, str]:
-    """The names by thread; of several the last counts."""
-    del changed
-    found: dict[str, str] = {}
+def _titles(path: Path, changed: int, size: int) -> dict[str, ThreadTitle]:
+    """The names by thread; of several the last counts that is not blank. One without a time was given when the list was
+    written last."""
+    found: dict[str, ThreadTitle] = {}
     with suppress(OSError):
         file = OpenFile(path)
         try:
@@ -207,5 +228,8 @@ def _titles(path: Path, changed: int, size: int) -> dict[str, str]:
                 record = json.loads(line)
                 if isinstance(record, dict) and isinstance(record.get("id"), str):
                     name = record.get("thread_name")
-                    found[record["id"]] = name if isinstance(name, str) else ""
+                    if isinstance(name, str) and name.strip():
+                        given = time_of(record.get("updated_at"))
+                        nanoseconds = changed if given is None else int(datetime.fromisoformat(given).timestamp() * 1e9)
+                        found[record["id"]] = ThreadTitle(name, nanoseconds)
     return found

@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -159,7 +160,7 @@ MAX_NOTES: Final = 64 << 20  # bytes
 
 
 class FileFacts(NamedTuple):
-    """By what a change of a file is noticed without reading it."""
+    """By what a change of a file, or of the title that stands beside it, is noticed without reading it."""
 
     size: int
     changed: int  # nanoseconds since 1970
@@ -207,13 +208,26 @@ def facts_of(path: str) -> FileFacts | None:
     try:
         status = os.lstat(path)
         if stat.S_ISREG(status.st_mode):
-            return FileFacts(status.st_size, status.st_mtime_ns, status.st_ino)
+            return FileFacts(status.st_size, max(status.st_mtime_ns, _named_at(Path(path))), status.st_ino)
     except NotADirectoryError:
         row = opencode_database.session(Path(path))
         return None if row is None else FileFacts(row.size, row.changed, 0)
     except OSError:
         pass
     return None
+
+
+def _named_at(path: Path) -> int:
+    """When what a program notes beside a session's file, such as its title, was changed, in nanoseconds since 1970; 0
+    where there is none. Blocking."""
+    if path.name.startswith("rollout-"):
+        return codex_files.named_at(path)
+    beside = path.name == "context.jsonl" or (path.name == "wire.jsonl" and path.parent.name == MAIN_AGENT)
+    with suppress(OSError):
+        if beside:
+            folder = path.parent if path.name == "context.jsonl" else path.parents[2]
+            return (folder / "state.json").stat().st_mtime_ns
+    return 0
 
 
 def is_there(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,25 @@ def test_the_name_of_a_thread_is_its_title(first: CodexFile) -> None:
     assert read(first.path).title == "Shop"
 
 
+def test_a_name_is_the_last_that_is_not_blank(first: CodexFile) -> None:
+    names = [{"id": ONE, "thread_name": name} for name in ("Former", "Shop", "", " ", None)]
+    index = first.folder.parent / "session_index.jsonl"
+    index.write_text("".join(json.dumps(line) + "\n" for line in names))
+    assert read(first.path).title == "Shop"
+
+
+@pytest.mark.parametrize("time", [{"updated_at": "2099-11-20T10:00:00.123456Z"}, {"updated_at": "then"}, {}])
+def test_a_thread_that_is_named_has_changed_and_no_other_has(first: CodexFile, time: dict[str, str]) -> None:
+    other = CodexFile(first.folder, name=TWO)
+    index = first.folder.parent / "session_index.jsonl"
+    before = look("codex", first.folder).files
+    index.write_text(json.dumps({"id": ONE, "thread_name": "Shop", **time}) + "\n")
+    os.utime(index, ns=(1 << 62, 1 << 62))
+    after = look("codex", first.folder).files
+    assert after[str(first.path)] != before[str(first.path)]
+    assert after[str(other.path)] == before[str(other.path)]
+
+
 SOURCES = {
     "spawned": {"source": {"subagent": {"thread_spawn": {"parent_thread_id": ONE, "depth": 1}}}},
     "spawned, with its thread's id": {"source": {"subagent": {"other": "guardian"}}, "parent_thread_id": ONE},
@@ -215,6 +235,12 @@ def noted(author: str, text: str) -> dict[str, Any]:
     return {**message("user", text), "internal_chat_message_metadata_passthrough": marks}
 
 
+TAGS = (
+    "codex_internal_context", "codex_delegation", "realtime_delegation", "heartbeat", "startup_context",
+    "agent_message_board_notification", "image_resize_notice", "user_verification_notice", "multi_agent_mode",
+    "model_switch", "environments_instructions", "plugins_instructions", "context_window_reminder",
+)  # fmt: skip
+"""Elements that Codex 0.169.0 puts into messages of the role `user`, or whose texts it takes for none of the person's."""
 PROMPTS = {
     "a picture first": (picture("what is this?"), "what is this?"),
     "a picture alone": (picture(), ""),
@@ -232,6 +258,11 @@ PROMPTS = {
     "an interruption": (message("user", "<turn_aborted>\nx\n</turn_aborted>"), None),
     "a command": (message("user", "<user_shell_command>\n<command>ls</command>\n</user_shell_command>"), None),
     "a sub-agent's end": (message("user", "<subagent_notification>{}</subagent_notification>"), None),
+    "all that a session begins with": (
+        message("user", "<recommended_plugins>\n- x\n</recommended_plugins>\n# AGENTS.md instructions for /shop\nx"), None,
+    ),
+    "a person's own element": (message("user", "<my_rules>short</my_rules> go"), "<my_rules>short</my_rules> go"),
+    **{f"<{tag}>": (message("user", f'<{tag} source="x">\ny\n</{tag}>'), None) for tag in TAGS},
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.kimi_code_file import KimiCodeFile
 from tests.support.kimi_file import KimiFile
 from tests.unit.agents.mirrors.reading import losses, records, texts
 
@@ -81,6 +82,8 @@ SAID_BY_THE_PROGRAM = (
     "<system>CHECKPOINT 3</system>",
     "<system-reminder>\nx\n</system-reminder>",
     '<notification id="1" category="task">x</notification>',
+    '<imported_context source="session x">\nx\n</imported_context>',
+    "<uploaded_files>\n1. /x\n</uploaded_files>",
 )
 
 
@@ -300,6 +303,18 @@ def test_times_are_those_of_the_journal_of_events(file: KimiFile, log: KimiLog) 
     assert times == [start, *(time.strftime("%M:%S", time.gmtime(1_790_000_000 + 60 * n)) for n in (1, 2))]
     assert [log.created_at, log.updated_at] == [clock.iso(1_790_000_000.5), clock.iso(1_790_000_180)]
     assert log.first_prompt == "question 1"
+
+
+@pytest.mark.parametrize("form", [KimiFile, KimiCodeFile])
+def test_a_session_that_gets_another_title_has_changed(tmp_path: Path, form: type[KimiFile | KimiCodeFile]) -> None:
+    file = form(tmp_path / "home")
+    kind = "kimi" if form is KimiFile else "kimi-code"
+    sessions = tmp_path / "home" / "sessions"
+    ((path, before),) = look(kind, sessions).files.items()
+    folder = file.path.parent if form is KimiFile else file.path.parents[2]
+    (folder / "state.json").write_text('{"title": "another", "custom_title": "another"}')
+    os.utime(folder / "state.json", ns=(1 << 62, 1 << 62))
+    assert look(kind, sessions).files[path] != before
 
 
 def test_without_a_journal_the_times_are_those_of_the_file(file: KimiFile) -> None:
