@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.claude_file import ClaudeFile
 from tests.support.codex_file import CodexFile, Segment
 from tests.support.fixtures import StartServer
@@ -100,6 +102,40 @@ def test_a_session_of_gemini_that_is_gone_on_with_is_one_session(start: StartSer
     file.turn(2)
     shown(server, mirror.id, TWO_TURNS)
     assert (len(listed(server)), mirror.timelines()) == (1, [])
+
+
+def of_gemini(folder: Path) -> tuple[GeminiFile, Path]:
+    """A session of two turns, and where the program writes one that begins it anew."""
+    file = GeminiFile(folder / "tmp")
+    return file, file.path.with_name(f"session-2026-11-21T10-00-{file.session_id[:8]}.jsonl")
+
+
+def of_claude_code(folder: Path) -> tuple[ClaudeFile, Path]:
+    file = ClaudeFile(folder / "projects")
+    return file, file.folder / "-moved" / file.path.name
+
+
+@pytest.mark.parametrize("made", [of_gemini, of_claude_code])
+def test_a_shorter_file_of_a_session_that_comes_between_two_looks_hides_nothing(
+    start: StartServer, tmp_path: Path, made: Callable[[Path], tuple[Any, Path]]
+) -> None:
+    file, beside = made(tmp_path)
+    file.turn(1)
+    file.turn(2)
+    kind = "gemini" if made is of_gemini else "claude-code"
+    server = watching(start, kind, file.folder)
+    mirror = shown(server, mirror_id(kind, file.path), TWO_TURNS)
+    server.finish()
+    other, _ = made(tmp_path / "aside")
+    other.turn(9)
+    beside.parent.mkdir(exist_ok=True)
+    beside.write_bytes(other.path.read_bytes().replace(other.session_id.encode(), file.session_id.encode()))
+    again = watching(start, kind, file.folder, server.home)
+    until(lambda: Session.open(again, mirror.id, create=False).timelines() != [])
+    later = shown(again, mirror.id, TWO_TURNS)
+    found = [later.texts(timelineId=each["timelineId"]) for each in later.timelines()]
+    assert ["question 9", "answer 9"] in [[text for text in each if "context>" not in text] for each in found]
+    assert len(listed(again)) == 1
 
 
 def test_a_document_of_gemini_and_the_lines_it_goes_on_in_are_one_session(start: StartServer, tmp_path: Path) -> None:

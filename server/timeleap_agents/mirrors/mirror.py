@@ -23,6 +23,7 @@ from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
 from timeleap.sessions.appends import append
 from timeleap.sessions.documents.json_files import is_encodable
+from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.kernel.rewrites import external, timeline_facts
 from timeleap.sessions.kernel.session_view import SessionView
@@ -274,7 +275,7 @@ class Mirror:
         reader = READERS[self.kind]
         if not self._looked:
             self._looked = True
-            for path in reader.files_of(self.path):
+            for path in (*reader.files_of(self.path), *self._shown_before()):
                 self.offer(path)
         if not self._elsewhere:
             return
@@ -285,6 +286,16 @@ class Mirror:
             self._elsewhere.pop(present)
             self.path = present
             self.forget()
+
+    def _shown_before(self) -> Iterator[Path]:
+        """The file that the mirror showed last, where it is of this session still: a process that is told of another
+        one alone has not heard of it. Blocking."""
+        directory = self._service.store.home.sessions / self.session_id
+        source = Meta(directory, "readOnly").source if directory.is_dir() else None
+        if source is not None and source.kind == self.kind and source.path is not None:
+            path = Path(source.path)
+            if is_there(path) and mirror_id(self.kind, path) == self.session_id:
+                yield path
 
     def _read_aside(self, conversation: Conversation) -> list[Conversation]:
         """Read what changed in the other files of the session, where the present one does not go on from it."""
