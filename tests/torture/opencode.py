@@ -14,6 +14,10 @@ from typing import Any, ClassVar
 from tests.agents.opencode import settings
 from tests.torture.agent import PATIENCE, TOOLS, Agent, AskedConversation, Conversation, Outcome, used_space
 
+NAMES = {
+    "shell": "bash", "read": "read", "write": "write", "edit": "edit",
+    "path": "filePath", "old": "oldString", "new": "newString",
+}  # fmt: skip
 PROGRAM = TOOLS / "node_modules" / ".bin" / "opencode"
 
 
@@ -32,7 +36,7 @@ class Opencode(Agent):
 
     def open(self, folder: Path) -> Conversation:
         session = self.ask("/session", folder, {})
-        return _Conversation(self, folder, session["id"])
+        return OwnConversation(self, folder, session["id"])
 
     def kill(self) -> None:
         if self._process is not None:
@@ -80,11 +84,10 @@ class Opencode(Agent):
         raise RuntimeError("opencode ended before it listened")
 
 
-class _Conversation(AskedConversation):
-    names: ClassVar[dict[str, str]] = {
-        "shell": "bash", "read": "read", "write": "write", "edit": "edit",
-        "path": "filePath", "old": "oldString", "new": "newString",
-    }  # fmt: skip
+class OwnConversation(AskedConversation):
+    """One that goes back by the program's own revert."""
+
+    names: ClassVar[dict[str, str]] = NAMES
 
     def __init__(self, agent: Opencode, folder: Path, session: str) -> None:
         super().__init__(folder, agent.model)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.torture import cases_faults, cases_files, cases_repositories, cases_turns, results
+from tests.torture import cases_faults, cases_files, cases_repositories, cases_turns, hooked, results
 from tests.torture.agent import Agent
 from tests.torture.cases import CASES
 from tests.torture.claude_code import ClaudeCode
@@ -16,7 +16,7 @@ from tests.torture.shadow_git import ShadowGit
 from tests.torture.sidecar import Sidecar
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "undo-torture.md"
-ORDER: Final[Sequence[type[Agent]]] = (Sidecar, Opencode, ClaudeCode, ShadowGit)
+ORDER: Final[Sequence[type[Agent]]] = (Sidecar, hooked.KimiCode, hooked.Opencode, Opencode, ClaudeCode, ShadowGit)
 PARTS: Final = {
     "Turns, and what the user did since": cases_turns,
     "The user's git": cases_repositories,

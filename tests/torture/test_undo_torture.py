@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.torture import some
-from tests.torture import cases_faults, cases_files, cases_repositories, cases_turns, results
+from tests.torture import cases_faults, cases_files, cases_repositories, cases_turns, hooked, results
 from tests.torture.agent import TOOLS, Agent, TurnFailedError
 from tests.torture.cases import CASES, Case
 from tests.torture.claude_code import ClaudeCode
@@ -31,6 +31,8 @@ assert all((cases_faults, cases_files, cases_repositories, cases_turns))  # they
 AGENTS: dict[str, type[Agent]] = {
     "timeleap": Sidecar,
     "opencode": Opencode,
+    "hooked-opencode": hooked.Opencode,
+    "hooked-kimi-code": hooked.KimiCode,
     "claude-code": ClaudeCode,
     "shadow-git": ShadowGit,
 }
@@ -59,7 +61,7 @@ def _small_disk(folder: Path, megabytes: int) -> Iterator[None]:
 @pytest.mark.parametrize("case", some([*CASES.values()]), ids=lambda case: case.key)
 @pytest.mark.parametrize("name", AGENTS)
 def test_undo(name: str, case: Case, model: FakeModel, tmp_path: Path) -> None:
-    if name in {"opencode", "claude-code"} and not TOOLS.exists():
+    if name not in {"timeleap", "shadow-git"} and not TOOLS.exists():
         pytest.skip("the agents are not installed: `make torture` does it")
     prefix = UNPRIVILEGED if case.unprivileged and os.geteuid() == 0 else ()
     with contextlib.ExitStack() as stack:
