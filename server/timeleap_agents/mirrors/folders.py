@@ -222,9 +222,9 @@ def _named_at(path: Path) -> int:
     where there is none. Blocking."""
     if path.name.startswith("rollout-"):
         return codex_files.named_at(path)
-    beside = path.name == "context.jsonl" or (path.name == "wire.jsonl" and path.parent.name == MAIN_AGENT)
+    has_state = path.name == "context.jsonl" or (path.name == "wire.jsonl" and path.parent.name == MAIN_AGENT)
     with suppress(OSError):
-        if beside:
+        if has_state:
             folder = path.parent if path.name == "context.jsonl" else path.parents[2]
             return (folder / "state.json").stat().st_mtime_ns
     return 0
