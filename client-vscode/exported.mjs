@@ -20,19 +20,20 @@ async function built(entry, options = {}) {
   return outputFiles[0].text;
 }
 
-/** The words of the page. @param bundle The translations of those that its sources have, which are English. */
-async function words(bundle) {
+/** The words of the page. @param bundle The translations of those that its sources have, which are English. @param titles Those of the manifest */
+async function words(bundle, titles) {
+  const manifest = JSON.parse(read("package.json"), (_, value) => titles[/^%(.+)%$/.exec(value)?.[1]] ?? value);
   const vscode = { name: "vscode", setup: ({ onResolve, onLoad }) => {
     onResolve({ filter: /^vscode$/ }, () => ({ path: "vscode", namespace: "vscode" }));
-    onLoad({ filter: /.*/, namespace: "vscode" }, () => ({ contents: `const bundle = ${JSON.stringify(bundle)}; export const l10n = { t: (text) => bundle[text] ?? text };` }));
+    onLoad({ filter: /.*/, namespace: "vscode" }, () => ({ contents: `const bundle = ${JSON.stringify(bundle)}; export const l10n = { t: (text) => bundle[text] ?? text }; export const extensions = { getExtension: () => ({ packageJSON: ${JSON.stringify({ contributes: { commands: manifest.contributes.commands } })} }) };` }));
   } };
   const text = await built("src/features/page/words.ts", { format: "esm", plugins: [vscode] });
   const made = await import(`data:text/javascript,${encodeURIComponent(text)}`);
   return { page: made.words(), file: made.wordsOfFile() };
 }
 
-const english = await words({});
-const chinese = await words(JSON.parse(read("l10n/bundle.l10n.zh-cn.json")));
+const english = await words({}, JSON.parse(read("package.nls.json")));
+const chinese = await words(JSON.parse(read("l10n/bundle.l10n.zh-cn.json")), JSON.parse(read("package.nls.zh-cn.json")));
 const parts = {
   "page.min.js": await built("webview/src/exported.ts", {
     format: "iife",

@@ -88,7 +88,7 @@ test("hostile words make no link; what is long is read first, as plain text", as
 
 test("away rejects at once, and is shown", async ({ window }) => {
     await window.run("manageApprovals");
-    await window.quick.choose("Approvals:", "I am away");
+    await window.quick.choose("Approvals:", "Away: requests are rejected");
     await expect(window.status(/Away: requests are rejected/)).toHaveClass(/warning-kind/);
     expect(await ask("anything")).toMatchObject({ decision: "reject", reason: "afk" });
     await window.run("manageApprovals");

@@ -43,8 +43,8 @@ test("a tool that goes back asks first; refused, nothing changes, agreed to, it 
     const before = store.log("for-chat");
     const checkpointUid = await checkpoint(store, 5);
     await use(window, "timeleap_go_back", { checkpointUid });
-    await expect(window.dialog.root).toContainText("Take “Asked about by chat” back?");
-    await expect(window.dialog.root).toContainText(/To before “python -c 'from .*”: 14 messages/);
+    await expect(window.dialog.root).toContainText("“Asked about by chat”");
+    await expect(window.dialog.root).toContainText(/Restore to before “python -c 'from .*”\? .*14 messages/);
     await picture(window, "chat-confirm");
     await window.dialog.dismiss();
     await expect(window.editor).toContainText("Not done: ");
@@ -52,13 +52,13 @@ test("a tool that goes back asks first; refused, nothing changes, agreed to, it 
     await window.quick.command("View: Revert and Close Editor");
 
     await use(window, "timeleap_go_back", { checkpointUid });
-    await expect(window.dialog.root).toContainText("Take “Asked about by chat” back?");
+    await expect(window.dialog.root).toContainText("“Asked about by chat”");
     await window.page.keyboard.press("Enter");
     await expect(window.editor).toContainText("14 were set aside and can be brought back by undo");
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
-    await window.notifications.look("Chat took “Asked about by chat” back: 14 messages");
+    await window.notifications.look("Chat changed “Asked about by chat”: 14 messages");
     await picture(window, "chat-done");
-    await window.notifications.press("Chat took “Asked about by chat” back: 14 messages", "Undo");
+    await window.notifications.press("Chat changed “Asked about by chat”: 14 messages", "Undo");
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
     await expect.poll(() => store.log("for-chat")).toBe(before);
 });
@@ -66,7 +66,7 @@ test("a tool that goes back asks first; refused, nothing changes, agreed to, it 
 test("a note and a checkpoint are written only if a person agrees", async ({ window, store }) => {
     const before = store.log("for-chat");
     await use(window, "timeleap_create_checkpoint", { label: "before the risky part" });
-    await expect(window.dialog.root).toContainText("In “Asked about by chat”, called “before the risky part”.");
+    await expect(window.dialog.root).toContainText("“Asked about by chat”: before the risky part");
     await window.dialog.dismiss();
     await expect(window.editor).toContainText("Not done: ");
     expect(store.log("for-chat")).toBe(before);

@@ -56,7 +56,7 @@ test("selection and expansion stay where they are while the session grows", asyn
     await checkpoint.locator(".monaco-icon-label").first().click();
     await window.checkpoints.expand(checkpoint);
     await expect(checkpoint).toHaveAttribute("aria-expanded", "true");
-    await window.ask("createCheckpoint", "A label for the checkpoint", "while reading");
+    await window.ask("createCheckpoint", "Name; it may be empty", "while reading");
     await expect(window.checkpoints.row("while reading", 1)).toBeVisible();
     await expect(checkpoint).toHaveAttribute("aria-expanded", "true");
     await expect(checkpoint).toHaveAttribute("aria-selected", "true");

@@ -52,7 +52,7 @@ test("entries of the rows' menus", async ({ window }) => {
     const checkpoint = window.checkpoints.row(PROMPT, 1);
     // These are done at once and take rows away; travel.test presses them.
     const atOnce = ["restore", "restoreTimeline"].map((command) => window.texts.command(command));
-    const branch = window.checkpoints.row("Before going back", 1);
+    const branch = window.checkpoints.row("Before a restore", 1);
     const rows = [
         checkpoint,
         window.checkpoints.row(PROMPT, 2).first(),

@@ -72,7 +72,7 @@ test("a call is a card with its result; an edit shows its lines, a failure its m
     await expect(cards.first().locator(".line.added")).toHaveText(/b = 3/);
     await expect(cards.last()).toHaveClass(/failed/);
     await expect(cards.last()).not.toContainText("line 9");
-    await cards.last().getByRole("button", { name: "Show 61 lines" }).click();
+    await cards.last().getByRole("button", { name: "Show more (47)" }).click();
     await expect(cards.last()).toContainText("line 9");
     await cards.last().getByRole("button", { name: "Show less" }).click();
     await expect(page.row(34)).toHaveCount(0);
@@ -117,7 +117,7 @@ test("what is written appears; back to before a message, and that undone, from t
     const before = store.log("shares");
     await page.choose(32, "Restore to Before This");
     await expect(page.row(32)).toHaveCount(0);
-    await expect(page.frame.getByRole("group", { name: /Timelines/ })).toContainText("5 messages");
+    await expect(page.frame.getByRole("group", { name: /set aside/ })).toContainText("5 messages");
     await picture(window, "page-timelines");
     await page.tool("Undo").click();
     await expect(page.row(36)).toContainText("One more thing.");
@@ -159,7 +159,7 @@ test("two checkpoints are compared", async ({ window }) => {
     await page.tool("Compare from Here").click();
     await page.tool("Checkpoint After").click();
     await page.frame.getByRole("button", { name: /^Compare “/ }).click();
-    const comparison = page.frame.getByRole("region", { name: /^Comparison/ });
+    const comparison = page.frame.getByRole("region", { name: / ↔ / });
     await expect(comparison).toContainText(/The same in both: \d+ messages/);
     await expect(comparison.locator(".side.added article").first()).toBeVisible();
     await picture(window, "page-compare");
@@ -249,12 +249,12 @@ test("what messages hold is text: nothing runs, nothing is fetched, and all of i
     await expect(page.row(6).locator(".text p")).toHaveCSS("direction", "rtl");
     await page.reach(10);
     await expect(page.row(10).locator("img")).toHaveCount(1);
-    await expect(page.row(10)).toContainText("This picture cannot be shown.");
+    await expect(page.row(10)).toContainText("This cannot be shown.");
     await expect(page.row(10)).toContainText("https://harm.invalid/remote.png");
     await expect(page.row(10)).toContainText("<script>top.harm=1</script>"); // a part of a type that nobody knows
     await page.reach(11);
     await expect(page.row(11).locator(".card")).toHaveCount(30);
-    await page.frame.getByRole("button", { name: "Show more calls (970)" }).click();
+    await page.frame.getByRole("button", { name: "Show more (970)" }).click();
     await expect(page.row(11).locator(".card")).toHaveCount(1_000);
     const harm = await Promise.all(window.page.frames().map((frame) => frame.evaluate(() => (top as { harm?: unknown } | null)?.harm)));
     expect(harm.filter((found) => found !== undefined)).toEqual([]);
@@ -365,9 +365,9 @@ for (const theme of THEMES) {
         await page.tool("Compare from Here").click();
         await page.tool("Checkpoint After").click();
         await page.frame.getByRole("button", { name: /^Compare “/ }).click();
-        await expect(page.frame.getByRole("region", { name: /^Comparison/ })).toBeVisible();
+        await expect(page.frame.getByRole("region", { name: / ↔ / })).toBeVisible();
         await look("a comparison");
-        await page.frame.getByRole("region", { name: /^Comparison/ }).press("Escape");
+        await page.frame.getByRole("region", { name: / ↔ / }).press("Escape");
         await window.run("manageApprovals");
         await window.quick.choose("Approvals:", "Approval needed:");
         await window.quick.choose(/asks for your approval: run command/, "Show All and Decide…");

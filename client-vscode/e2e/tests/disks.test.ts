@@ -55,11 +55,11 @@ test("a full disk: the session stays readable, what cannot be kept is said not t
     const owner = store.owner("disk-full") ?? 0;
     const pid = await serveBy(workbench, NAMESPACE, `cp -a ${folder} ${workbench.scratch}/kept`, `mount -t tmpfs -o size=1m,mode=700 tmpfs ${folder}`, `cp -a ${workbench.scratch}/kept/. ${folder}`);
     await until("the server before it has ended", () => !lives(owner));
-    await window.ask("createCheckpoint", "A label for the checkpoint", "while there is room");
+    await window.ask("createCheckpoint", "Name; it may be empty", "while there is room");
     await expect(window.checkpoints.row("while there is room", 1)).toBeVisible();
     await inside(pid, `cat /dev/zero > ${folder}/filler || true`);
     await window.restore(window.checkpoints.row(IMPORTS, 1));
-    await window.notifications.look(/The disk is full\. Nothing was changed\. Make room, then try again\./);
+    await window.notifications.look(/The disk is full.* Nothing was changed\. Make room, then try again\./);
     await expect(window.checkpoints.row("while there is room", 1)).toBeVisible();
     await picture(window, "disk-full");
     await inside(pid, `rm ${folder}/filler`);
@@ -75,7 +75,7 @@ test("a read-only disk: the session is shown, it is said why it cannot be change
     const pid = await serveBy(workbench, NAMESPACE, `mount --bind ${folder} ${folder}`, `mount -o remount,bind,ro ${folder}`);
     await window.openSession("On a read-only disk");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
-    await expect(window.saying(/The disk is read-only\. The session can be looked at, not changed\./)).toBeVisible();
+    await expect(window.saying(/The disk is read-only: .* can only be looked at here\./)).toBeVisible();
     const revert = await window.checkpoints.openMenu(window.checkpoints.row(IMPORTS, 1), window.texts.command("restore"));
     await expect(revert).toBeDisabled();
     await window.checkpoints.closeMenu();
@@ -86,7 +86,7 @@ test("a read-only disk: the session is shown, it is said why it cannot be change
     await window.run("refresh");
     await expect(window.saying(/The disk is read-only/)).toHaveCount(0);
     expect(store.log("disk-read-only")).toBe(before);
-    await window.ask("createCheckpoint", "A label for the checkpoint", "written after all");
+    await window.ask("createCheckpoint", "Name; it may be empty", "written after all");
     await expect(window.checkpoints.row("written after all", 1)).toBeVisible();
     await window.closeEditors();
 });
@@ -97,12 +97,12 @@ test("a forbidden folder: the session is shown as long as it may be read, and th
     await serveBy(workbench, UNPRIVILEGED);
     await window.openSession("On a forbidden disk");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
-    await expect(window.saying(/The permission to write is missing\. The session can be looked at, not changed\./)).toBeVisible();
+    await expect(window.saying(/The permission to write is missing: .* can only be looked at here\./)).toBeVisible();
     await picture(window, "disk-forbidden");
 
     chmodSync(store.file("disk-forbidden", ""), 0o000);
     await window.run("refresh");
-    const reason = window.saying(/The permission to .* is missing\. The session could not be opened\./);
+    const reason = window.saying(/The permission to .* is missing: .* The session could not be opened\./);
     await expect(reason).toBeVisible();
     await window.run("refresh");
     await expect(window.notifications.saying(/permission/)).toHaveCount(0); // one box per problem
@@ -116,6 +116,6 @@ test("a forbidden folder: the session is shown as long as it may be read, and th
     await window.checkpoints.row("Try Again").click();
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/permission/)).toHaveCount(0);
-    await window.ask("createCheckpoint", "A label for the checkpoint", "permitted");
+    await window.ask("createCheckpoint", "Name; it may be empty", "permitted");
     await expect(window.checkpoints.row("permitted", 1)).toBeVisible();
 });

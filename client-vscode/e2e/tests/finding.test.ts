@@ -78,7 +78,7 @@ test("a checkpoint is gone to by words that stand after it, and the oldest at on
     await window.quick.chooseFound("Go to Checkpoint", "114 != 115");
     await expect(window.checkpoints.failing(1)).toHaveAttribute("aria-selected", "true");
     await window.run("goToCheckpoint");
-    await window.quick.choose("Go to Checkpoint", "The oldest checkpoint");
+    await window.quick.choose("Go to Checkpoint", "Beginning");
     await expect(window.checkpoints.row(/part0\.py/, 1)).toHaveAttribute("aria-selected", "true");
 });
 
@@ -134,7 +134,7 @@ test("the rows stand newest or oldest first, as the settings say", async ({ wind
         workbench.configure({ ...OURS, "timeleap.order": "oldestFirst" });
         await expect.poll(place).toBe(12);
         await picture(window, "oldest-first");
-        await window.ask("createCheckpoint", "A label for the checkpoint", "the newest of all");
+        await window.ask("createCheckpoint", "Name; it may be empty", "the newest of all");
         await window.checkpoints.toTheEnd(window.checkpoints.row("the newest of all", 1));
         await expect.poll(async () => (await window.checkpoints.texts()).at(-1)).toContain("the newest of all");
     } finally {

@@ -32,7 +32,7 @@ for (const rows of ROWS) {
         await agent.replay(sessionId, log(rows), { title: `A session of ${String(rows)}` });
         await window.openSession(`A session of ${String(rows)}`);
         await expect(window.checkpoints.row(`Step ${String(rows - 1)}:`, 1)).toBeVisible();
-        const more = window.checkpoints.row("Show older checkpoints");
+        const more = window.checkpoints.row("Show More");
         for (let loaded = PAGE; loaded < rows; loaded += PAGE) {
             await window.checkpoints.toTheEnd(more);
             await more.locator(".monaco-icon-label").click();

@@ -29,7 +29,7 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
     await expect(window.checkpoints.row("Step 9999", 2)).toBeVisible();
     await window.checkpoints.collapse(window.checkpoints.row("Step 9999", 1));
 
-    const more = window.checkpoints.row("Show older checkpoints");
+    const more = window.checkpoints.row("Show More");
     for (let page = 1; page <= 3; page += 1) {
         await window.checkpoints.toTheEnd(more);
         await more.locator(".monaco-icon-label").click();

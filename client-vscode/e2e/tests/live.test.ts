@@ -66,7 +66,7 @@ test("a checkpoint that the agent has taken back meanwhile cannot be reverted to
 
 test("when the agent ends, the window takes the session over", async ({ window, store }) => {
     await agent.close();
-    await window.ask("createCheckpoint", "A label for the checkpoint", "on my own now");
+    await window.ask("createCheckpoint", "Name; it may be empty", "on my own now");
     await expect(window.checkpoints.row("on my own now", 1)).toBeVisible();
     expect(store.records("live").at(-1)).toMatchObject({ role: "_checkpoint" });
 });

@@ -27,7 +27,7 @@ test("the editor lists the MCP server, starts it as it is defined, and its tools
     await window.openSession("Read by an agent");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await window.quick.command("MCP: List Servers");
-    await expect(window.quick.options.filter({ hasText: "Timeleap" })).toContainText("Timeleap conversations");
+    await expect(window.quick.options.filter({ hasText: "Timeleap" })).toContainText("Timeleap");
     await window.quick.choose("Select an MCP Server", /^Timeleap/);
     await patiently(async () => {
         await window.quick.options.filter({ hasText: "Start Server" }).first().click({ timeout: MOMENT });

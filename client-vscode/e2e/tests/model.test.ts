@@ -79,12 +79,12 @@ test("a language model of the editor's chat writes the summary, which is shown b
     expect(store.log(session)).toBe(before);
     await expect(window.notifications.saying("Summarising…")).toHaveCount(0);
     await picture(window, "model");
-    await window.dialog.press("Read the Summary First");
+    await window.dialog.press("What Is Kept");
     const { over } = new ConversationPage(window.page);
-    await expect(over).toContainText("What the compaction would keep");
+    await expect(over).toContainText("What Is Kept");
     await expect(over).toContainText(BEGINNING);
     expect(store.log(session)).toBe(before);
-    await window.notifications.press(/This summary would take the place of/, "Compact");
+    await window.notifications.press(/become one summary/, "Compact");
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     expect(summary(store)).toContain(ANSWER);
     await window.closeEditors();

@@ -67,9 +67,9 @@ test("another program's going back is told, with Undo; rows and page follow both
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     await expect(page.row(LAST)).toHaveCount(0);
     await expect(page.row(16)).toBeInViewport();
-    await window.notifications.look(`agent took “${title}” back: 14 messages`);
+    await window.notifications.look(`agent changed “${title}”: 14 messages`);
     await picture(window, "others-revert");
-    await window.notifications.press(`agent took “${title}” back`, "Undo");
+    await window.notifications.press(`agent changed “${title}”`, "Undo");
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
     await page.feed.press("End");
     await expect(page.row(LAST)).toBeInViewport();
@@ -81,9 +81,9 @@ test("Undo is of the session it was offered for, and shows it, whichever is show
     await store.replay(`${session}-untouched`, sample(), { title: elsewhere });
     const [before, untouched] = [store.log(session), store.log(`${session}-untouched`)];
     await asks("context/revertTo", { checkpointId: 5 });
-    await window.notifications.look(`agent took “${title}” back`);
+    await window.notifications.look(`agent changed “${title}”`);
     await window.openSession(elsewhere);
-    await window.notifications.press(`agent took “${title}” back`, "Undo");
+    await window.notifications.press(`agent changed “${title}”`, "Undo");
     await expect.poll(() => store.log(session)).toBe(before);
     await expect(window.header).not.toContainText(elsewhere);
     await expect(window.header).toContainText(title);
@@ -118,7 +118,7 @@ test("another window's going back is told as that", async ({ window, workbench }
     await window.page.bringToFront();
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
     await expect(page.row(LAST)).toHaveCount(0);
-    await window.notifications.press(`Another window took “${title}” back: 14 messages`, "Undo");
+    await window.notifications.press(`Another window changed “${title}”: 14 messages`, "Undo");
     await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
     await expect(second.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
     await other.close();
@@ -130,7 +130,7 @@ test("a server that is killed under an open page: what is read stays, and goes o
         await store.call("session/get", { sessionId: session }).catch(() => undefined);
         return store.owner(session) !== undefined && lives(store.owner(session) ?? 0);
     });
-    await window.ask("createCheckpoint", "A label for the checkpoint", "mine now");
+    await window.ask("createCheckpoint", "Name; it may be empty", "mine now");
     await expect(window.checkpoints.row("mine now", 1)).toBeVisible();
     process.kill(store.owner(session) ?? 0, "SIGKILL");
     await expect(window.saying(/was started again at/)).toBeVisible();

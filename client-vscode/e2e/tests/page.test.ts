@@ -167,7 +167,7 @@ test("it is the page of the editor, without anything that would change the sessi
     await expect(page.getByRole("heading", { level: 1 })).toHaveText("Shares that add up");
     await expect(page.locator("article.row").last()).toContainText("Released.");
     await expect(page.getByText("This file is all there is")).toBeVisible();
-    for (const name of ["Undo", "Redo", "Restore", "Restore to Before This", "Compare with…"]) await expect(page.getByRole("button", { name, exact: true })).toHaveCount(0);
+    for (const name of ["Undo", "Redo", "Restore", "Restore to Before This", "Compare…"]) await expect(page.getByRole("button", { name, exact: true })).toHaveCount(0);
     const last = page.locator("article.row").last();
     await last.hover();
     await last.locator(".more").click();
@@ -205,11 +205,11 @@ test("slider and keys go through the checkpoints, on the axis of the curve", asy
 
 test("timelines are branches: each says why it was set aside, and can be looked at", async ({ open }) => {
     const page = await open("tally");
-    const lanes = page.getByRole("group", { name: /^Timelines/ }).getByRole("button");
+    const lanes = page.getByRole("group", { name: /set aside/ }).getByRole("button");
     await expect(lanes.first()).toHaveText(/^Present/);
-    await expect(lanes.filter({ hasText: "Before going back" })).toHaveCount(1); // the other has nothing that the present has not
+    await expect(lanes.filter({ hasText: "Before a restore" })).toHaveCount(1); // the other has nothing that the present has not
     await lanes.last().press("Enter"); // without a mouse
-    await expect(page.getByRole("heading", { level: 1 })).toHaveText(/^Before going back/);
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText(/^Before a restore/);
     await expect(lanes.last()).toHaveAttribute("aria-pressed", "true");
     await expect(page.getByText("All green. Before I report")).toBeVisible();
     await page.getByRole("button", { name: "Compare with Present" }).first().click();
@@ -239,7 +239,7 @@ test("cards have edits as diffs, arguments by their names, long results folded, 
     await page.getByRole("feed").press("End");
     const many = row(page, 7);
     await expect(many.locator("section.card")).toHaveCount(30);
-    await many.getByRole("button", { name: "Show more calls (970)" }).click();
+    await many.getByRole("button", { name: "Show more (970)" }).click();
     await expect(many.locator("section.card")).toHaveCount(1_000);
 });
 

@@ -71,9 +71,9 @@ test("without a server it is installed from what the extension brings, after ask
     expect(managed(workbench)).toEqual([]); // a question installs nothing
 
     await welcome.getByRole("button", { name: "Install the Server" }).click();
-    await expect(window.dialog.root).toContainText("Install the Timeleap server?");
+    await expect(window.dialog.root).toContainText("Install the Timeleap Server");
     await picture(window, "install");
-    await window.dialog.press("Install");
+    await window.dialog.press("Install the Timeleap Server");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible({ timeout: 240_000 });
     expect(managed(workbench)).toHaveLength(1);
 });

@@ -22,7 +22,7 @@ test("a server that is killed is started again, and the session goes on", async 
     process.kill(killed, "SIGKILL");
     await expect(window.saying(/was started again at/)).toBeVisible();
     await picture(window, "recovered");
-    await window.ask("createCheckpoint", "A label for the checkpoint", "after the crash");
+    await window.ask("createCheckpoint", "Name; it may be empty", "after the crash");
     await expect(window.checkpoints.row("after the crash", 1)).toBeVisible();
     expect(store.owner("sturdy")).not.toBe(killed);
     expect(store.checkpoints("sturdy")).toHaveLength(11);
@@ -92,11 +92,11 @@ test("a request that is not answered in time is given up on in words; what becam
         return begun !== undefined && middleman.answered("session/open", begun.time);
     });
     middleman.plan({ silent: true });
-    await window.ask("createCheckpoint", "A label for the checkpoint", "unheard");
+    await window.ask("createCheckpoint", "Name; it may be empty", "unheard");
     await until("it is made, which nobody hears", () => middleman.answered("context/checkpoint", since));
-    await window.notifications.look(/did not answer in time/);
+    await window.notifications.look(/The server did not answer/);
     middleman.plan({});
-    await window.notifications.press(/did not answer in time/, "Restart Server");
+    await window.notifications.press(/The server did not answer/, "Restart Server");
     await expect(window.checkpoints.row("unheard", 1)).toBeVisible();
     expect(store.checkpoints("sturdy")).toHaveLength(before + 1);
 });

@@ -13,7 +13,7 @@ test.beforeAll(async ({ workbench, store, window }) => {
 
 test("what is typed is searched for; the chosen message is shown in its conversation, with the words marked", async ({ window }) => {
     await window.run("search");
-    const box = window.quick.saying("Search “Split and searched”");
+    const box = window.quick.saying("Search: Split and searched");
     await expect(box).toBeVisible();
     await window.quick.input.fill("FORGOT the imports");
     const hit = window.quick.options.filter({ hasText: "I forgot the imports" }).first();
@@ -32,10 +32,10 @@ test("a text that is pinned is in the list, and goes when it is chosen", async (
     const pins = async (): Promise<string[]> => (await store.call<{ pins?: string[] }>("session/getState", { sessionId: "searched" })).pins ?? [];
     await window.closeEditors();
     await window.run("managePins");
-    await window.quick.choose("Pins of “Split and searched”", "Pin another text");
-    await window.quick.answer("no compaction of “Split and searched”", "never round twice");
+    await window.quick.choose("Pins… Split and searched", "Pin another text");
+    await window.quick.answer("Pin another text", "never round twice");
     await expect.poll(pins).toEqual(["never round twice"]);
     await window.run("managePins");
-    await window.quick.choose("Pins of “Split and searched”", "never round twice");
+    await window.quick.choose("Pins… Split and searched", "never round twice");
     await expect.poll(pins).toEqual([]);
 });

@@ -30,12 +30,12 @@ test("sessions of this workspace come first, with title, age and tokens", async 
 
 test("a new session is made, written to disk and shown", async ({ window, store }) => {
     const before = store.sessions();
-    await window.ask("newSession", "What is the session about", "Fix the build");
+    await window.ask("newSession", "Name; it may be empty", "Fix the build");
     await expect(window.header).toContainText("Fix the build", { ignoreCase: true });
     const made = store.sessions().filter((id) => !before.includes(id));
     expect(made).toHaveLength(1);
     expect(existing(store.file(made[0] ?? "", "state.json"))).toContain("Fix the build");
-    await expect(await window.listed("Fix the build")).toContainText("shown");
+    await expect((await window.listed("Fix the build")).locator(".codicon-check")).toBeVisible();
     await window.quick.close();
 });
 
@@ -44,18 +44,18 @@ test("a session that is not shown is renamed, archived, deleted and taken out of
     await window.quick.answer("Rename…", "Somewhere else");
     await expect.poll(() => existing(store.file("elsewhere", "state.json"))).toContain("Somewhere else");
     await window.manage("Somewhere else", "Archive");
-    await expect(await window.listed("Somewhere else")).toContainText("archived");
+    await expect(await window.listed("Somewhere else")).toContainText("Archived");
     await window.manage("Somewhere else", "Unarchive");
-    await expect(await window.listed("Somewhere else")).not.toContainText("archived");
+    await expect(await window.listed("Somewhere else")).not.toContainText("Archived");
     await window.quick.close();
 
     const log = store.log("elsewhere");
-    await window.manage("Somewhere else", "Delete…");
-    await window.dialog.press(/Delete|Trash/);
+    await window.manage("Somewhere else", "Delete");
+    await window.notifications.look(/In the trash: Somewhere else/);
     await expect.poll(() => store.sessions()).not.toContain("elsewhere");
     expect(readdirSync(join(store.home, "trash"))).toHaveLength(1);
     await window.run("openSession");
-    await window.quick.choose("Open which session?", "Take Out of the Trash");
+    await window.quick.choose("Open Session…", "Take Out of the Trash");
     await window.quick.choose("Take Out of the Trash", "Somewhere else");
     await expect.poll(() => store.sessions()).toContain("elsewhere");
     expect(store.log("elsewhere")).toBe(log);
@@ -98,7 +98,7 @@ test("without a session the view says what one is, and how to come to one", asyn
     await expect(welcome.getByRole("button", { name: "Try It with a Sample Conversation" })).toBeVisible();
     await picture(window, "no-session");
     await welcome.getByRole("button", { name: "Open Session…" }).click();
-    await window.quick.choose("Open which session?", "In this folder");
+    await window.quick.choose("Open Session…", "In this folder");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
 });
 
@@ -107,9 +107,9 @@ test("a folder of somebody else's is opened as a session, to look only", async (
     writeFileSync(join(folder, "context.jsonl"), sample());
     const before = readdirSync(folder);
     await window.run("openSession");
-    await window.quick.choose("Open which session?", "A folder with a context.jsonl");
+    await window.quick.choose("Open Session…", "A folder with a context.jsonl");
     await window.quick.confirm("A folder with a context.jsonl", `${folder}/`, "Open");
-    await window.quick.choose(`Open ${folder}`, "Look only");
+    await window.quick.choose(folder, "Look only");
     await expect(window.header).toContainText(basename(folder));
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
     await expect(window.saying(/can only be looked at/)).toBeVisible();

@@ -36,7 +36,7 @@ test("yolo is asked about in a modal, and cannot be overlooked while it is on", 
 
     await window.run("manageApprovals");
     await window.quick.choose("Approvals:", "YOLO");
-    await window.dialog.press("Approve Everything");
+    await window.dialog.press("Approve Everything (YOLO)");
     const status = window.status(/yolo/i);
     await expect(status).toBeVisible();
     await expect(status).toHaveClass(/error-kind|warning-kind/);

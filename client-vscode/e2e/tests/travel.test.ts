@@ -56,7 +56,7 @@ test("with options it says first what would go; put away, nothing has changed", 
 test("a timeline is looked into and restored", async ({ window, store }) => {
     const before = store.log(session);
     await window.restore(window.checkpoints.row(SECOND_BUG, 1));
-    const timeline = window.checkpoints.row("Before going back", 1);
+    const timeline = window.checkpoints.row("Before a restore", 1);
     await expect(timeline).toContainText("14 messages: "); // what went, and not the past that is still there
     await patiently(async () => {
         await window.checkpoints.expand(timeline); // it folds up where it is drawn anew while it unfolds
@@ -78,8 +78,8 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
 test("a fork takes the history up to a checkpoint into a session of its own", async ({ window, store }) => {
     const before = store.log(session);
     const sessions = store.sessions();
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("fork"), window.quick.saying("Title of the new session"));
-    await window.quick.answer("Title of the new session", "Another way");
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("fork"), window.quick.saying("Name; it may be empty"));
+    await window.quick.answer("Name; it may be empty", "Another way");
     await expect.poll(() => store.sessions().length).toBe(sessions.length + 1);
     const fork = store.sessions().find((id) => !sessions.includes(id)) ?? "";
     await expect.poll(() => store.checkpoints(fork)).toEqual([0, 1, 2, 3, 4, 5]);
@@ -108,8 +108,7 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
 
 test("clearing keeps the system prompt, and what was there; undo brings it back, redo clears again", async ({ window, store }) => {
     const before = store.log(session);
-    await window.manage(session, "Clear Conversation…");
-    await window.dialog.press(/Clear/);
+    await window.manage(session, "Clear Conversation");
     await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
     expect(store.log(session, "context_1.jsonl")).toBe(before);

@@ -24,7 +24,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     const welcome = window.welcome(/Restricted Mode: sessions can be looked at, not changed/);
     await expect(welcome.getByRole("button", { name: "Manage Workspace Trust" })).toBeVisible();
     await welcome.getByRole("button", { name: "Open Session…" }).click();
-    await window.quick.choose("Open which session?", "Guarded");
+    await window.quick.choose("Open Session…", "Guarded");
     const row = window.checkpoints.row(SECOND_BUG, 1);
     await expect(row).toBeVisible();
     const revert = await window.checkpoints.openMenu(row, window.texts.command("restore"));

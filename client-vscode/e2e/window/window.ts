@@ -80,7 +80,7 @@ export class Window {
         await patiently(async () => {
             if ((await this.header.textContent({ timeout: MOMENT }))?.includes(name)) return;
             await this.run("openSession");
-            await this.quick.choose("Open which session?", name);
+            await this.quick.choose("Open Session…", name);
             await expect(this.header).toContainText(name, { timeout: WHILE });
         });
     }
@@ -89,7 +89,7 @@ export class Window {
     async listed(name: string | RegExp): Promise<Locator> {
         await this.quick.close();
         await this.run("openSession");
-        await this.quick.saying("Open which session?").waitFor();
+        await this.quick.saying("Open Session…").waitFor();
         return this.quick.options.filter({ hasText: name }).first();
     }
 
@@ -97,7 +97,7 @@ export class Window {
     async manage(name: string, action: string): Promise<void> {
         await patiently(async () => {
             await this.run("manageSessions"); // again where the editor took the focus, which closes a list
-            await this.quick.choose("Manage which session?", name);
+            await this.quick.choose("Rename, Archive or Delete a Session…", name);
             await this.quick.saying(name).waitFor({ timeout: MOMENT });
         });
         await this.quick.choose(name, action);
@@ -105,16 +105,16 @@ export class Window {
 
     /** Compare a row with a state that is chosen from a list. */
     async compare(row: Locator, other: string, effect: Locator): Promise<void> {
-        const question = this.quick.saying(/^Compare “.*” with what\?/);
+        const question = this.quick.saying(/^Compare… /);
         await this.checkpoints.command(row, this.texts.command("compare"), question);
-        await this.quick.choose(/^Compare “.*” with what\?/, other);
+        await this.quick.choose(/^Compare… /, other);
         await effect.waitFor();
     }
 
     /** Choose a session that cannot be opened. */
     async openSessionInVain(name: string): Promise<void> {
         await this.run("openSession");
-        await this.quick.choose("Open which session?", name);
+        await this.quick.choose("Open Session…", name);
     }
 
     /** Restore to before a row, which is done at once: something is said of it. */

@@ -11,6 +11,7 @@ import { timelinesOf, type Branch } from "./timelines.js";
 import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../shared/text/format.js";
 import { lostInWords } from "../shared/text/happened.js";
 import { checkpointRows, type Setting } from "../core/tree/checkpointNodes.js";
+import { titleOf } from "../shared/text/titles.js";
 import { TreeNode, treeItem } from "../core/tree/node.js";
 
 /** Characters of the first and of the last message in a row, which the editor cuts, and in a list. */
@@ -102,19 +103,16 @@ export function timelineName({ reason, createdAt }: Timeline, branch?: Branch, l
 export function reasonName(reason: Timeline["reason"]): string {
   switch (reason) {
     case "revert":
+    case "restore":
+      return vscode.l10n.t("Before a restore");
+    case "external":
+    case "dmail":
       return vscode.l10n.t("Before going back");
     case "clear":
       return vscode.l10n.t("Before clearing");
     case "compact":
       return vscode.l10n.t("Before a compaction");
-    case "restore":
-      return vscode.l10n.t("Before a restore");
-    case "dmail":
-      return vscode.l10n.t("Before a D-Mail");
-    case "external":
-      return vscode.l10n.t("Before its program went back");
     case "import":
-      return vscode.l10n.t("Imported");
     case "unknown":
       return vscode.l10n.t("Earlier log");
   }
@@ -126,7 +124,7 @@ export async function restoreTimeline(bench: Workbench, row: TimelineNode | unde
   if (row && row.session !== session) {
     throw notPresent();
   }
-  const timeline = row?.timeline ?? (await pickTimeline(session, vscode.l10n.t("Restore which timeline?")));
+  const timeline = row?.timeline ?? (await pickTimeline(session, titleOf("restoreTimeline")));
   if (timeline) {
     await restore(bench, session, timeline.timelineId, timelineName(timeline));
   }

@@ -57,7 +57,7 @@ export class ChangedFilesNode extends TreeNode {
   }
 
   item(): vscode.TreeItem {
-    const until = this.range.to === undefined ? vscode.l10n.t("until now") : "";
+    const until = this.range.to === undefined ? vscode.l10n.t("now") : "";
     const count = this.count();
     this.drawn = count;
     return treeItem(this.id, {
@@ -129,9 +129,8 @@ export class FileNode extends TreeNode {
   }
 
   private sizes(): string {
-    const { bytesFrom, bytesTo, binary } = this.change;
-    const sizes = [bytesFrom, bytesTo].filter((size) => size !== undefined).map(bytes);
-    return listed([sizes.join(" → "), binary ? vscode.l10n.t("binary") : ""]);
+    const { bytesFrom, bytesTo } = this.change;
+    return [bytesFrom, bytesTo].filter((size) => size !== undefined).map(bytes).join(" → ");
   }
 }
 

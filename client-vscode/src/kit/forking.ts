@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Checkpoint } from "timeleap-client";
 import type { Session } from "../core/sessions/session.js";
-import { sayInformation } from "../shared/text/say.js";
+import { titleOf } from "../shared/text/titles.js";
 import type { Workbench } from "../core/commands/register.js";
 import { requireTrust } from "../core/commands/targets.js";
 
@@ -26,7 +26,7 @@ export async function forkAtMessage(bench: Workbench, session: Session, index: n
   const end = index + 1;
   const behind = await checkpointBefore(session, end);
   const point = behind?.messageCount === end ? { checkpointUid: behind.uid } : { end };
-  await fork(bench, session, vscode.l10n.t("Fork from Here…"), point);
+  await fork(bench, session, titleOf("fork"), point);
 }
 
 /** Asks for a title and shows the new session. */
@@ -34,7 +34,7 @@ export async function fork(bench: Workbench, { id, name }: Origin, question: str
   requireTrust();
   const title = await vscode.window.showInputBox({
     title: question,
-    prompt: vscode.l10n.t("Title of the new session"),
+    prompt: vscode.l10n.t("Name; it may be empty"),
     value: vscode.l10n.t("{0} (fork)", name),
   });
   if (title === undefined) {
@@ -51,7 +51,6 @@ export async function fork(bench: Workbench, { id, name }: Origin, question: str
     await forked.request("context/revertTo", { messageIndex: end });
   }
   bench.sessions.show(forked);
-  void sayInformation(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", forked.name));
 }
 
 /** The last checkpoint with at most so many messages before it. */

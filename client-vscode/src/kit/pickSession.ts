@@ -59,7 +59,7 @@ function rank({ archived, workspace }: SessionInfo, folders: readonly Workspace[
 /** "shop · Claude Code" */
 function headingOf({ archived, workspace, source }: SessionInfo, folders: readonly Workspace[]): string {
   const folder = folders.find(({ uri }) => uri === workspace)?.name ?? (workspace === undefined ? vscode.l10n.t("No folder") : lastOf(workspace));
-  const parts = [folder, source?.path === undefined ? "" : programName(source.kind), archived ? vscode.l10n.t("archived") : ""];
+  const parts = [folder, source?.path === undefined ? "" : programName(source.kind), archived ? vscode.l10n.t("Archived") : ""];
   return parts.filter((part) => part !== "").join(" · ");
 }
 
@@ -73,19 +73,17 @@ function lastOf(uri: string): string {
 }
 
 function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
-  const { archived, damaged, owner, source, updatedAt, sessionId, title } = info;
+  const { damaged, owner, source, updatedAt, sessionId, title } = info;
   const count = tokensOf(sessions, info);
   const shown = sessions.shown?.id === sessionId;
   const facts = [
-    shown ? vscode.l10n.t("shown") : "",
-    archived ? vscode.l10n.t("archived") : "",
     relativeTime(updatedAt),
     count === undefined ? "" : tokens(count),
-    owner && owner.pid !== process.pid && !sessions.get(sessionId) ? vscode.l10n.t("in use by process {0}", String(owner.pid)) : "",
+    owner && owner.pid !== process.pid && !sessions.get(sessionId) ? `PID ${String(owner.pid)}` : "",
     deletionOf(source) ?? "",
   ];
   return {
-    label: withoutIcons(title ?? sessionId),
+    label: `${shown ? "$(check) " : ""}${withoutIcons(title ?? sessionId)}`,
     description: damaged === undefined ? facts.filter((fact) => fact !== "").join(" · ") : vscode.l10n.t("cannot be read: {0}", damaged),
     ...(title === null ? {} : { detail: sessionId }),
     info,

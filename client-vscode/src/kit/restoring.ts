@@ -13,6 +13,7 @@ import { shownPath } from "../shared/text/paths.js";
 import type { Workbench } from "../core/commands/register.js";
 import { send, type Change, type ChangeParams, type Make, type Question } from "../core/restore/changes.js";
 import { offer } from "../core/restore/timeTravel.js";
+import { titleOf } from "../shared/text/titles.js";
 import { withLateProgress } from "../shared/progress.js";
 
 /** What goes back, and what is done about files that somebody else has changed since. */
@@ -44,7 +45,7 @@ export async function forecast<M extends Change>(session: Session, method: M, pa
     return { plan: await send(session, method, { ...params, dryRun: true }) };
   }
   try {
-    const asked = withLateProgress(vscode.l10n.t("Comparing files…"), ({ options }) => send(session, method, { ...params, dryRun: true, restore: "both" }, options));
+    const asked = withLateProgress(vscode.l10n.t("Loading…"), ({ options }) => send(session, method, { ...params, dryRun: true, restore: "both" }, options));
     const plan = await asked;
     return plan.files ? { plan, files: plan.files } : { plan };
   } catch (error) {
@@ -114,10 +115,7 @@ export async function settleConflicts(paths: readonly FilePath[], count: number)
   const message = changedSince(count);
   const shown = paths.slice(0, NAMED).map(shownPath);
   const left = count - shown.length;
-  const detail = [
-    [...shown, ...(left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [])].join("\n"),
-    vscode.l10n.t("Kept, they stay as they are, and the others go back."),
-  ].join("\n\n");
+  const detail = [...shown, ...(left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [])].join("\n");
   const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, keep, overwrite);
   return chosen === keep ? "keep" : chosen === overwrite ? "overwrite" : undefined;
 }
@@ -189,7 +187,6 @@ function filesDetail(changed: RestoredFiles): string {
   return [
     amount === "" ? "" : vscode.l10n.t("Files: {0}.", amount),
     conflicts === 0 ? "" : changedSince(conflicts),
-    vscode.l10n.t("The files as they are now are saved first, so this can be undone, too."),
   ]
     .filter((line) => line !== "")
     .join("\n");
@@ -250,5 +247,5 @@ export function offerFilesBack(bench: Workbench, session: Session, restored: Res
   const message = vscode.l10n.t("The conversation is as it was.") + andFiles({ ...(restored ? { files: restored } : {}) });
   const snapshot = restored?.before;
   const run = async (before: string): Promise<void> => offerFilesBack(bench, session, (await restoreFiles(session, before)).files);
-  offer(bench, message, ...(snapshot === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => run(snapshot) }]));
+  offer(bench, message, ...(snapshot === undefined ? [] : [{ title: titleOf("undo"), run: () => run(snapshot) }]));
 }

@@ -61,9 +61,9 @@ test("sessions that are not open are found and read, and left as they were", asy
 
 test("what changes the conversation says first what it does, and does it once", async () => {
   const { session, uid } = await conversation();
-  expect(await question("timeleap_create_checkpoint", { label: "now" })).toBe("Create a checkpoint? In “Mine”, called “now”.");
+  expect(await question("timeleap_create_checkpoint", { label: "now" })).toBe("Create Checkpoint… “Mine”: now");
   expect(await use("timeleap_create_checkpoint", { label: "now" })).toMatch(/^Made #1 /);
-  expect(await question("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." })).toContain("For “before the answer”; it waits until somebody delivers it: It is 8080.");
+  expect(await question("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." })).toContain("D-Mail for “before the answer”, not delivered yet: It is 8080.");
   await use("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." });
   expect(session.state.pendingDMail?.message).toBe("It is 8080.");
   expect(await question("timeleap_go_back", { checkpointUid: uid })).toMatch(/^Take “Mine” back\? To before “before the answer”: 2 messages/);
@@ -120,8 +120,8 @@ test("what a model took back can be undone from a toast, also in a session that 
     await question("timeleap_go_back", { sessionId: "mine", checkpointUid: uid });
     await use("timeleap_go_back", { sessionId: "mine", checkpointUid: uid });
     await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toEqual([
-      "Chat took “Mine” back: 2 messages, 1 checkpoint set aside.",
-      expect.stringMatching(/^Undone: the conversation is as it was, with 3 messages/),
+      "Chat changed “Mine”: 2 messages, 1 checkpoint set aside.",
+      expect.stringMatching(/^Undone: the conversation has 3 messages/),
     ]), { timeout: 20_000 });
     expect(await use("timeleap_read", { sessionId: "mine" })).toContain("port = 8080");
   }

@@ -74,7 +74,7 @@ test("connecting says first what it changes, then shows the newest conversation 
   expect(settings()).toContain("hook claude-code");
   expect(user.context.get("timeleap.found.claude-code")).toBe(false);
 
-  press("Disconnect");
+  press();
   await commands.executeCommand("timeleap.connect");
   expect(settings()).toBe(SETTINGS);
   expect(user.context.get("timeleap.found.claude-code")).toBe(true);

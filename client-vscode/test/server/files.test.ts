@@ -93,7 +93,7 @@ test("the page names the files that a turn changed, shows their lines, and opens
   };
   expect(await lines(0)).toMatchObject({ before: "print('first')\n", after: "print('second')\n" });
   expect(await lines(1)).toMatchObject({ before: "soon\n", after: "" });
-  expect(await lines(2)).toMatchObject({ problem: "This is no text, so its lines are not shown." });
+  expect(await lines(2)).toMatchObject({ problem: "This is no text, or too long to be shown here; the diff editor shows it." });
   expect(await lines(9)).toMatchObject({ problem: "This cannot be shown." });
   page.forget();
   page.say({ kind: "files", span: { from: first!.uid, to: second!.uid } });

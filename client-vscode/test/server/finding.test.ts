@@ -118,10 +118,4 @@ test("where no model has reported tokens, every place says the estimate of the s
   expect(offered).toEqual([expect.stringContaining("2K tokens"), expect.stringContaining("2K tokens")]);
   const bar = user.statusBar.find(({ id }) => id === "timeleap.tokens")!;
   expect(bar.text).toBe("$(dashboard) 2K");
-  const [newest, first] = await running.rows("checkpoints");
-  for (const { node } of [newest!, first!]) {
-    const item = await running.tree("checkpoints").resolveTreeItem(running.tree("checkpoints").getTreeItem(node), node);
-    const tooltip = (item.tooltip as { value: string }).value;
-    expect(/Tokens \| (\S+) /u.exec(tooltip)?.[1]).toBe(node === first!.node ? "0" : "?");
-  }
 });

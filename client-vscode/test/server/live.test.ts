@@ -42,7 +42,7 @@ test("that another program takes the conversation back is told, with a way to un
   await other.request("session/open", { sessionId: "taken" });
   press("Undo");
   await other.request("context/revertTo", { sessionId: "taken", checkpointId: 1 });
-  await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toContain("agent took “taken” back: 4 messages, 2 checkpoints, 200 tokens set aside."), WAIT);
+  await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toContain("agent changed “taken”: 4 messages, 2 checkpoints, 200 tokens set aside."), WAIT);
   await vi.waitFor(() => expect(running.api.shownSession!.state.context.messageCount).toBe(before), WAIT);
   user.said = [];
   await commands.executeCommand("timeleap.restore", (await running.rows("checkpoints"))[0]!.node);
@@ -89,7 +89,7 @@ test("what stands above the rows is set when it is another text only: after each
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toContain("more"), WAIT);
   expect(set).toEqual([]);
   await commands.executeCommand("timeleap.archive");
-  await vi.waitFor(() => expect(set).toEqual(["This session is archived."]), WAIT);
+  await vi.waitFor(() => expect(set).toEqual(["Archived"]), WAIT);
 });
 
 test("ids of rows survive changes, so that selection and expansion do", async () => {

@@ -15,7 +15,7 @@ test("the wheel that comes with the extension installs into an environment of it
   // What the server needs would be downloaded; that pip can do that is not what is tested.
   vi.stubEnv("PIP_NO_DEPS", "1");
   const managed = new ManagedEnvironment({ storage, wheels: join(ROOT, "dist", "wheels"), version: "0", run, log: log() });
-  await managed.install(join(dirname(COMMAND[0]!), process.platform === "win32" ? "python.exe" : "python"), () => undefined);
+  await managed.install(join(dirname(COMMAND[0]!), process.platform === "win32" ? "python.exe" : "python"));
   // Those of the surroundings are for another Python: a broken standard library, and a stranger's module.
   const strange = mkdtempSync(join(tmpdir(), "timeleap-strange-"));
   onTestFinished(() => rmSync(strange, { recursive: true }));

@@ -126,7 +126,7 @@ test.each([undefined, null, 5, {}, { sessionId: 5 }, { sessionId: "chat", index:
 test("a page whose session is gone says so, and runs nothing", async () => {
   const panel = restoredPanel();
   await revive(panel, { sessionId: "<img src=x>" });
-  expect(panel.webview.html).toContain("cannot be shown again");
+  expect(panel.webview.html).toContain("could not be opened");
   expect(panel.webview.html).toContain("default-src 'none'");
   expect(panel.webview.html).not.toMatch(/<script|<img/);
 });
@@ -350,7 +350,7 @@ test("a message, a timeline and another session are compared with the present", 
   seed(running.home, "twin", [...turns(4), { role: "user", content: "another way" }]);
   const page = await pageOf("chat");
   page.say({ kind: "act", action: "compare", index: 6 });
-  expect(await page.next("comparison")).toMatchObject({ common: 7, removedCount: 0, addedCount: 5, names: ["To Message 6", "Present"] });
+  expect(await page.next("comparison")).toMatchObject({ common: 7, removedCount: 0, addedCount: 5, names: ["#6", "Present"] });
   page.forget();
   page.say({ kind: "compare", from: {}, to: { session: "twin" } });
   const { names, added } = await page.next("comparison", ({ common, removedCount, addedCount }) => common === 8 && removedCount === 4 && addedCount === 1);

@@ -33,7 +33,7 @@ test("words are found in the present and in what was set aside, and shown where 
   pick.type("ANSWER");
   await vi.waitFor(() => expect(found(pick)).toHaveLength(8), { timeout: 20_000 });
   expect(found(pick).slice(0, 4)).toEqual(["Present", "answer 0", "answer 1", "answer 2"]);
-  expect(found(pick)[4]).toMatch(/^Before going back/);
+  expect(found(pick)[4]).toMatch(/^Before a restore/);
   expect(found(pick).slice(5)).toEqual(["answer 3", "answer 4", "answer 5"]);
   pick.choose("answer 5");
   await vi.waitFor(() => expect(user.panels).toHaveLength(1), { timeout: 20_000 });
@@ -63,11 +63,11 @@ test("pins are shown, survive a compaction, and the report says what was kept", 
   expect(JSON.stringify(user.statusBar.map(({ tooltip }) => tooltip))).toContain("Pinned texts");
 
   user.input = () => "";
-  press("Compact", "What Was Kept");
+  press("Compact", "What Is Kept");
   await commands.executeCommand("timeleap.compact");
   const question = user.said.find(({ modal }) => modal)!;
   expect(question.detail).toContain("Pinned texts: 1 of 1");
-  await vi.waitFor(() => expect(overPage().sheet?.title).toBe("What Was Kept"), { timeout: 10_000 });
+  await vi.waitFor(() => expect(overPage().sheet?.title).toBe("What Is Kept"), { timeout: 10_000 });
   expect(JSON.stringify(overPage().sheet)).toContain("File paths");
   expect(readFileSync(join(folder, "context.jsonl"), "utf8")).toContain("question 0");
 });

@@ -21,10 +21,9 @@ const described = async (name: string): Promise<string | undefined> => (await se
 test("a session is archived, deleted to the trash, and taken out again", async () => {
   const folder = seed(running.home, "chat", turns(1));
   await commands.executeCommand("timeleap.archive", await chosen("chat"));
-  expect(await described("chat")).toContain("archived");
+  expect(await described("chat")).toContain("Archived");
   await commands.executeCommand("timeleap.unarchive", await chosen("chat"));
-  expect(await described("chat")).not.toContain("archived");
-  press("Delete");
+  expect(await described("chat")).not.toContain("Archived");
   await commands.executeCommand("timeleap.delete", await chosen("chat"));
   expect(existsSync(folder)).toBe(false);
   expect(await described("chat")).toBeUndefined();
@@ -45,25 +44,29 @@ test("what can be done with a session that is not shown is chosen after it", asy
     return items[names.includes("chat") ? names.indexOf("chat") : names.indexOf("Copy ID")];
   };
   await commands.executeCommand("timeleap.manageSessions");
-  expect(offered.slice(-9)).toEqual(["Open", "Open Conversation", "Rename…", "Fork…", "Archive", "Delete…", "Export Session…", "Compare…", "Copy ID"]);
+  expect(offered.slice(-9)).toEqual(["Open", "Open Conversation", "Rename…", "Fork…", "Archive", "Delete", "Export Session…", "Compare…", "Copy ID"]);
   expect(user.clipboard).toBe("chat");
   expect(running.api.shownSession!.id).toBe("other");
 });
 
-test("from the palette the shown session is deleted, and chosen from the trash again", async () => {
+test("from the palette the shown session is deleted, and chosen from the trash again; Undo shows it again", async () => {
   const folder = seed(running.home, "chat", turns(1));
   await open("chat");
-  press("Delete");
   await commands.executeCommand("timeleap.delete");
   expect(existsSync(folder)).toBe(false);
   await commands.executeCommand("timeleap.undelete");
+  expect(existsSync(folder)).toBe(true);
+
+  await open("chat");
+  press("Undo");
+  await commands.executeCommand("timeleap.delete");
+  await vi.waitFor(() => expect(running.api.shownSession?.id).toBe("chat"), { timeout: 20_000 });
   expect(existsSync(folder)).toBe(true);
 });
 
 test("deleting the shown session leaves none shown", async () => {
   seed(running.home, "chat", turns(1));
   await open("chat");
-  press("Delete");
   await commands.executeCommand("timeleap.delete", await chosen("chat"));
   expect(running.api.shownSession).toBeUndefined();
   expect(await running.rows("checkpoints")).toEqual([]);
@@ -132,7 +135,7 @@ test("yolo asks first, is on disk, and shows", async () => {
   await commands.executeCommand("timeleap.manageApprovals");
   expect(user.said).toMatchObject([{ modal: true }]);
   expect(user.context.get("timeleap.yolo")).toBe(false);
-  press("Approve Everything");
+  press("Approve Everything (YOLO)");
   await commands.executeCommand("timeleap.manageApprovals");
   expect(state("chat").approval.yolo).toBe(true);
   expect(user.context.get("timeleap.yolo")).toBe(true);
@@ -164,7 +167,7 @@ test("in Restricted Mode sessions are looked at only, until the workspace is tru
   workspace.isTrusted = false;
   await open("chat");
   expect(running.api.shownSession!.state.access).toBe("readOnly");
-  press("Approve Everything", "Install", "Clear");
+  press("Approve Everything (YOLO)", "Install the Timeleap Server", "Clear Conversation");
   user.pick = (items) => items.find((item) => (item as { label: string }).label.includes("YOLO"));
   const [row] = await running.rows("checkpoints");
   for (const [name, node] of [["manageApprovals"], ["createCheckpoint"], ["clear"], ["compact"], ["restore", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {

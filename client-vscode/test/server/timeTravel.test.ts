@@ -45,7 +45,7 @@ test("Restore is done at once, says what went, and what was set aside is brought
 
   const [timeline] = await branches(running);
   // Named by what went, which is all that it shows: the shared past is in the present.
-  expect(timeline).toMatchObject({ label: "6 messages: question 2 … answer 4", description: "now · Before going back" });
+  expect(timeline).toMatchObject({ label: "6 messages: question 2 … answer 4", description: "now · Before a restore" });
   expect(labels(await running.rows("checkpoints", timeline!.node))).toEqual(["question 4", "question 3", "question 2"]);
 
   await commands.executeCommand("timeleap.restoreTimeline", timeline!.node);
@@ -75,7 +75,7 @@ test("where a setting asks for it Restore, Undo and Redo ask first, and Escape c
   press();
   await commands.executeCommand("timeleap.undo");
   expect(log()).toBe(after);
-  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Undo (going back): the conversation has 10 messages, 500 tokens then", buttons: ["Undo"] });
+  expect(user.said.at(-1)).toMatchObject({ modal: true, message: "Undo → 10 messages, 500 tokens", buttons: ["Undo"] });
 });
 
 test("the toast's Undo brings back what went, also when something was written since: that is set aside, and an Undo away", async () => {
@@ -140,7 +140,7 @@ test("what the present has wholly, or Redo brings back, is no row", async () => 
   await branches(running, 0);
   await running.api.shownSession!.append({ role: "user", content: "a third way" }); // nothing can be done again now
   // With the checkpoint that went, and without it.
-  expect(await branches(running, 2)).toMatchObject([["#3", "Before a restore"], ["#2", "Before going back"]].map(([number, reason]) => ({ label: `${number} 1 message: another way`, description: `now · ${reason}` })));
+  expect(await branches(running, 2)).toMatchObject([["#3", "Before a restore"], ["#2", "Before a restore"]].map(([number, reason]) => ({ label: `${number} 1 message: another way`, description: `now · ${reason}` })));
 });
 
 test("timelines with the same messages and checkpoints are one row", async () => {
@@ -200,13 +200,12 @@ test("the status bar says how far one can go back and forth, and what the next s
   const item = (): { text: string; visible: boolean; tooltip?: unknown } => user.statusBar.find(({ id }) => id === "timeleap.undo")!;
   expect(item().visible).toBe(false);
   await commands.executeCommand("timeleap.restore", (await newest()).node);
-  await vi.waitFor(() => expect(item()).toMatchObject({ visible: true, text: "$(discard) 1 $(redo) 0", tooltip: "Undo (going back): the conversation has 10 messages, 500 tokens then" }), { timeout: 10_000 });
+  await vi.waitFor(() => expect(item()).toMatchObject({ visible: true, text: "$(discard) 1 $(redo) 0", tooltip: "Undo → 10 messages, 500 tokens" }), { timeout: 10_000 });
   await commands.executeCommand("timeleap.undo");
-  await vi.waitFor(() => expect(item()).toMatchObject({ text: "$(discard) 0 $(redo) 1", tooltip: "Redo (going back): the conversation has 8 messages, 400 tokens then" }), { timeout: 10_000 });
+  await vi.waitFor(() => expect(item()).toMatchObject({ text: "$(discard) 0 $(redo) 1", tooltip: "Redo → 8 messages, 400 tokens" }), { timeout: 10_000 });
 });
 
 test("clear keeps the log as a timeline", async () => {
-  press("Clear");
   await commands.executeCommand("timeleap.clear");
   expect(log()).not.toContain("question");
   expect(readdirSync(folder).filter((name) => /^context_\d+\.jsonl$/.test(name))).toHaveLength(1);
@@ -214,7 +213,6 @@ test("clear keeps the log as a timeline", async () => {
 
 test("undo and redo go back and forth step by step; what is written since ends the redoing", async () => {
   const logs = [log()];
-  press("Clear");
   await commands.executeCommand("timeleap.restore", (await newest()).node);
   logs.push(log());
   await commands.executeCommand("timeleap.clear");
@@ -231,7 +229,7 @@ test("undo and redo go back and forth step by step; what is written since ends t
   expect(user.context.get("timeleap.canUndo")).toBe(false);
   expect(labels(await running.rows("checkpoints"))[0]).toBe("question 4");
   await commands.executeCommand("timeleap.undo");
-  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("nothing to undo") as string });
+  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("nothing for “Undo”") as string });
 
   await commands.executeCommand("timeleap.redo");
   expect(log()).toBe(logs[1]);
@@ -240,7 +238,7 @@ test("undo and redo go back and forth step by step; what is written since ends t
   await running.api.shownSession!.append({ role: "user", content: "another way" });
   await vi.waitFor(() => expect(user.context.get("timeleap.canRedo")).toBe(false), { timeout: 10_000 });
   await commands.executeCommand("timeleap.redo");
-  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("nothing to redo") as string });
+  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: expect.stringContaining("nothing for “Redo”") as string });
   expect(log()).toContain("another way");
 });
 
@@ -283,7 +281,7 @@ test("the log goes back to before a message; one of a timeline is refused", asyn
 
 test("a change between the question and the answer stops an undo", async () => {
   user.settings.set("timeleap.restore.ask", true);
-  press("Clear");
+  press("Clear Conversation");
   await commands.executeCommand("timeleap.clear");
   const shown = running.api.shownSession!;
   let append: Promise<unknown> | undefined;
@@ -299,7 +297,6 @@ test("a change between the question and the answer stops an undo", async () => {
 
 test("from the palette a timeline is chosen from a list", async () => {
   const before = log();
-  press("Clear", "Restore");
   await commands.executeCommand("timeleap.clear");
   user.pick = (items) => items.find((item) => (item as { label: string }).label.startsWith("Before clearing"));
   await commands.executeCommand("timeleap.restoreTimeline");
@@ -321,7 +318,7 @@ test("the summary can be read in full before the compaction is done", async () =
   user.answer = ({ buttons, modal }) => (modal ? buttons[1] : buttons.find((button) => button === "Compact"));
   await commands.executeCommand("timeleap.compact");
   const { blocks = [] } = overPage().sheet ?? {};
-  expect(blocks).toContainEqual(expect.objectContaining({ kind: "table", head: ["What", "Found", "Kept", "Lost"] }));
+  expect(blocks).toContainEqual(expect.objectContaining({ kind: "table", head: ["", "Found", "Kept", "Lost"] }));
   const { text } = blocks.at(-1) as { text: string };
   expect(text.length).toBeGreaterThan(10);
   expect(log()).toContain(JSON.stringify(text.split("\n")[0]).slice(1, -1));
@@ -338,7 +335,7 @@ test("compaction shows a dry run, does what was shown, and can be undone", async
   press("Compact", "Undo");
   await commands.executeCommand("timeleap.compact");
   const asked = user.said.find(({ modal }) => modal)!;
-  expect(asked.detail).toMatch(/8 messages become one summary, 2 messages stay/);
+  expect(asked.message).toMatch(/8 messages become one summary, 2 messages stay/);
   await vi.waitFor(() => expect(log()).toBe(before), { timeout: 10_000 });
   expect(readFileSync(join(folder, "context_2.jsonl"), "utf8")).toContain("Previous context has been compacted");
 });

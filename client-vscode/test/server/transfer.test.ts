@@ -74,24 +74,26 @@ test("a D-Mail that waits is a row; delivered it is told apart, and Undo brings 
   await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))[0]).toBe("Do not touch <b>."), { timeout: 10_000 });
   const [row, , target] = await running.rows("checkpoints");
   expect(row!.description).toBe("D-Mail for “question 2”, not delivered yet");
-  expect(target).toMatchObject({ label: "question 2", description: expect.stringContaining("a D-Mail waits") as string });
+  expect(target).toMatchObject({ label: "question 2", description: expect.stringContaining("D-Mail") as string });
   expect(user.context.get("timeleap.dmail")).toBe(true);
 
-  user.pick = (items) => items.find((item) => (item as { label: string }).label.includes("Drop…"));
+  user.pick = (items) => items.find((item) => (item as { label: string }).label.includes("Drop"));
+  press("Undo");
   await commands.executeCommand("timeleap.deliverDMail", row!.node);
-  expect(running.api.shownSession!.state.pendingDMail).not.toBeNull(); // nobody agreed
+  expect(user.said.at(-1)).toMatchObject({ message: "Dropped: Do not touch <b>.", buttons: ["Undo"] });
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))[0]).toBe("Do not touch <b>."), { timeout: 10_000 }); // it is back
 
-  press("Deliver");
+  press();
   user.pick = (items) => items[0];
   await commands.executeCommand("timeleap.deliverDMail", row!.node);
-  expect(user.said.find(({ buttons }) => buttons.includes("Deliver"))!.detail).toContain("4 messages, 2 checkpoints, 200 tokens go");
+  expect(user.said.at(-1)!.message).toBe("D-Mail delivered: 4 messages, 2 checkpoints, 200 tokens set aside.");
   const [arrived, before] = await running.rows("checkpoints");
   expect(arrived).toMatchObject({ label: "D-Mail", item: { iconPath: { id: "mail-read" } } });
   expect(before!.label).toBe("question 1");
   const [note] = await running.rows("checkpoints", arrived!.node);
   expect(note).toMatchObject({ label: "Do not touch <b>.", description: "D-Mail", item: { iconPath: { id: "mail-read" } } });
-  expect((await branches(running))[0]).toMatchObject({ label: "4 messages: question 2 … answer 3", description: "now · Before a D-Mail" });
+  expect((await branches(running))[0]).toMatchObject({ label: "4 messages: question 2 … answer 3", description: "now · Before going back" });
   expect(user.said.at(-1)).toMatchObject({ buttons: ["Undo"] });
   await commands.executeCommand("timeleap.deliverDMail");
-  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: "Deliver the D-Mail? There is none." });
+  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: "There is nothing for “Deliver or Drop D-Mail”." });
 });

@@ -1,6 +1,9 @@
 /** The parts of the `vscode` module that the extension uses, in memory; what a person would do is set by the test. */
 
+import { readFileSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { ROOT } from "./strings.js";
 import { CancellationTokenSource, Disposable, EventEmitter, TabInputText, Uri, type ThemeColor } from "./vscodeTypes.js";
 
 export * from "./vscodeTypes.js";
@@ -429,9 +432,18 @@ export const env = {
   },
 };
 
+/** This extension as the editor knows it: its manifest in English. */
+const OWN = { packageJSON: manifest() };
+
+function manifest(): object {
+  const read = (name: string): string => readFileSync(join(ROOT, name), "utf8");
+  const english = JSON.parse(read("package.nls.json")) as Record<string, string>;
+  return JSON.parse(read("package.json"), (_, value: unknown) => (typeof value === "string" && /^%[\w.]+%$/u.test(value) ? english[value.slice(1, -1)] : value)) as object;
+}
+
 export const extensions = {
   known: new Map<string, { isActive: boolean; exports: unknown; activate(): Promise<unknown> }>(),
-  getExtension: (id: string) => extensions.known.get(id),
+  getExtension: (id: string) => extensions.known.get(id) ?? (id === "timeleap.timeleap" ? OWN : undefined),
 };
 
 export const languages = {

@@ -83,7 +83,7 @@ test("the growth shown is that of the messages which the row opens to", async ()
   tree.dispose();
 });
 
-test("the tooltip has the beginning of the text, the calls with how they ended, and the files that they name", async () => {
+test("the tooltip has the beginning of the text, and the calls with how they ended", async () => {
   const { tree, log } = treeOf(1);
   const calls = [{ name: "edit", argument: "src/a*b.py" }, { name: "bash", argument: "pytest", failed: true }];
   log.learn("c0", { summary: { kind: "calls", text: "what was <b>said</b>", calls, moreCalls: 7, files: ["src/a*b.py"], errors: 1, messages: 2 } });
@@ -91,7 +91,6 @@ test("the tooltip has the beginning of the text, the calls with how they ended, 
   const { value } = tree.getTreeItem(row!).tooltip as { value: string };
   expect(value).toContain("```\nwhat was <b>said</b>\n```");
   expect(value).toContain("- edit a\\*b\\.py\n- ✗ pytest\n- … and 7 more");
-  expect(value).toContain("- src/a\\*b\\.py");
   tree.dispose();
 });
 
@@ -124,7 +123,7 @@ test("a row whose messages or notes have changed looks different and has the sam
   expect(tree.getTreeItem(dmail!)).toMatchObject({ label: "stop", contextValue: "dmail", description: "D-Mail for “question 0”, not delivered yet" });
   expect(after.map(({ id }) => id)).toEqual(before.map(({ id }) => id));
   expect(looks(tree, after).map((look, index) => look === looked[index])).toEqual([false, true, false]);
-  expect(tree.getTreeItem(after[2]!).description).toContain("a D-Mail waits");
+  expect(tree.getTreeItem(after[2]!).description).toContain("D-Mail");
   tree.dispose();
 });
 

@@ -23,29 +23,29 @@ const RESULT = {
 } as unknown as CompactResult;
 
 test("the report counts what is kept and lost, names what is lost and says how much more there is", () => {
-  const { title, blocks } = compactionReport(RESULT, false);
-  expect(blocks).toContainEqual({ kind: "list", items: ["8 messages become one summary, 2 messages stay as they are.", "5K tokens become 700 tokens."] });
+  const { title, blocks } = compactionReport(RESULT);
+  expect(blocks).toContainEqual({ kind: "list", items: ["8 messages become one summary, 2 messages stay as they are.", "5K tokens → 700 tokens"] });
   const rows = blocks.flatMap((block) => (block.kind === "table" ? block.rows : []));
   expect(rows.slice(0, 3)).toEqual([["File paths", "9", "8", "1"], ["Names in code", "30", "10", "20"], ["Error messages", "0", "0", "0"]]);
   const lists = blocks.flatMap((block) => (block.kind === "list" && block.title !== undefined ? [[block.title, block.items]] : []));
   expect(lists).toEqual([
     ["Lost: File paths", ["src/a|b.py"]],
     ["Lost: Names in code", ["split_bill", "`tick`", "… and 18 more"]],
-    ["Pinned texts", ["1 stand in the summary by themselves, 1 were put behind it.", "never touch the API"]],
+    ["Pinned texts: 2", ["never touch the API"]],
   ]);
-  expect(blocks.at(-1)).toEqual({ kind: "markdown", title: "The summary", text: "Fix `a.py`." });
-  expect(title).not.toBe(compactionReport(RESULT, true).title);
+  expect(blocks.at(-1)).toEqual({ kind: "markdown", text: "Fix `a.py`." });
+  expect(title).toBe("What Is Kept");
 });
 
 test("in one line it leaves out what was not there", () => {
-  expect(scoreLine(RESULT)).toBe("Still there – File paths: 8 of 9; Names in code: 10 of 30; To-dos: 1 of 1; What you demanded: 2 of 2; Pinned texts: 2 of 2.");
+  expect(scoreLine(RESULT)).toBe("Kept: File paths 8 / 9, Names in code 10 / 30, To-dos 1 / 1, What you demanded 2 / 2, Pinned texts 2");
   expect(scoreLine({})).toBeUndefined();
 });
 
 test("a server that counts nothing has a report all the same", () => {
   const { scorecard, pins, ...bare } = RESULT;
   expect(scorecard && pins).toBeTruthy();
-  expect(compactionReport(bare, true).blocks.map(({ kind }) => kind)).toEqual(["list", "markdown"]);
+  expect(compactionReport(bare).blocks.map(({ kind }) => kind)).toEqual(["list", "markdown"]);
 });
 
 test("a summary begins with the names of its sections, not with their tags; code in it stays", () => {

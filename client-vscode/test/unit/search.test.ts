@@ -59,7 +59,7 @@ test("what is typed is searched for once, when the typing pauses, in the shown s
   await soon();
   expect(asked.map(({ method, params }) => [method, params["query"], params["sessionId"], params["ignoreCase"]])).toEqual([["context/search", "word", "chat", true]]);
   expect(labels(pick)).toEqual(["Present", "say word 3", "Before clearing", "say word 5"]);
-  expect(pick.items[3]).toMatchObject({ description: "#5 · 2× · set aside: Before clearing", iconPath: { id: "history" }, alwaysShow: true });
+  expect(pick.items[3]).toMatchObject({ description: "#5 · 2× · Before clearing (set aside)", iconPath: { id: "history" }, alwaysShow: true });
   expect(pick.busy).toBe(false);
 });
 
@@ -101,7 +101,7 @@ test("all sessions are searched by name, where none is shown and where that is a
   await soon();
   expect(asked[0]).toMatchObject({ method: "session/search" });
   expect(labels(pick)).toEqual(["Another one", "say word 1", "third", "say word 2"]);
-  pick.press("Search “The chat”");
+  pick.press("Search: The chat");
   await soon();
   expect(asked[1]).toMatchObject({ method: "context/search", params: { sessionId: "chat" } });
 });
@@ -129,7 +129,7 @@ test("case and expressions are switched by buttons, and the title says so", asyn
   pick.press("Regular expression");
   await soon();
   expect(asked.map(({ params }) => [params["ignoreCase"], params["regex"]])).toEqual([[true, false], [false, false], [false, true]]);
-  expect(pick.title).toBe("Search “The chat” · Match case · Regular expression");
+  expect(pick.title).toBe("Search: The chat · Match case · Regular expression");
 });
 
 test("nothing found, a bad expression and what could not be read are said", async () => {

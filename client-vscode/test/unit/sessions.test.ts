@@ -217,7 +217,7 @@ test("a session that the next server refuses is taken away, in its words, and no
   await server.refuses(new TimeleapError("there is no such session", 4001, { kind: "sessionNotFound", retryable: false }));
   server.isThere();
   expect(await server.answers()).toEqual([]);
-  expect(sessions.problem).toMatchObject({ kind: "gone", message: "The session that was open no longer exists. If it was deleted, it is in the trash." });
+  expect(sessions.problem).toMatchObject({ kind: "gone", message: "This session no longer exists. If it was deleted, it is in the trash." });
 });
 
 test("what Restricted Mode is said to keep from being changed is so until it has been opened again", async () => {

@@ -19,13 +19,13 @@ function bench(losses: { kind: string; message: string }[] = []) {
 
 test("the server is asked to write the file, and what was lost can be read", async () => {
   user.path = "/somewhere/chat.md";
-  user.answer = ({ buttons }) => buttons.find((button) => button === "What Was Left Out");
+  user.answer = ({ buttons }) => buttons.find((button) => button === "Left Out");
   const { asked, commands } = bench([{ kind: "media", message: "one picture" }]);
   user.pick = (items) => items.find((item) => (item as { format: string }).format === "markdown");
   await commands["exportSession"]!();
   expect(asked).toEqual([["session/export", { format: "markdown", path: "/somewhere/chat.md", overwrite: true }]]);
-  await vi.waitFor(() => expect(user.said).toContainEqual(expect.objectContaining({ message: "What Was Left Out", modal: true, detail: "one picture" })), { timeout: 20_000 });
-  expect(user.said[0]!.message).toContain("Not all of it could be carried over (1)");
+  await vi.waitFor(() => expect(user.said).toContainEqual(expect.objectContaining({ message: "Left Out", modal: true, detail: "one picture" })), { timeout: 20_000 });
+  expect(user.said[0]!.message).toContain("Left Out: 1");
 });
 
 test("nothing is written when no form or no file is chosen", async () => {

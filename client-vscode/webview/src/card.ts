@@ -19,12 +19,10 @@ export interface CardWords {
   readonly failed: string;
   readonly noResult: string;
   readonly result: string;
-  readonly edit: string;
   readonly addedLine: string;
   readonly removedLine: string;
   readonly showLess: string;
-  readonly showLines: (lines: number) => string;
-  readonly moreCalls: (calls: number) => string;
+  readonly showMore: (count: number) => string;
 }
 
 export interface Folds {
@@ -49,7 +47,7 @@ export function cards(count: number, cardAt: (at: number) => HTMLElement, key: s
   const shown = unfolded.has(key) ? count : Math.min(count, CALLS);
   const made = Array.from({ length: shown }, (_, at) => cardAt(at));
   if (shown < count) {
-    const more = button(words.moreCalls(count - shown), () => {
+    const more = button(words.showMore(count - shown), () => {
       unfolded.add(key);
       more.replaceWith(...Array.from({ length: count - shown }, (_, at) => cardAt(shown + at)));
     }, { class: "fold", "aria-expanded": "false" });
@@ -106,7 +104,7 @@ export function folded(text: string, key: string, { unfolded, words }: Folds, at
   const show = (): void => {
     const open = unfolded.has(key);
     write(open ? text : some());
-    fold.textContent = open ? words.showLess : words.showLines(lines.length);
+    fold.textContent = open ? words.showLess : words.showMore(lines.length - SHOWN);
     fold.setAttribute("aria-expanded", String(open));
   };
   show();
@@ -137,5 +135,5 @@ export function diff({ path, lines }: Edit, words: CardWords): HTMLElement {
   const rows = lines.map(({ mark, text }) => make("div", { class: `line ${mark}` },
     make("span", { class: "sign", ...(mark === "same" ? { "aria-hidden": "true" } : { role: "img", "aria-label": mark === "added" ? words.addedLine : words.removedLine }) }, mark === "added" ? "+" : mark === "removed" ? "−" : " "),
     make("span", { class: "line-text" }, plain(text))));
-  return make("div", { class: "diff", role: "group", "aria-label": `${words.edit} ${path}`, tabindex: 0 }, ...rows);
+  return make("div", { class: "diff", role: "group", "aria-label": path, tabindex: 0 }, ...rows);
 }

@@ -8,12 +8,12 @@ import { counted, exact, say } from "./words.js";
 type Comparison = Extract<ToPage, { kind: "comparison" }>;
 
 export function comparisonName({ names: [from, to] }: Comparison): string {
-  return say("comparison", from, to);
+  return `${from} ↔ ${to}`;
 }
 
 export function comparison(found: Comparison, context: MessageContext, close: () => void): HTMLElement[] {
   const { names: [from, to], common, tokens, removed, removedCount, added, addedCount } = found;
-  const change = tokens ? ` ${say("tokenChange", exact(tokens[0]), exact(tokens[1]))}` : "";
+  const change = tokens ? ` ${exact(tokens[0])} → ${counted("tokens", tokens[1])}` : "";
   return [
     make("header", {}, make("h2", { dir: "auto" }, comparisonName(found)), button(say("close"), close, { class: "tool" }, icon(ICONS.close))),
     make("p", { class: "facts" }, `${say("common", counted("messages", common))}${change}`),

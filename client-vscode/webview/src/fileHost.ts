@@ -212,7 +212,7 @@ export class FileHost implements Host {
       return;
     }
     if (action === "compare") {
-      this.compare({ ...(this.shown.id === undefined ? {} : { timelineId: this.shown.id }), end: index + 1, name: say("message", index, roleName(message.role)) }, {});
+      this.compare({ ...(this.shown.id === undefined ? {} : { timelineId: this.shown.id }), end: index + 1, name: `#${index} ${roleName(message.role)}` }, {});
     } else if (action === "json") {
       void navigator.clipboard.writeText(messageAsJson(JSON.stringify({ result: { messages: [{ message }] } })));
     } else if (action === "markdown") {

@@ -79,9 +79,9 @@ export class ChangedFiles {
     const left = count - shown.length;
     const rows = shown.map((file, at) => this.file(span, file, at, given === undefined));
     return make("section", { class: "files", "aria-label": say("filesOfTurn") },
-      make("p", { class: "files-head" }, known.problem ?? (more < 0 ? say("manyFiles", count) : counted("changedFiles", count))),
+      make("p", { class: "files-head" }, known.problem ?? (counted("changedFiles", count, `${exact(count)}${more < 0 ? "+" : ""}`))),
       make("ul", {}, ...rows),
-      left > 0 && (shown.length < files.length ? button(say("moreFiles", left), () => this.toggle(this.all, key), { class: "fold" }) : make("p", { class: "quiet" }, say("moreFiles", left))));
+      left > 0 && (shown.length < files.length ? button(say("showMore", left), () => this.toggle(this.all, key), { class: "fold" }) : make("p", { class: "quiet" }, say("andMore", left))));
   }
 
   private file(span: FileSpan, file: ShownFile, at: number, readable: boolean): HTMLElement {
@@ -92,12 +92,12 @@ export class ChangedFiles {
       return make("li", {}, kind, name);
     }
     const open = this.open.has(key);
-    const show = button(say("showDiff", file.path), () => {
+    const show = button(`${kindName(file.kind)} ${file.path}`, () => {
       if (!this.diffs.has(key)) {
         this.tell({ kind: "fileDiff", span, file: at });
       }
       this.toggle(this.open, key);
-    }, { class: "file", "aria-expanded": String(open), "aria-label": `${kindName(file.kind)} ${file.path}` }, kind, " ", name);
+    }, { class: "file", "aria-expanded": String(open) }, kind, " ", name);
     const side = button(say("openDiff"), () => this.tell({ kind: "openDiff", span, file: at }), { class: "link" });
     return make("li", {}, make("div", { class: "file-row" }, show, side), open && this.diff(key, file));
   }

@@ -6,7 +6,7 @@ import { button, make } from "./dom.js";
 import { MOST_MARKDOWN, rendered } from "./markdown.js";
 import { blocksOf } from "./prose.js";
 import { plain } from "./terminal.js";
-import { say, words } from "./words.js";
+import { exact, say, words } from "./words.js";
 
 export interface MessageContext {
   /** The message that answers a call of this one; null: there is none; undefined: it is not here yet. */
@@ -31,7 +31,7 @@ export function body(message: ShownMessage, context: MessageContext): HTMLElemen
   const shown = parts(message, context);
   if (message.role === "tool") {
     const asked = context.asked(message);
-    element.append(answerCard(asked ? say("resultOf", asked.name) : (message.name ?? say("result")), message.failed === true, shown, cardWords));
+    element.append(answerCard(asked?.name ?? message.name ?? say("result"), message.failed === true, shown, cardWords));
     return element;
   }
   element.append(...shown, ...cards(message.calls.length, (at) => cardOf(message, at, context), `${message.index}/calls`, foldsOf(context)));
@@ -46,12 +46,10 @@ export const cardWords: CardWords = {
   get failed() { return say("failed"); },
   get noResult() { return say("noResult"); },
   get result() { return say("result"); },
-  get edit() { return say("edit"); },
-  get addedLine() { return say("addedLine"); },
-  get removedLine() { return say("removedLine"); },
+  get addedLine() { return say("fileAdded"); },
+  get removedLine() { return say("fileDeleted"); },
   get showLess() { return say("showLess"); },
-  showLines: (lines) => say("showLines", lines),
-  moreCalls: (calls) => say("moreCalls", calls),
+  showMore: (count) => say("showMore", count),
 };
 
 function foldsOf({ unfolded }: MessageContext): Folds {
@@ -92,7 +90,7 @@ function partOf(part: ShownPart, message: ShownMessage, key: string, at: number,
     case "picture":
       return picture(part.url);
     case "other":
-      return make("div", { class: "other" }, make("p", { class: "quiet" }, say("part", part.type)), make("pre", { tabindex: 0, dir: "auto" }, plain(part.text)));
+      return make("div", { class: "other" }, make("p", { class: "quiet" }, part.type), make("pre", { tabindex: 0, dir: "auto" }, plain(part.text)));
   }
 }
 
@@ -116,7 +114,7 @@ function thought(text: string, key: string, context: MessageContext): HTMLElemen
 /** What the model is told before anything is said. */
 export function systemPrompt(text: string, context: MessageContext): HTMLElement {
   const key = "prompt";
-  const details = make("details", { class: "thought prompt" }, make("summary", {}, say("systemPrompt")), make("div", { class: "text" }, text.length > MOST_MARKDOWN ? folded(text, key, foldsOf(context)) : rendered(plain(text))));
+  const details = make("details", { class: "thought prompt" }, make("summary", {}, say("system")), make("div", { class: "text" }, text.length > MOST_MARKDOWN ? folded(text, key, foldsOf(context)) : rendered(plain(text))));
   details.open = context.unfolded.has(key);
   details.addEventListener("toggle", () => (details.open ? context.unfolded.add(key) : context.unfolded.delete(key)));
   return details;
@@ -124,14 +122,14 @@ export function systemPrompt(text: string, context: MessageContext): HTMLElement
 
 function picture(url: string): HTMLElement {
   const image = make("img", { alt: say("picture") });
-  image.addEventListener("error", () => image.replaceWith(make("p", { class: "quiet" }, say("brokenPicture"))));
+  image.addEventListener("error", () => image.replaceWith(make("p", { class: "quiet" }, say("unreadable"))));
   image.src = url;
   return make("div", { class: "picture" }, image);
 }
 
 function rest(text: string, whole: number, place: TextPlace, { readOn }: MessageContext): HTMLElement {
   const left = text.length < whole;
-  return make("p", { class: "quiet" }, left ? say("cut", text.length, whole) : "", " ", left && readOn !== undefined && button(say("readOn"), () => readOn(place, text.length), { class: "link" }));
+  return make("p", { class: "quiet" }, left ? `${exact(text.length)} / ${exact(whole)}` : "", " ", left && readOn !== undefined && button(say("readOn"), () => readOn(place, text.length), { class: "link" }));
 }
 
 function oneLine(text: string): string {

@@ -38,7 +38,7 @@ export class Overview {
   constructor(private readonly actions: OverviewActions) {
     const before = button(say("olderCheckpoint"), () => this.step(-1), { class: "tool" }, icon(ICONS.up));
     const after = button(say("newerCheckpoint"), () => this.step(1), { class: "tool" }, icon(ICONS.down));
-    this.slider.setAttribute("aria-label", say("position"));
+    this.slider.setAttribute("aria-label", say("conversation"));
     this.slider.addEventListener("input", () => this.slid(Number(this.slider.value)));
     this.slider.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: -1, ArrowDown: -1, PageUp: -1, ArrowRight: 1, ArrowUp: 1, PageDown: 1 }[event.key];
@@ -131,7 +131,7 @@ export class Overview {
     }
     const path = [...columns].map(([x, tokens], index) => `${index === 0 ? "M" : "L"}${x} ${y(tokens).toFixed(1)}`).join("");
     const xs = [...columns.keys()];
-    this.curve.setAttribute("aria-label", say("curve", counted("tokens", most, short(most))));
+    this.curve.setAttribute("aria-label", `${say("curve")}: ${short(most)}`);
     this.curve.setAttribute("height", String(CURVE));
     this.curve.replaceChildren(
       ...(path === "" ? [] : [
@@ -165,7 +165,7 @@ export class Overview {
   }
 
   private drawLanes(facts: Facts): void {
-    this.lanes.setAttribute("aria-label", say("branches"));
+    this.lanes.setAttribute("aria-label", say("setAside"));
     this.lanes.hidden = this.timelines.length === 0;
     const lane = (id: string | undefined, name: string, more: string): HTMLButtonElement => {
       const shown = facts.timeline === id;
@@ -197,7 +197,7 @@ export class Overview {
     this.slider.value = String(this.top);
     const text = checkpoint ? `${say("checkpoint", exact(checkpoint.id))}: ${checkpoint.name}` : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
     this.slider.setAttribute("aria-valuetext", text);
-    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? say("upToHere", counted("tokens", checkpoint.tokens, short(checkpoint.tokens))) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
+    this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? counted("tokens", checkpoint.tokens, short(checkpoint.tokens)) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
     const x = this.x(this.top);
     this.curve.querySelector(".place")?.setAttribute("d", `M${x} 14V${CURVE - 12}`);
     const base = this.base && this.x(this.base.at);

@@ -94,9 +94,6 @@ export class Page {
       this.trouble,
       make("main", { class: "columns" }, this.overview.element, make("div", { class: "reading" }, this.feed, this.empty, this.newest, this.over)),
     );
-    if (alone) {
-      this.overview.element.append(make("p", { class: "quiet" }, say("exported")));
-    }
     document.addEventListener("keydown", (event) => this.key(event));
     host.listen((message) => this.take(message));
   }

@@ -74,7 +74,7 @@ export class Rows {
       return element;
     }
     const role = message ? roleName(message.role) : "";
-    element.setAttribute("aria-label", say("message", index, role));
+    element.setAttribute("aria-label", `#${exact(index)} ${role}`);
     element.append(make("div", { class: "row-head" },
       !goesOn && make("span", { class: "role" }, role, ...(message?.name === undefined || message.role === "tool" ? [] : [make("small", {}, message.name)])),
       make("span", { class: "number" }, exact(index)),
@@ -173,11 +173,11 @@ export class Rows {
         { label: say("fork"), run: () => this.of.tell({ kind: "checkpoint", action: "fork", uid }) },
       ]);
     }, { class: "tool", "aria-haspopup": "menu", "aria-expanded": "false" }, icon(ICONS.more));
-    const facts = [changedCount(checkpoint.changed), timeOf(createdAt), tokens > 0 ? say("upToHere", counted("tokens", tokens, short(tokens))) : ""];
+    const facts = [changedCount(checkpoint.changed), timeOf(createdAt), tokens > 0 ? counted("tokens", tokens, short(tokens)) : ""];
     return make("div", { class: errors === undefined ? "marker" : "marker failed", "data-checkpoint": id },
       make("span", { class: "marker-id" }, `#${exact(id)}`),
       make("span", { class: "marker-name", dir: "auto" }, name),
-      errors !== undefined && make("span", { class: "badge" }, `${exact(errors)} ${say("failed")}`),
+      errors !== undefined && make("span", { class: "badge" }, say("failures", errors)),
       make("span", { class: "marker-facts" }, facts.filter(Boolean).join(" · ")),
       this.live && more);
   }

@@ -15,7 +15,7 @@ export interface SearchActions {
 
 export class SearchBox {
   readonly element: HTMLElement;
-  readonly input = make("input", { type: "search", placeholder: say("search"), "aria-label": say("searchHint"), title: say("searchHint"), spellcheck: "false" });
+  readonly input = make("input", { type: "search", placeholder: say("search"), "aria-label": say("search"), spellcheck: "false" });
   private readonly count = make("span", { class: "count", role: "status" });
   private hits: readonly Hit[] = [];
   private more = false;
@@ -28,8 +28,8 @@ export class SearchBox {
 
   constructor(private readonly actions: SearchActions) {
     this.element = make("div", { class: "search", role: "search" }, this.input, this.count,
-      button(say("previousMatch"), () => this.step(-1), { class: "tool" }, icon(ICONS.up)),
-      button(say("nextMatch"), () => this.step(1), { class: "tool" }, icon(ICONS.down)));
+      button(say("previous"), () => this.step(-1), { class: "tool" }, icon(ICONS.up)),
+      button(say("next"), () => this.step(1), { class: "tool" }, icon(ICONS.down)));
     this.input.addEventListener("input", () => {
       window.clearTimeout(this.waiting);
       this.waiting = window.setTimeout(() => this.begin(), PAUSE);
@@ -94,7 +94,7 @@ export class SearchBox {
 
   private tell(): void {
     const at = this.at === -1 ? "–" : exact(this.at + 1);
-    this.count.textContent = say(this.more ? "foundMore" : "found", at, exact(this.hits.length));
+    this.count.textContent = `${at} / ${exact(this.hits.length)}${this.more ? "+" : ""}`;
   }
 
   private step(by: number): void {

@@ -18,9 +18,9 @@ export class Refusal extends Error {
   }
 }
 
-/** Where the question has no answer to choose from. */
-export function thereIsNone(question: string): Refusal {
-  return new Refusal(`${question} ${vscode.l10n.t("There is none.")}`);
+/** Where a command has nothing to choose from. @param title of the command */
+export function thereIsNone(title: string): Refusal {
+  return new Refusal(vscode.l10n.t("There is nothing for “{0}”.", title.replace(/…$/u, "")));
 }
 
 /** Shows an error. Resolves when the user has chosen a step or looked away. */

@@ -7,6 +7,7 @@ import type { Session } from "../sessions/session.js";
 import { amount, listed, messages, relativeTime, tokens, tokensUsed } from "../../shared/text/format.js";
 import { sayInPlace } from "../../shared/text/say.js";
 import { stepInWords } from "../../shared/text/steps.js";
+import { titleOf } from "../../shared/text/titles.js";
 import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
@@ -31,8 +32,8 @@ export function timeTravelCommands(bench: Workbench): Handlers {
 
 async function createCheckpoint(session: Session): Promise<void> {
   const label = await vscode.window.showInputBox({
-    title: vscode.l10n.t("Create Checkpoint"),
-    prompt: vscode.l10n.t("A label for the checkpoint; it may be empty"),
+    title: titleOf("createCheckpoint"),
+    prompt: vscode.l10n.t("Name; it may be empty"),
   });
   if (label !== undefined) {
     await session.request("context/checkpoint", label.trim() === "" ? {} : { label: label.trim() });
@@ -50,7 +51,7 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
   if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
     throw notPresent();
   }
-  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Restore to before which checkpoint?")));
+  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, titleOf("restore")));
   if (checkpoint) {
     await revertToCheckpoint(bench, session, checkpoint, asks);
   }
@@ -125,12 +126,7 @@ type Direction = keyof typeof DIRECTIONS;
 async function step(bench: Workbench, session: Session, direction: Direction): Promise<void> {
   const undoing = direction === "context/undo";
   const ask = (plan: UndoResult): Question => {
-    const [{ kind } = { kind: "restore" as const }] = plan.steps;
-    return {
-      message: stepInWords(undoing, kind, size(plan)),
-      detail: kept(),
-      button: undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"),
-    };
+    return { message: stepInWords(undoing, size(plan)), detail: kept(), button: titleOf(undoing ? "undo" : "redo") };
   };
   try {
     const changed = await bench.changes.make(session, direction, {}, ask, readSettings().restoreAsks);
@@ -138,33 +134,25 @@ async function step(bench: Workbench, session: Session, direction: Direction): P
       sayStep(bench, session, direction, changed);
     }
   } catch (error) {
-    throw isTimeleapError(error, DIRECTIONS[direction]) ? nothingTo(direction) : error;
+    throw isTimeleapError(error, DIRECTIONS[direction]) ? thereIsNone(titleOf(undoing ? "undo" : "redo")) : error;
   }
-}
-
-function nothingTo(direction: Direction): Refusal {
-  return new Refusal(
-    direction === "context/undo"
-      ? vscode.l10n.t("There is nothing to undo: no earlier log has been set aside.")
-      : vscode.l10n.t("There is nothing to redo: nothing was undone, or something was written since."),
-  );
 }
 
 /** Says what was done, with the way back. */
 function sayStep(bench: Workbench, session: Session, direction: Direction, { done, also }: Changed<Direction>): void {
   const undone = direction === "context/undo";
-  const message = undone ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
+  const message = undone ? vscode.l10n.t("Undone: the conversation has {0} again.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
   const back: Direction = undone ? "context/redo" : "context/undo";
   offer(bench, message + also, {
-    title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
+    title: titleOf(undone ? "redo" : "undo"),
     run: () => bench.sessions.withOpen(session.id, (open) => step(bench, open, back)),
   });
 }
 
 export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
   const ask = (plan: RewriteResult): Question => ({
-    message: vscode.l10n.t("Restore the timeline “{0}”?", name),
-    detail: `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
+    message: `${titleOf("restoreTimeline")}: ${name}`,
+    detail: `${size(plan)}\n\n${kept()}`,
     button: vscode.l10n.t("Restore"),
   });
   const changed = await bench.changes.make(session, "context/restoreTimeline", { timelineId }, ask, readSettings().restoreAsks);
@@ -190,7 +178,7 @@ export function offerUndo(
   const { timelineId } = done;
   // By then it may no longer be open: chat goes back in sessions that are open for that long only.
   const run = (timeline: string): Promise<void> => bench.sessions.withOpen(session.id, (open) => takeBack(bench, open, timeline, done));
-  const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => run(timelineId) }];
+  const undoing = timelineId === undefined ? [] : [{ title: titleOf("undo"), run: () => run(timelineId) }];
   offer(bench, message, ...undoing, ...more);
 }
 
@@ -210,7 +198,7 @@ async function takeBack(bench: Workbench, session: Session, timelineId: string, 
   if (session.state.head === head) {
     await step(bench, session, "context/undo");
   } else {
-    await restore(bench, session, timelineId, vscode.l10n.t("before the change"));
+    await restore(bench, session, timelineId, timelineId);
   }
 }
 
@@ -219,5 +207,5 @@ function size({ context }: Pick<RewriteResult, "context">): string {
 }
 
 export function kept(): string {
-  return vscode.l10n.t("What goes is kept as a timeline and can be restored at any time.");
+  return vscode.l10n.t("What goes is kept as a branch and can be restored at any time.");
 }

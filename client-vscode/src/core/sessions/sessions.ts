@@ -10,6 +10,7 @@ import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/sto
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session, type Before } from "./session.js";
 import { workspaces } from "../../shared/workspaces.js";
+import { sentences } from "../../shared/text/detail.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
 export interface SessionProblem {
@@ -363,7 +364,7 @@ export class Sessions extends Disposables {
 function problemOf(error: unknown): Omit<SessionProblem, "how"> {
   const trouble = storageTroubleOf(error);
   if (trouble) {
-    return { kind: trouble.kind, message: `${trouble.what} ${vscode.l10n.t("The session could not be opened.")} ${trouble.next}`, cause: error, unanswered: false };
+    return { kind: trouble.kind, message: sentences(trouble.what, vscode.l10n.t("The session could not be opened."), trouble.next), cause: error, unanswered: false };
   }
   const kind = kindOf(error);
   return { kind, message: problemInWords(kind, messageOf(error)), cause: error, unanswered: !isTimeleapError(error) };

@@ -5,7 +5,7 @@ import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { readSettings } from "../../shared/settings.js";
 import { summaryOf } from "../../shared/spanSummary.js";
-import { checkpoints, messages } from "../../shared/text/format.js";
+import { checkpoints, listed, messages } from "../../shared/text/format.js";
 import { checkpointName, happenedIcon, wholeName } from "../../shared/text/happened.js";
 import { labelsOf } from "../../shared/text/telling.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
@@ -68,7 +68,7 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
   }
   if (log.hasMore && (loaded.at(-1)?.start ?? 0) >= from) {
     nodes.push(
-      new MoreNode(parent, vscode.l10n.t("Show older checkpoints"), async () => {
+      new MoreNode(parent, vscode.l10n.t("Show More"), async () => {
         await log.more();
         setting.refresh();
       }),
@@ -143,7 +143,7 @@ function gap(parent: TreeNode | undefined, count: number, setting: Setting): Tre
     setting.refresh();
     return Promise.resolve();
   };
-  return new MoreNode(parent, vscode.l10n.t("{0} more", checkpoints(count)), show, `gap${String(count)}`);
+  return new MoreNode(parent, vscode.l10n.t("… and {0} more", checkpoints(count)), show, `gap${String(count)}`);
 }
 
 export class CheckpointNode extends TreeNode {
@@ -192,7 +192,7 @@ export class CheckpointNode extends TreeNode {
       ...(badge ? { badge } : {}),
       ...happenedIcon(checkpoint),
       ...(tooltip ? { tooltip } : {}),
-      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, spoken.join(" · ")),
+      spoken: `${vscode.l10n.t("Checkpoint {0}", checkpoint.id)}: ${listed([this.name, spoken.join(" · ")])}`,
       context: place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       command: openHere(this),
       ...(this.opens() ? { expands: unfolded ? "expanded" : "collapsed" } : {}),

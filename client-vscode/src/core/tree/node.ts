@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Workbench } from "../commands/register.js";
 import { messageOf } from "../../shared/errors.js";
+import { sentences } from "../../shared/text/detail.js";
 import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
 
 /** One row. Its id is the same after every refresh, so that selection and expansion survive. */
@@ -98,7 +99,7 @@ export class TroubleNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const trouble = storageTroubleOf(this.error);
-    const label = trouble ? `${trouble.what} ${trouble.next}` : messageOf(this.error);
+    const label = trouble ? sentences(trouble.what, trouble.next) : messageOf(this.error);
     return treeItem(this.id, {
       label,
       description: vscode.l10n.t("Try Again"),

@@ -5,7 +5,7 @@ import type { BridgeSource, SessionInfo } from "timeleap-client";
 import { withProgress } from "../../shared/progress.js";
 import { requireTrust } from "../../core/commands/targets.js";
 import type { Core } from "../../core/core.js";
-import { confirm } from "../../core/restore/changes.js";
+import { titleOf } from "../../shared/text/titles.js";
 import { workspaces } from "../../shared/workspaces.js";
 import { ContextKeys } from "../../core/tree/context.js";
 import { Disposables } from "../../shared/lifecycle.js";
@@ -73,13 +73,12 @@ export class Connections extends Disposables {
 
   /** Takes an agent's hooks out, and follows it no more. What was read stays. */
   private async disconnect(agent: Agent): Promise<void> {
-    const { path } = await changeHooks(this.core, "uninstall", agent, false);
-    const detail = vscode.l10n.t("Timeleap's hooks are taken out of {0}; all else in it stays. What was read of its conversations stays here until you delete it.", path);
-    if (await confirm(vscode.l10n.t("Disconnect {0}?", agent.name), detail, vscode.l10n.t("Disconnect"))) {
-      await changeHooks(this.core, "uninstall", agent, true);
-      await this.core.sidecar.request("bridge/unwatch", { kind: agent.kind });
-      await this.remember(this.connected.filter((kind) => kind !== agent.kind));
-    }
+    const { path } = await changeHooks(this.core, "uninstall", agent, true);
+    await this.core.sidecar.request("bridge/unwatch", { kind: agent.kind });
+    await this.remember(this.connected.filter((kind) => kind !== agent.kind));
+    const again = vscode.l10n.t("Connect");
+    const said = vscode.l10n.t("Timeleap's hooks are taken out of {0}; all else in it stays. What was read of its conversations stays here until you delete it.", path);
+    void sayInformation(said, again).then((chosen) => chosen === again && vscode.commands.executeCommand("timeleap.connect", agent.kind));
   }
 
   private get connected(): readonly string[] {
@@ -110,7 +109,7 @@ export class Connections extends Disposables {
     const detail = [
       vscode.l10n.t("Its conversations on this machine are read and followed, as copies that change nothing of its own."),
       vscode.l10n.t("Hooks are added to {0}, so that each prompt has a checkpoint with the files of its folder. “Disconnect” takes them out again.", hooks?.path ?? agent.folder),
-      ...(python === undefined ? [] : [vscode.l10n.t("The Timeleap server is installed first. {0}", this.installation.inWords(python))]),
+      ...(python === undefined ? [] : [this.installation.inWords(python)]),
     ].join("\n\n");
     const buttons = [connect, ...(hooks?.changed ? [look] : [])];
     const chosen = await vscode.window.showInformationMessage(vscode.l10n.t("Connect {0}?", agent.name), { modal: true, detail }, ...buttons);
@@ -123,7 +122,7 @@ export class Connections extends Disposables {
   /** Waits until its conversations are read, not for ever, and gives the newest: of the window's folders if they have one. */
   private async read(agent: Agent): Promise<SessionInfo | undefined> {
     const { sessions } = this.core;
-    await withProgress(vscode.l10n.t("Reading the conversations of {0}", agent.name), async ({ token }) => {
+    await withProgress(`${vscode.l10n.t("Connect")}: ${agent.name}`, async ({ token }) => {
       for (const until = Date.now() + PATIENCE; Date.now() < until && !token.isCancellationRequested; ) {
         const left = await this.left(agent);
         if (left === 0) {
@@ -163,5 +162,5 @@ async function choose(agents: readonly Agent[], connected: readonly string[]): P
     const [icon, what] = connected.includes(agent.kind) ? ["debug-disconnect", vscode.l10n.t("Disconnect")] : ["plug", vscode.l10n.t("Connect")];
     return { label: `$(${icon}) ${agent.name}`, description: `${what} · ${agent.folder}`, agent };
   });
-  return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("Connect or disconnect which agent?") }))?.agent;
+  return (await vscode.window.showQuickPick(items, { title: titleOf("connect") }))?.agent;
 }

@@ -34,8 +34,7 @@ export class Installation {
   }
 
   async carryOut(python: string): Promise<void> {
-    await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title: vscode.l10n.t("Installing the Timeleap server") }, (progress) =>
-      this.managed.install(python, (message) => progress.report({ message })),
+    await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title: vscode.l10n.t("Install the Timeleap Server") }, () => this.managed.install(python),
     );
     await this.core.sidecar.restart();
   }
@@ -44,7 +43,8 @@ export class Installation {
   async ask(): Promise<boolean> {
     requireTrust();
     const python = await this.python();
-    if (!(await confirm(vscode.l10n.t("Install the Timeleap server?"), this.inWords(python), vscode.l10n.t("Install")))) {
+    const install = vscode.l10n.t("Install the Timeleap Server");
+    if (!(await confirm(install, this.inWords(python), install))) {
       return false;
     }
     await this.carryOut(python);

@@ -43,7 +43,7 @@ export class ManagedEnvironment {
    * @param python of at least the minimum version
    * @throws ServerFailure with what pip said
    */
-  async install(python: string, report: (step: string) => void): Promise<void> {
+  async install(python: string): Promise<void> {
     const wheel = this.wheel();
     await mkdir(this.options.storage, { recursive: true });
     const aside = `${this.folder}.old`;
@@ -53,7 +53,6 @@ export class ManagedEnvironment {
     }
     try {
       this.check(await this.options.run(python, ["-I", "-m", "venv", this.folder], CREATE_TIMEOUT));
-      report(vscode.l10n.t("Installing the server and what it needs"));
       const pip = ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", wheel];
       const own = pythonIn(this.folder, this.options.platform);
       this.check(await this.options.run(own, pip, INSTALL_TIMEOUT));

@@ -13,6 +13,7 @@ import type { Handlers } from "../../core/commands/register.js";
 import { Refusal, thereIsNone } from "../../core/commands/report.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/changes.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 export function approvalCommands(bench: Asking): Handlers {
   return {
@@ -48,7 +49,6 @@ function decisions(bench: Asking, pending: PendingApproval): Choice[] {
     { label: `$(check) ${vscode.l10n.t("Approve")}`, run: () => respond(bench, pending, "approve") },
     {
       label: `$(check-all) ${vscode.l10n.t("Approve for This Session")}`,
-      detail: vscode.l10n.t("This action is then done without asking, until you revoke it"),
       run: () => respond(bench, pending, "approveForSession"),
     },
     { label: `$(close) ${vscode.l10n.t("Reject…")}`, run: () => reject(bench, pending) },
@@ -66,7 +66,7 @@ async function choosePending(bench: Asking): Promise<PendingApproval | undefined
   const all = bench.approvals.pending();
   const [only] = all;
   if (!only) {
-    throw thereIsNone(vscode.l10n.t("Decide about which request?"));
+    throw thereIsNone(titleOf("manageApprovals"));
   }
   if (all.length === 1) {
     return only;
@@ -77,7 +77,7 @@ async function choosePending(bench: Asking): Promise<PendingApproval | undefined
     detail: withoutIcons(gistOfApproval(pending.request, 120)),
     pending,
   }));
-  return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("Decide about which request?"), matchOnDetail: true }))?.pending;
+  return (await vscode.window.showQuickPick(items, { title: titleOf("manageApprovals"), matchOnDetail: true }))?.pending;
 }
 
 export async function respond({ approvals }: Asking, pending: PendingApproval, decision: "approve" | "approveForSession" | "reject", reason = ""): Promise<void> {
@@ -159,9 +159,9 @@ async function setAfk(bench: Asking, afk: boolean): Promise<void> {
 async function enableYolo(bench: Asking): Promise<void> {
   const session = writableSession(bench.sessions);
   const agreed = await confirm(
-    vscode.l10n.t("Approve everything in “{0}”?", session.name),
+    `${vscode.l10n.t("Approve Everything (YOLO)")}: ${session.name}`,
     vscode.l10n.t("The agent of this session will run commands and change files without asking, until you turn this off. The status bar shows it all the time. No file switches this on; a program of yours that speaks the protocol can, unless a sandbox keeps the store, the sockets and the key from it."),
-    vscode.l10n.t("Approve Everything"),
+    vscode.l10n.t("Approve Everything (YOLO)"),
   );
   if (agreed) {
     await session.request("session/setYolo", { yolo: true });
@@ -190,7 +190,7 @@ function choices(session: Session, bench: Asking): Choice[] {
   const presence: Choice[] = bench.sidecar.serves("session/setAfk") && !yolo // which approves everything, whoever is there
     ? [
         {
-          label: afk ? `$(person) ${vscode.l10n.t("I am back: let requests wait for me")}` : `$(sign-out) ${vscode.l10n.t("I am away: reject what is asked for")}`,
+          label: afk ? `$(person) ${vscode.l10n.t("I am back: let requests wait for me")}` : `$(sign-out) ${vscode.l10n.t("Away: requests are rejected")}`,
           run: () => setAfk(bench, !afk),
         },
       ]
@@ -198,11 +198,10 @@ function choices(session: Session, bench: Asking): Choice[] {
   const switched: Choice = yolo
     ? {
         label: `$(lock) ${vscode.l10n.t("Ask again for everything")}`,
-        description: vscode.l10n.t("YOLO: everything is approved"),
         run: () => session.request("session/setYolo", { yolo: false }),
       }
     : {
-        label: `$(warning) ${vscode.l10n.t("Approve everything (YOLO)…")}`,
+        label: `$(warning) ${vscode.l10n.t("Approve Everything (YOLO)")}`,
         run: () => enableYolo(bench),
       };
   const revokable = autoApproveActions.map((action) => ({

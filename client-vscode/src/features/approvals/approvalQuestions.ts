@@ -84,20 +84,7 @@ export class ApprovalQuestions extends Disposables {
     const { action } = this.current.request;
     this.current = undefined;
     if (cause.client !== undefined || decision === "timedOut" || decision === "cancelled") {
-      vscode.window.setStatusBarMessage(wordsFor(decision, visible(action, 60).replaceAll("$(", "$ (")), SAID);
+      vscode.window.setStatusBarMessage(vscode.l10n.t("No longer asked for: {0}", visible(action, 60).replaceAll("$(", "$ (")), SAID);
     }
-  }
-}
-
-function wordsFor(decision: Resolved["decision"], action: string): string {
-  switch (decision) {
-    case "approve":
-    case "approveForSession":
-      return vscode.l10n.t("Approved: {0}", action);
-    case "reject":
-      return vscode.l10n.t("Rejected: {0}", action);
-    case "cancelled":
-    case "timedOut":
-      return vscode.l10n.t("No longer asked for: {0}", action);
   }
 }

@@ -26,7 +26,7 @@ export const setAsideRows: AsideSource = {
       await timelines.more();
       refresh();
     };
-    return timelines.hasMore ? new MoreNode(undefined, vscode.l10n.t("Show older branches"), show, "branches") : undefined;
+    return timelines.hasMore ? new MoreNode(undefined, vscode.l10n.t("Show More"), show, "branches") : undefined;
   },
 };
 

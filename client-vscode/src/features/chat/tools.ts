@@ -7,7 +7,7 @@ import * as vscode from "vscode";
 import type { DiffPoint, RequestOptions } from "timeleap-client";
 
 import type { Workbench } from "../../core/commands/register.js";
-import { offerUndo } from "../../core/restore/timeTravel.js";
+import { kept, offerUndo } from "../../core/restore/timeTravel.js";
 import { messageOf } from "../../shared/errors.js";
 import { Search, type Hit } from "../../kit/search.js";
 import type { Wire } from "../../core/server/sidecar.js";
@@ -15,7 +15,9 @@ import type { Session } from "../../core/sessions/session.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { amount, oneLine } from "../../shared/text/format.js";
 import { checkpointName } from "../../shared/text/happened.js";
+import { sentences } from "../../shared/text/detail.js";
 import { withoutLinks } from "../../shared/text/say.js";
+import { toolName } from "../../shared/text/titles.js";
 import { asData, checkpointLine, messageLines, pieces, STALE } from "./reading.js";
 
 interface OfSession {
@@ -169,8 +171,8 @@ const compare: Reads<CompareInput> = async (session, { from, to = "present" }, o
 const creatingCheckpoint: Change<LabelInput> = {
   question: ({ name }, { label }) =>
     Promise.resolve({
-      title: vscode.l10n.t("Create a checkpoint?"),
-      message: vscode.l10n.t("In “{0}”, called “{1}”.", name, oneLine(label)),
+      title: toolName("create_checkpoint"),
+      message: vscode.l10n.t("“{0}”: {1}", name, oneLine(label)),
     }),
   make: async (session, { label }, options) => `Made ${checkpointLine((await session.request("context/checkpoint", { label }, options)).checkpoint)}.`,
 };
@@ -185,8 +187,12 @@ function goingBack(bench: Workbench): Change<GoBackInput> {
       const plan = await session.request("context/revertTo", { checkpointUid, dryRun: true });
       agreed.set(key(session, input), plan.head);
       return {
-        title: vscode.l10n.t("Take “{0}” back?", session.name),
-        message: vscode.l10n.t("To before “{0}”: {1} set aside. It can be undone.", await nameOf(session, checkpointUid), amount(plan)),
+        title: toolName("go_back"),
+        message: sentences(
+          vscode.l10n.t("“{0}”: {1}", session.name, vscode.l10n.t("Restore to before “{0}”?", await nameOf(session, checkpointUid))),
+          vscode.l10n.t("This and everything after it goes: {0}.", amount(plan)),
+          kept(),
+        ),
       };
     },
     make: async (session, input, options) => {
@@ -197,7 +203,7 @@ function goingBack(bench: Workbench): Change<GoBackInput> {
         { checkpointUid: input.checkpointUid, ...(expectedHead === undefined ? {} : { expectedHead }) },
         options,
       );
-      offerUndo(bench, session, done, vscode.l10n.t("{0} took “{1}” back: {2} set aside.", vscode.l10n.t("Chat"), session.name, amount(done)));
+      offerUndo(bench, session, done, vscode.l10n.t("{0} changed “{1}”: {2} set aside.", vscode.l10n.t("Chat"), session.name, amount(done)));
       return `The conversation has ${done.context.messageCount} messages now; ${done.removed.messages} were set aside and can be brought back by undo.`;
     },
   };
@@ -205,8 +211,8 @@ function goingBack(bench: Workbench): Change<GoBackInput> {
 
 const writingNote: Change<NoteInput> = {
   question: async (session, { text, checkpointUid }) => ({
-    title: vscode.l10n.t("Leave a note in “{0}”?", session.name),
-    message: vscode.l10n.t("For “{0}”; it waits until somebody delivers it: {1}", await nameOf(session, checkpointUid), oneLine(text, 600)),
+    title: toolName("write_note"),
+    message: vscode.l10n.t("“{0}”: {1}", session.name, `${vscode.l10n.t("D-Mail for “{0}”, not delivered yet", await nameOf(session, checkpointUid))}: ${oneLine(text, 600)}`),
   }),
   make: async (session, { text, checkpointUid }, options) => {
     await session.request("context/sendDMail", { message: text, checkpointUid }, options);

@@ -15,6 +15,7 @@ import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
 import { kept, offerUndo } from "../../core/restore/timeTravel.js";
+import { titleOf, verbOf } from "../../shared/text/titles.js";
 
 /** How much of the summary the question shows. */
 const EXCERPT = 600;
@@ -26,7 +27,7 @@ export function compactCommand(bench: Workbench): Handlers {
 async function compact(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const instruction = await vscode.window.showInputBox({
-    title: vscode.l10n.t("Compact"),
+    title: titleOf("compact"),
     prompt: vscode.l10n.t("What should the summary pay attention to? It may be empty"),
   });
   if (instruction === undefined) {
@@ -38,12 +39,12 @@ async function compact(bench: Workbench): Promise<void> {
   }
   if (await agreed(session, plan)) {
     const { head, summary } = plan;
-    const done = await withProgress(vscode.l10n.t("Compacting…"), ({ options }) =>
+    const done = await withProgress(titleOf("compact"), ({ options }) =>
       session.request("context/compact", { summary, expectedHead: head }, options),
     );
     const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
-    const title = vscode.l10n.t("What Was Kept");
-    offerUndo(bench, session, done, message, { title, run: () => showSheet(session.id, compactionReport(done, true)) });
+    const title = vscode.l10n.t("What Is Kept");
+    offerUndo(bench, session, done, message, { title, run: () => showSheet(session.id, compactionReport(done)) });
   }
 }
 
@@ -67,15 +68,16 @@ async function byModel(bench: Workbench, session: Session, instruction: string, 
 }
 
 async function agreed(session: Session, plan: CompactResult): Promise<boolean> {
-  const compactButton = vscode.l10n.t("Compact");
-  const lookButton = vscode.l10n.t("Read the Summary First");
+  const compactButton = verbOf("compact");
+  const lookButton = vscode.l10n.t("What Is Kept");
   const score = scoreLine(plan);
-  const facts = [...numbersOf(plan), ...(score === undefined ? [] : [score]), kept()].join("\n");
+  const [message = "", ...numbers] = numbersOf(plan);
+  const facts = [...numbers, ...(score === undefined ? [] : [score]), kept()].join("\n");
   const detail = `${facts}\n\n${excerpt(plan.summary ?? "", EXCERPT)}`;
-  const chosen = await vscode.window.showWarningMessage(vscode.l10n.t("Compact the conversation?"), { modal: true, detail }, compactButton, lookButton);
+  const chosen = await vscode.window.showWarningMessage(message, { modal: true, detail }, compactButton, lookButton);
   if (chosen !== lookButton) {
     return chosen === compactButton;
   }
-  await showSheet(session.id, compactionReport(plan, false));
-  return (await sayInformation(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
+  await showSheet(session.id, compactionReport(plan));
+  return (await sayInformation(message, compactButton)) === compactButton;
 }

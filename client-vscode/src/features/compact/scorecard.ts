@@ -2,19 +2,19 @@
 
 import * as vscode from "vscode";
 import type { CompactResult, FactTally, Scorecard } from "timeleap-client";
-import { exact, messages, oneLine, tokens } from "../../shared/text/format.js";
+import { exact, listed, messages, oneLine, tokens } from "../../shared/text/format.js";
 import type { Sheet, SheetBlock } from "../../shared/sheet.js";
 
 /** A preview of a compaction, or the report of one that was done. */
-export function compactionReport(result: CompactResult, done: boolean): Sheet {
+export function compactionReport(result: CompactResult): Sheet {
   const { scorecard, pins, summary } = result;
   return {
-    title: done ? vscode.l10n.t("What Was Kept") : vscode.l10n.t("What the compaction would keep"),
+    title: vscode.l10n.t("What Is Kept"),
     blocks: [
       { kind: "list", items: numbersOf(result) },
       ...(scorecard ? [table(scorecard), ...losses(scorecard)] : []),
-      ...(pins ? [pinned(pins.kept, pins.added)] : []),
-      { kind: "markdown", title: vscode.l10n.t("The summary"), text: (summary ?? "").trimEnd() },
+      ...(pins ? [pinned(pins.kept + pins.added.length, pins.added)] : []),
+      { kind: "markdown", text: (summary ?? "").trimEnd() },
     ],
   };
 }
@@ -23,7 +23,7 @@ export function compactionReport(result: CompactResult, done: boolean): Sheet {
 export function numbersOf({ removedMessages, preservedMessages, tokenCountBefore, tokenCountAfter }: CompactResult): string[] {
   return [
     vscode.l10n.t("{0} become one summary, {1} stay as they are.", messages(removedMessages), messages(preservedMessages)),
-    vscode.l10n.t("{0} become {1}.", tokens(tokenCountBefore), tokens(tokenCountAfter)),
+    `${tokens(tokenCountBefore)} → ${tokens(tokenCountAfter)}`,
   ];
 }
 
@@ -31,10 +31,10 @@ export function numbersOf({ removedMessages, preservedMessages, tokenCountBefore
 export function scoreLine({ scorecard, pins }: Pick<CompactResult, "scorecard" | "pins">): string | undefined {
   const scores = (scorecard ? rowsOf(scorecard) : [])
     .filter(([, { found }]) => found > 0)
-    .map(([name, { found, kept }]) => vscode.l10n.t("{0}: {1} of {2}", name, exact(kept), exact(found)));
-  const held = pins ? [vscode.l10n.t("{0}: {1} of {2}", vscode.l10n.t("Pinned texts"), exact(pins.kept + pins.added.length), exact(pins.kept + pins.added.length))] : [];
+    .map(([name, { found, kept }]) => `${name} ${exact(kept)} / ${exact(found)}`);
+  const held = pins ? [`${vscode.l10n.t("Pinned texts")} ${exact(pins.kept + pins.added.length)}`] : [];
   const all = [...scores, ...held];
-  return all.length === 0 ? undefined : vscode.l10n.t("Still there – {0}.", all.join("; "));
+  return all.length === 0 ? undefined : `${vscode.l10n.t("Kept")}: ${listed(all)}`;
 }
 
 /** How a summary begins, in one line. The tags around its sections become their names: `<current_focus>` is "Current focus:". */
@@ -56,7 +56,7 @@ function rowsOf({ paths, identifiers, errors, todos, constraints }: Scorecard): 
 }
 
 function table(scorecard: Scorecard): SheetBlock {
-  const head = [vscode.l10n.t("What"), vscode.l10n.t("Found"), vscode.l10n.t("Kept"), vscode.l10n.t("Lost")];
+  const head = ["", vscode.l10n.t("Found"), vscode.l10n.t("Kept"), vscode.l10n.t("Lost")];
   return { kind: "table", head, rows: rowsOf(scorecard).map(([name, { found, kept }]) => [name, exact(found), exact(kept), exact(found - kept)]) };
 }
 
@@ -68,11 +68,11 @@ function losses(scorecard: Scorecard): SheetBlock[] {
     }
     const left = found - kept - lost.length;
     const rest = left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [];
-    return [{ kind: "list", title: vscode.l10n.t("Lost: {0}", name), items: [...lost.map((one) => oneLine(one, 300)), ...rest] }];
+    return [{ kind: "list", title: `${vscode.l10n.t("Lost")}: ${name}`, items: [...lost.map((one) => oneLine(one, 300)), ...rest] }];
   });
 }
 
-function pinned(kept: number, added: readonly string[]): SheetBlock {
-  const inside = vscode.l10n.t("{0} stand in the summary by themselves, {1} were put behind it.", exact(kept), exact(added.length));
-  return { kind: "list", title: vscode.l10n.t("Pinned texts"), items: [inside, ...added.map((one) => oneLine(one, 300))] };
+/** Those that the summary had lost were put behind it. */
+function pinned(count: number, added: readonly string[]): SheetBlock {
+  return { kind: "list", title: `${vscode.l10n.t("Pinned texts")}: ${exact(count)}`, items: [...added.map((one) => oneLine(one, 300))] };
 }

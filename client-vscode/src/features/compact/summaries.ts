@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Session } from "../../core/sessions/session.js";
 import { textOf } from "../../shared/text/message.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** Undefined: there is no model, or nothing to summarise; the server's own summariser is the next best. */
 export async function summaryByModel(session: Session, instruction: string, token: vscode.CancellationToken): Promise<string | undefined> {
@@ -16,7 +17,7 @@ export async function summaryByModel(session: Session, instruction: string, toke
   }
   // Chat models take no system message from an extension.
   const messages = [vscode.LanguageModelChatMessage.User(`${systemPrompt}\n\n${textOf(prompt)}`)];
-  const answer = await model.sendRequest(messages, { justification: vscode.l10n.t("To summarise the older part of the conversation") }, token);
+  const answer = await model.sendRequest(messages, { justification: titleOf("compact") }, token);
   let summary = "";
   for await (const fragment of answer.text) {
     summary += fragment;

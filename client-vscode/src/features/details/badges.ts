@@ -1,7 +1,7 @@
 /** Badges at the right of rows, which the editor never cuts: what failed, and how many files changed. */
 
 import * as vscode from "vscode";
-import { files, listed } from "../../shared/text/format.js";
+import { filesChanged, listed } from "../../shared/text/format.js";
 import { failures } from "../../shared/text/happened.js";
 
 const SCHEME = "timeleap-row";
@@ -42,9 +42,9 @@ function countOf(changed: string): string {
 
 function changedInWords(changed: string): string {
   if (changed === "some") {
-    return vscode.l10n.t("files changed");
+    return vscode.l10n.t("Changed Files");
   }
-  return changed === "0" ? "" : vscode.l10n.t("{0} changed", files(Number(changed)));
+  return changed === "0" ? "" : filesChanged(Number(changed));
 }
 
 export function registerBadges(): vscode.Disposable {

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { CheckpointNode } from "../../core/tree/checkpointNodes.js";
 import type { RowPart } from "../../core/tree/parts.js";
 import { ChangedFilesNode } from "../../kit/fileNodes.js";
-import { files, listed } from "../../shared/text/format.js";
+import { filesChanged, listed } from "../../shared/text/format.js";
 import { failures, grownInWords } from "../../shared/text/happened.js";
 import { badgeUri, type Badge } from "./badges.js";
 import { changedIn, errorsIn, growthOf } from "./facts.js";
@@ -46,7 +46,7 @@ function changedRow(row: CheckpointNode, refresh: () => void): readonly ChangedF
 
 function changedFiles(row: CheckpointNode): string {
   const changed = changedIn(row.place, row.span) ?? 0;
-  return changed === 0 ? "" : vscode.l10n.t("{0} changed", files(changed));
+  return changed === 0 ? "" : filesChanged(changed);
 }
 
 /** Where the view says for the whole session why no files are saved, no row does. */

@@ -6,8 +6,8 @@ import type { CheckpointNode } from "../../core/tree/checkpointNodes.js";
 import type { Place } from "../../core/tree/parts.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import { withDetail } from "../../shared/text/detail.js";
-import { exact, files, fullTime, listed, oneLine, relativeTime, tokensReported } from "../../shared/text/format.js";
-import { callInWords, wholeName } from "../../shared/text/happened.js";
+import { exact, files, fullTime, oneLine, relativeTime } from "../../shared/text/format.js";
+import { callInWords, grownInWords, wholeName } from "../../shared/text/happened.js";
 import { gistOf } from "../../shared/text/message.js";
 import { growthOf } from "./facts.js";
 
@@ -20,23 +20,17 @@ export function isCut({ log }: Place, { checkpoint, start, end }: Span): boolean
 }
 
 export function tooltipOf(row: CheckpointNode): vscode.MarkdownString {
-  const { checkpoint, start, end } = row.span;
+  const { checkpoint } = row.span;
   const text = new vscode.MarkdownString();
   text.appendText(wholeName(checkpoint)).appendMarkdown("\n\n");
   const said = whatWasSaid(row);
   if (said !== "") {
     text.appendCodeblock(said, "text");
   }
-  const growth = growthOf(row);
-  const counted = tokensReported(checkpoint);
-  const rows: [string, string][] = [
-    [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
-    ...(checkpoint.createdAt === undefined ? [] : [[vscode.l10n.t("Written"), `${fullTime(checkpoint.createdAt)} (${relativeTime(checkpoint.createdAt)})`] satisfies [string, string]]),
-    [vscode.l10n.t("Messages"), `${exact(start)} + ${exact(end - start)}`],
-    [vscode.l10n.t("Tokens"), [counted, growth.tokens].map((count) => (count === undefined ? "?" : exact(count))).join(" + ")],
-    ...filesInTooltip(checkpoint),
-  ];
-  text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
+  const when = checkpoint.createdAt === undefined ? [] : [fullTime(checkpoint.createdAt), relativeTime(checkpoint.createdAt)];
+  const grown = grownInWords(growthOf(row));
+  const lines = [[`#${exact(checkpoint.id)}`, ...when], grown === "" ? [] : [grown], filesInTooltip(checkpoint)].filter((line) => line.length > 0);
+  text.appendMarkdown(lines.map((line) => line.join(" · ")).join("  \n"));
   return text.appendMarkdown(callsInTooltip(checkpoint));
 }
 
@@ -47,30 +41,26 @@ function whatWasSaid({ place, span: { checkpoint, start, end } }: CheckpointNode
   return gist.length > SHOWN ? `${gist.slice(0, SHOWN).replace(/[\uD800-\uDBFF]$/u, "")}…` : gist;
 }
 
-/** The calls in it with how they ended, and the files that they name. */
+/** The calls in it with how they ended. */
 function callsInTooltip(checkpoint: Span["checkpoint"]): string {
-  const { calls = [], moreCalls = 0, files: named = [] } = summaryOf(checkpoint) ?? {};
+  const { calls = [], moreCalls = 0 } = summaryOf(checkpoint) ?? {};
   const lines = calls.map((call) => (call.failed ? `✗ ${cell(callInWords(call, 100))}` : cell(callInWords(call, 100))));
   const more = moreCalls === 0 ? [] : [vscode.l10n.t("… and {0} more", exact(moreCalls))];
-  return [section(vscode.l10n.t("Calls"), [...lines, ...more]), section(vscode.l10n.t("Files named"), named.map(cell))].join("");
+  return lines.length === 0 ? "" : `\n\n${[...lines, ...more].map((line) => `- ${line}`).join("\n")}`;
 }
 
-function section(title: string, lines: readonly string[]): string {
-  return lines.length === 0 ? "" : `\n\n**${title}**\n\n${lines.map((line) => `- ${line}`).join("\n")}`;
-}
-
-function filesInTooltip({ files: saved }: Span["checkpoint"]): [string, string][] {
+function filesInTooltip({ files: saved }: Span["checkpoint"]): string[] {
   if (saved?.error) {
-    return [[vscode.l10n.t("Files"), cell(withDetail(vscode.l10n.t("not saved"), saved.error.message))]];
+    return [cell(withDetail(vscode.l10n.t("files not saved"), saved.error.message))];
   }
   if (saved?.snapshot === undefined) {
     return [];
   }
   const skipped = saved.skipped ?? 0;
-  return [[vscode.l10n.t("Files"), listed([vscode.l10n.t("saved"), skipped === 0 ? "" : vscode.l10n.t("{0} left out", files(skipped))])]];
+  return [vscode.l10n.t("files saved"), ...(skipped === 0 ? [] : [vscode.l10n.t("{0} left out", files(skipped))])];
 }
 
-/** As text in a table. */
+/** As text in Markdown. */
 function cell(text: string): string {
   return oneLine(text, 200).replace(/[\\`*_{}[\]()#+\-.!|<>~&]/gu, "\\$&");
 }

@@ -22,7 +22,7 @@ export const dmailRows: RowSource = {
 export const dmailFacts: RowPart = {
   facts: ({ place: { session, log }, span }) => {
     const here = log.timelineId === undefined && session.state.pendingDMail?.checkpointUid === span.checkpoint.uid;
-    return here ? [vscode.l10n.t("a D-Mail waits")] : [];
+    return here ? [vscode.l10n.t("D-Mail")] : [];
   },
 };
 

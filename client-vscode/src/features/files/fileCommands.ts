@@ -12,6 +12,7 @@ import { Refusal } from "../../core/commands/report.js";
 import { filesAmount, filesToRestore, restoreFiles, settleConflicts, offerFilesBack } from "../../kit/restoring.js";
 import { target, writableSession, requireTrust } from "../../core/commands/targets.js";
 import { switchFiles, type Mode, type Saving } from "./saving.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 export function fileCommands(bench: Workbench, saving: Pick<Saving, "remember">): Handlers {
   return {
@@ -40,9 +41,13 @@ async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
   const left = saved(row, change.kind === "added" ? undefined : range.from);
   const right = change.kind === "deleted" ? saved(row, undefined) : range.to === undefined ? onDisk(row) : saved(row, range.to);
   const [name] = nameAndFolder(change);
-  const title =
-    range.to === undefined ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : vscode.l10n.t("{0} (checkpoint ↔ next checkpoint)", name);
+  const title = range.to === undefined ? untilNow(name) : name;
   await vscode.commands.executeCommand("vscode.diff", left, right, `${title}: ${kindName(change.kind)}`, { preview: true, preserveFocus: true });
+}
+
+/** Of a file as it was, beside what it is on the disk. */
+function untilNow(name: string): string {
+  return `${name} ↔ ${vscode.l10n.t("now")}`;
 }
 
 function isChanged(node: unknown): node is Changed {
@@ -61,7 +66,7 @@ async function compareWithDisk(bench: Workbench, node: unknown): Promise<void> {
     () => false,
   );
   const [name] = nameAndFolder(change);
-  const title = there ? vscode.l10n.t("{0} (checkpoint ↔ now)", name) : `${vscode.l10n.t("{0} (checkpoint ↔ now)", name)}: ${kindName("deleted")}`;
+  const title = there ? untilNow(name) : `${untilNow(name)}: ${kindName("deleted")}`;
   await vscode.commands.executeCommand("vscode.diff", left, there ? right : saved(row, undefined), title, { preview: true, preserveFocus: true });
 }
 
@@ -86,7 +91,7 @@ async function restoreFile(bench: Workbench, node: unknown): Promise<void> {
   const { files } = await session.request("files/restore", { ...filesToRestore(from, only), dryRun: true });
   const amount = files ? filesAmount(files) : "";
   if (!files || (amount === "" && files.conflicts === 0)) {
-    throw new Refusal(vscode.l10n.t("“{0}” is on the disk as it was at this checkpoint.", row.path));
+    throw new Refusal(`${row.path}: ${vscode.l10n.t("Its text is the same.")}`);
   }
   const onConflict = files.conflicts > 0 ? await settleConflicts(files.conflictPaths ?? [only], files.conflicts) : undefined;
   if (files.conflicts === 0 || onConflict !== undefined) {
@@ -112,17 +117,17 @@ async function setFilesMode(bench: Workbench, saving: Pick<Saving, "remember">):
   }
   await saving.remember(session, mode);
   await switchFiles(bench, session, { mode, ...roots });
-  void sayInformation(mode === "off" ? vscode.l10n.t("Files of the workspace are no longer saved; what was saved is kept.") : vscode.l10n.t("Files of the workspace are saved from the next checkpoint on."));
+  void sayInformation(mode === "off" ? vscode.l10n.t("Files of the workspace are not saved.") : vscode.l10n.t("Files of the workspace are saved from the next checkpoint on."));
 }
 
 async function pickMode(session: Session, present: Mode): Promise<Mode | undefined> {
-  const modes: readonly { readonly mode: Mode; readonly label: string; readonly detail: string }[] = [
-    { mode: "checkpoint", label: vscode.l10n.t("At each checkpoint"), detail: vscode.l10n.t("Reverting can take the files along; files that git ignores are left alone") },
-    { mode: "turn", label: vscode.l10n.t("At each checkpoint and each end of a turn"), detail: "" },
-    { mode: "off", label: vscode.l10n.t("Never"), detail: "" },
+  const modes: readonly { readonly mode: Mode; readonly label: string }[] = [
+    { mode: "checkpoint", label: vscode.l10n.t("At each checkpoint") },
+    { mode: "turn", label: vscode.l10n.t("At each checkpoint and each end of a turn") },
+    { mode: "off", label: vscode.l10n.t("Never") },
   ];
-  const items = modes.map(({ mode, label, detail }) => ({ mode, label, detail, ...(mode === present ? { description: vscode.l10n.t("as now") } : {}) }));
-  return (await vscode.window.showQuickPick(items, { title: vscode.l10n.t("When are the files of “{0}” saved?", withoutIcons(session.name)) }))?.mode;
+  const items = modes.map(({ mode, label }) => ({ mode, label, ...(mode === present ? { iconPath: new vscode.ThemeIcon("check") } : {}) }));
+  return (await vscode.window.showQuickPick(items, { title: `${titleOf("setFilesMode")} ${withoutIcons(session.name)}` }))?.mode;
 }
 
 /** A session of no workspace is given the one of this window. Undefined: nothing was chosen. */

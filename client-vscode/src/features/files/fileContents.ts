@@ -5,7 +5,6 @@ import type { FilePath } from "timeleap-client";
 import { Disposables } from "../../shared/lifecycle.js";
 import { isTimeleapError, messageOf } from "../../shared/errors.js";
 import type { Session } from "../../core/sessions/session.js";
-import { withDetail } from "../../shared/text/detail.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { named, shownPath } from "../../shared/text/paths.js";
 
@@ -112,7 +111,7 @@ export class FileContents extends Disposables implements vscode.FileSystemProvid
       return { content: Buffer.from(content, "base64"), bytes };
     } catch (error) {
       throw isTimeleapError(error, "snapshotNotFound") || isTimeleapError(error, "invalidParams")
-        ? vscode.FileSystemError.FileNotFound(withDetail(vscode.l10n.t("This snapshot is no longer kept, or does not have the file."), messageOf(error)))
+        ? vscode.FileSystemError.FileNotFound(messageOf(error))
         : vscode.FileSystemError.Unavailable(messageOf(error));
     }
   }

@@ -13,6 +13,7 @@ import { problemInWords } from "../../shared/text/filesProblem.js";
 import { Disposables } from "../../shared/lifecycle.js";
 import { sayInformation } from "../../shared/text/say.js";
 import { readSettings } from "../../shared/settings.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 export type Mode = FilesSettings["mode"];
 
@@ -106,7 +107,7 @@ export class Saving extends Disposables {
 
   /** One press takes the answer back. */
   private async offerBack(session: Session): Promise<void> {
-    const undo = vscode.l10n.t("Undo");
+    const undo = titleOf("undo");
     const chosen = await sayInformation(vscode.l10n.t("Files of the workspace are saved from the next checkpoint on."), undo);
     if (chosen === undo) {
       await this.remember(session, "off");

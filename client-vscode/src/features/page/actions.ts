@@ -16,6 +16,7 @@ import { sayInformation } from "../../shared/text/say.js";
 import { roleName } from "../../shared/text/roles.js";
 import { messageAsJson, messageAsMarkdown } from "./copies.js";
 import type { Action, FromPage } from "./wire.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** The most a note is shown while it is written. */
 const PREVIEW = 50;
@@ -53,7 +54,7 @@ export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "r
   if (action === "revert") {
     await revertToCheckpoint(bench, writable(session), checkpoint);
   } else {
-    await fork(bench, session, vscode.l10n.t("Fork: the new session ends before “{0}”", checkpointName(checkpoint)), { checkpointUid: checkpoint.uid });
+    await fork(bench, session, `${titleOf("fork")} ${checkpointName(checkpoint)}`, { checkpointUid: checkpoint.uid });
   }
 }
 
@@ -99,16 +100,16 @@ async function note(bench: Workbench, session: Session, index: number): Promise<
   writable(session);
   const checkpoint = await checkpointBefore(session, index);
   if (!checkpoint) {
-    throw new Refusal(vscode.l10n.t("Notes are left at checkpoints, and there is none before this message."));
+    throw new Refusal(vscode.l10n.t("No checkpoints"));
   }
   const message = await vscode.window.showInputBox({
-    title: vscode.l10n.t("A Note to Checkpoint {0}", `#${exact(checkpoint.id)}`),
+    title: `${vscode.l10n.t("Checkpoint {0}", `#${exact(checkpoint.id)}`)}: ${vscode.l10n.t("D-Mail")}`,
     prompt: vscode.l10n.t("It arrives there when it is delivered: the conversation goes back to the checkpoint, and the note stands in it."),
   });
   if (message !== undefined && message.trim() !== "") {
     await session.request("context/sendDMail", { checkpointUid: checkpoint.uid, message });
-    const deliver = vscode.l10n.t("Deliver…");
-    if ((await sayInformation(vscode.l10n.t("The note waits to be delivered."), deliver)) === deliver) {
+    const deliver = vscode.l10n.t("Deliver");
+    if ((await sayInformation(vscode.l10n.t("D-Mail for “{0}”, not delivered yet", checkpointName(checkpoint)), deliver)) === deliver) {
       ensureShown(bench, session); // the command is about that one
       await vscode.commands.executeCommand("timeleap.deliverDMail", "deliver");
     }
@@ -124,7 +125,6 @@ async function copy({ session, timeline }: Shown, index: number, as: "markdown" 
     throw gone();
   }
   await vscode.env.clipboard.writeText(as === "json" ? messageAsJson(reply) : messageAsMarkdown(index, entry.message, roleName));
-  vscode.window.setStatusBarMessage(vscode.l10n.t("Copied: message {0}", exact(index)), 3_000);
 }
 
 export async function messageAt({ session, timeline }: Shown, index: number): Promise<HistoryMessage> {

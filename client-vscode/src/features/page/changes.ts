@@ -34,7 +34,7 @@ export class Changes {
       }
       return { kind: "files", span, files: found.map(shownFile), more: pages?.hasMore ? -1 : 0 };
     } catch (error) {
-      return { kind: "files", span, files: [], more: 0, problem: withDetail(vscode.l10n.t("The files cannot be compared."), messageOf(error)) };
+      return { kind: "files", span, files: [], more: 0, problem: withDetail(vscode.l10n.t("The files cannot be used."), messageOf(error)) };
     }
   }
 
@@ -45,11 +45,8 @@ export class Changes {
     if (!range || !change) {
       return { ...found, problem: vscode.l10n.t("This cannot be shown.") };
     }
-    if (change.binary) {
-      return { ...found, problem: vscode.l10n.t("This is no text, so its lines are not shown.") };
-    }
-    if (Math.max(change.bytesFrom ?? 0, change.bytesTo ?? 0) > MOST_BYTES) {
-      return { ...found, problem: vscode.l10n.t("This file is too large to be shown here. The diff editor shows it.") };
+    if (change.binary || Math.max(change.bytesFrom ?? 0, change.bytesTo ?? 0) > MOST_BYTES) {
+      return { ...found, problem: vscode.l10n.t("This is no text, or too long to be shown here; the diff editor shows it.") };
     }
     try {
       const before = change.kind === "added" ? "" : await this.saved(range.from, change);

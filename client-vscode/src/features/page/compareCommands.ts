@@ -12,6 +12,7 @@ import { FileNode } from "../../kit/fileNodes.js";
 import { oneLine } from "../../shared/text/format.js";
 import { pickPoint } from "./points.js";
 import type { Point } from "./wire.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** Characters of a name. */
 const NAME = 60;
@@ -36,7 +37,7 @@ export function compareCommands(bench: Workbench): Handlers {
 
 async function compareWithChosen(bench: Workbench, from: State): Promise<void> {
   await bench.sessions.withOpen(from.session, async (session) => {
-    const to = await pickPoint(bench, session, vscode.l10n.t("Compare “{0}” with what?", from.name ?? session.name));
+    const to = await pickPoint(bench, session, `${titleOf("compare")} ${from.name ?? session.name}`);
     if (to) {
       await show(...inOrder(from, { session: session.id, ...to }));
     }
@@ -57,7 +58,7 @@ function stateOf(node: unknown): State {
   if (node instanceof Session) {
     return { session: node.id };
   }
-  throw new Refusal(vscode.l10n.t("Select a checkpoint or a timeline first."));
+  throw new Refusal(vscode.l10n.t("Select a checkpoint or a branch first."));
 }
 
 /** The earlier of two states of one log is the left side, wherever one began. */

@@ -24,6 +24,7 @@ import { Leading } from "./leading.js";
 import { pickPoint } from "./points.js";
 import { errorsOf, MOST_TEXT, shownMessage, textAt } from "./shown.js";
 import type { Facts, FromPage, Point, ShownCheckpoint, ShownMessage, ShownTimeline, TextPlace, ToPage } from "./wire.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** Messages that are asked for at once, at most; the page asks for fewer. */
 const PAGE = 100;
@@ -236,7 +237,7 @@ export class Conversation extends Disposables {
         return this.read(message.epoch, message.from, message.to);
       case "act": {
         const { action, index } = message;
-        return action === "compare" ? this.compare({ ...this.of, end: index + 1, name: vscode.l10n.t("To Message {0}", exact(index)) }, {}) : act(this.bench, shown, { ...message, action });
+        return action === "compare" ? this.compare({ ...this.of, end: index + 1, name: `#${exact(index)}` }, {}) : act(this.bench, shown, { ...message, action });
       }
       case "checkpoint": {
         const checkpoint = this.known.get(message.uid);
@@ -518,7 +519,7 @@ export class Conversation extends Disposables {
   }
 
   private async compareWith(from: Point): Promise<void> {
-    const to = await pickPoint(this.bench, this.current, vscode.l10n.t("Compare “{0}” with what?", from.name ?? this.current.name));
+    const to = await pickPoint(this.bench, this.current, `${titleOf("compare")} ${from.name ?? this.current.name}`);
     if (to) {
       await this.compare(from, to);
     }

@@ -5,7 +5,6 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { Refusal } from "../../core/commands/report.js";
 import { shownSession } from "../../core/commands/targets.js";
 import { Disposables } from "../../shared/lifecycle.js";
 import { messageOf } from "../../shared/errors.js";
@@ -95,7 +94,7 @@ export class ConversationPages extends Disposables implements vscode.WebviewPane
       const session = await this.bench.sessions.attach(path === undefined ? { sessionId, create: false } : { path });
       await this.fill(panel, resources, session, { ...(index === undefined ? {} : { index }), ...(timeline === undefined ? {} : { timeline }) });
     } catch (error) {
-      panel.webview.html = noticeHtml(withDetail(vscode.l10n.t("This conversation cannot be shown again."), messageOf(error)), vscode.env.language);
+      panel.webview.html = noticeHtml(withDetail(vscode.l10n.t("The session could not be opened."), messageOf(error)), vscode.env.language);
     }
   }
 
@@ -131,9 +130,9 @@ export class ConversationPages extends Disposables implements vscode.WebviewPane
     try {
       const [script, style] = await Promise.all(["page.js", "page.css"].map((name) => readFile(join(this.folder, name), "utf8")));
       return { script: script ?? "", style: style ?? "" };
-    } catch {
+    } catch (error) {
       this.resources = undefined;
-      throw new Refusal(vscode.l10n.t("The extension is not complete: install it again."));
+      throw error; // a file of the extension is missing, which it names
     }
   }
 }

@@ -3,14 +3,11 @@
 import * as vscode from "vscode";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
-import { sayInformation, withoutLinks } from "../../shared/text/say.js";
+import { sayInformation } from "../../shared/text/say.js";
+import { titleOf } from "../../shared/text/titles.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { Refusal, report } from "../../core/commands/report.js";
+import { report } from "../../core/commands/report.js";
 import { requireTrust, shownSession, writableSession } from "../../core/commands/targets.js";
-
-/** What the protocol allows. */
-const MOST_PINS = 100;
-const MOST_CHARACTERS = 2000;
 
 export function pinCommands(bench: Workbench): Handlers {
   return {
@@ -28,7 +25,6 @@ async function pinTyped(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const text = await vscode.window.showInputBox({
     title: vscode.l10n.t("Pin another text…"),
-    prompt: withoutLinks(vscode.l10n.t("What must no compaction of “{0}” lose?", session.name)),
   });
   if (text !== undefined && text.trim() !== "") {
     await pin(bench, session, text);
@@ -48,19 +44,8 @@ function isPiece(given: unknown): given is Piece {
 
 async function pin(bench: Workbench, session: Session, given: string): Promise<void> {
   const text = given.trim();
-  if (text.length > MOST_CHARACTERS) {
-    throw new Refusal(vscode.l10n.t("A pin has at most {0} characters; this text has {1}.", exact(MOST_CHARACTERS), exact(text.length)));
-  }
-  const pins = await change(session, (before) => {
-    if (before.includes(text)) {
-      throw new Refusal(vscode.l10n.t("This text is pinned already."));
-    }
-    if (before.length >= MOST_PINS) {
-      throw new Refusal(vscode.l10n.t("A session has at most {0} pins. Remove one first.", exact(MOST_PINS)));
-    }
-    return [...before, text];
-  });
-  say(bench, vscode.l10n.t("Pinned. No compaction of “{0}” loses it; pins now: {1}.", session.name, exact(pins.length)), vscode.l10n.t("Pins…"), async () => {
+  const pins = await change(session, (before) => (before.includes(text) ? [...before] : [...before, text]));
+  say(bench, vscode.l10n.t("Pinned. No compaction of “{0}” loses it; pins now: {1}.", session.name, exact(pins.length)), titleOf("managePins"), async () => {
     await vscode.commands.executeCommand("timeleap.managePins");
   });
 }
@@ -70,10 +55,10 @@ async function managePins(bench: Workbench): Promise<void> {
   const { pins = [] } = await session.request("session/getState", {});
   const items = [
     ...(session.writable ? [{ label: `$(add) ${vscode.l10n.t("Pin another text…")}`, pin: undefined }] : []),
-    ...pins.map((one) => ({ label: `$(pinned) ${oneLine(one)}`, description: vscode.l10n.t("choose to remove it"), pin: one })),
+    ...pins.map((one) => ({ label: `$(trash) ${oneLine(one)}`, pin: one })),
   ];
   const chosen = await vscode.window.showQuickPick(items, {
-    title: vscode.l10n.t("Pins of “{0}”", session.name),
+    title: `${titleOf("managePins")} ${session.name}`,
   });
   if (!chosen) {
     return;
@@ -92,7 +77,7 @@ async function remove(bench: Workbench, session: Session, text: string): Promise
     place = before.indexOf(text);
     return before.filter((one) => one !== text);
   });
-  say(bench, vscode.l10n.t("No longer pinned: {0}", oneLine(text, 60)), vscode.l10n.t("Undo"), async () => {
+  say(bench, vscode.l10n.t("No longer pinned: {0}", oneLine(text, 60)), titleOf("undo"), async () => {
     await change(session, (before) => (before.includes(text) ? [...before] : before.toSpliced(Math.max(0, place), 0, text)));
   });
 }

@@ -13,6 +13,7 @@ import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
 import { Filtering } from "./filtering.js";
 import { shownSession } from "../../core/commands/targets.js";
+import { verbOf } from "../../shared/text/titles.js";
 
 /** Milliseconds without a keystroke after which is searched. */
 const PAUSE = 200;
@@ -65,8 +66,8 @@ class GoTo extends Disposables {
   ) {
     super();
     Object.assign(this.box, { sortByLabel: false }); // the order of the conversation stays; the setter is not in the types
-    this.box.title = vscode.l10n.t("Go to Checkpoint");
-    this.box.placeholder = vscode.l10n.t("Words that stand in it or after it");
+    this.box.title = verbOf("goToCheckpoint");
+    this.box.placeholder = verbOf("search");
     this.box.matchOnDescription = true;
     this.box.value = filtering.query ?? "";
     this.box.buttons = [{ iconPath: new vscode.ThemeIcon("filter"), tooltip: vscode.l10n.t("Show only the checkpoints after which these words stand") }];
@@ -133,7 +134,7 @@ class GoTo extends Disposables {
   }
 
   private readonly oldest: Choice = {
-    label: `$(arrow-down) ${vscode.l10n.t("The oldest checkpoint")}`,
+    label: `$(arrow-down) ${vscode.l10n.t("Beginning")}`,
     alwaysShow: true,
     run: () => this.filtering.goTo(this.session, { oldest: true }),
   };
@@ -155,7 +156,7 @@ class GoTo extends Disposables {
     const hits = search.hits.map((hit): Choice => {
       const { index } = hit;
       const run = (): Promise<void> => this.filtering.goTo(this.session, { index });
-      return { label: withoutIcons(previewOf(hit)) || `#${exact(index)}`, description: vscode.l10n.t("Message {0}", exact(index)), alwaysShow: true, run };
+      return { label: withoutIcons(previewOf(hit)) || `#${exact(index)}`, description: `#${exact(index)}`, alwaysShow: true, run };
     });
     const ofNames = (await this.session.log.spans()).filter(({ checkpoint: { label = "" } }) => label.toLowerCase().includes(this.box.value.toLowerCase()));
     const items = [...ofNames.map(({ checkpoint }) => ({ ...this.choice(checkpoint), alwaysShow: true })), ...hits];

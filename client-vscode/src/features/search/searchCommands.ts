@@ -10,6 +10,7 @@ import { exact } from "../../shared/text/format.js";
 import { timelineName } from "../../kit/branches.js";
 import { timelinesOf } from "../../kit/timelines.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { verbOf } from "../../shared/text/titles.js";
 
 /** Milliseconds without a keystroke after which is searched. */
 const PAUSE = 200;
@@ -74,19 +75,19 @@ class SearchBox extends Disposables {
   /** What is searched and how stands in the title: buttons alone do not say whether they are on. */
   private describe(): void {
     const { matchCase, regex } = this.toggles;
-    const where = this.session ? vscode.l10n.t("Search “{0}”", this.session.name) : vscode.l10n.t("Search all sessions");
+    const where = this.session ? `${verbOf("search")}: ${this.session.name}` : vscode.l10n.t("Search all sessions");
     this.box.title = [
       where,
       ...(matchCase ? [vscode.l10n.t("Match case")] : []),
       ...(regex ? [vscode.l10n.t("Regular expression")] : []),
     ].join(" · ");
-    this.box.placeholder = vscode.l10n.t("Search the conversation and what was set aside");
+    this.box.placeholder = verbOf("search");
     this.buttons.clear();
     this.button("case-sensitive", vscode.l10n.t("Match case"), () => this.flip("matchCase"));
     this.button("regex", vscode.l10n.t("Regular expression"), () => this.flip("regex"));
     const { shown } = this.bench.sessions;
     if (shown) {
-      this.button("list-tree", this.session ? vscode.l10n.t("Search all sessions") : vscode.l10n.t("Search “{0}”", shown.name), () => {
+      this.button("list-tree", this.session ? vscode.l10n.t("Search all sessions") : `${verbOf("search")}: ${shown.name}`, () => {
         this.session = this.session ? undefined : shown;
         void this.learnNames();
         this.changed();
@@ -189,10 +190,10 @@ class SearchBox extends Disposables {
 
   private choice(hit: Hit): Choice {
     const { index, timelineId, ranges } = hit;
-    const aside = timelineId === undefined ? [] : [vscode.l10n.t("set aside: {0}", this.names.get(timelineId) ?? timelineId)];
+    const aside = timelineId === undefined ? [] : [`${this.names.get(timelineId) ?? timelineId} ${vscode.l10n.t("(set aside)")}`];
     const more = ranges.length > 1 ? [`${exact(ranges.length)}×`] : [];
     return {
-      label: withoutIcons(previewOf(hit)) || vscode.l10n.t("Message {0}", exact(index)),
+      label: withoutIcons(previewOf(hit)) || `#${exact(index)}`,
       description: [`#${exact(index)}`, ...more, ...aside].join(" · "),
       iconPath: new vscode.ThemeIcon(timelineId === undefined ? "comment" : "history"),
       alwaysShow: true,

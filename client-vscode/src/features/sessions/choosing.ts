@@ -9,6 +9,7 @@ import type { Wire } from "../../core/server/sidecar.js";
 import { ChosenSession } from "../../kit/chosen.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { fullTime, messages, relativeTime } from "../../shared/text/format.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** Sessions in the trash that can be chosen from. */
 const MOST = 100;
@@ -18,10 +19,10 @@ export function otherWays(openFolder: () => Promise<void>): SessionItem[] {
   const command = (icon: string, label: string, id: string): SessionItem => ({ label: `$(${icon}) ${label}`, run: () => vscode.commands.executeCommand(`timeleap.${id}`) });
   return [
     { label: "", kind: vscode.QuickPickItemKind.Separator },
-    command("add", vscode.l10n.t("New Session…"), "newSession"),
+    command("add", titleOf("newSession"), "newSession"),
     { label: `$(root-folder-opened) ${vscode.l10n.t("A folder with a context.jsonl")}`, alwaysShow: true, run: openFolder },
-    command("cloud-download", vscode.l10n.t("Import Session…"), "importSession"),
-    command("settings", vscode.l10n.t("Rename, Archive or Delete a Session…"), "manageSessions"),
+    command("cloud-download", titleOf("importSession"), "importSession"),
+    command("settings", titleOf("manageSessions"), "manageSessions"),
     command("trash", vscode.l10n.t("Take Out of the Trash"), "undelete"),
     command("beaker", vscode.l10n.t("Sample Conversation"), "openSample"),
   ];
@@ -29,7 +30,7 @@ export function otherWays(openFolder: () => Promise<void>): SessionItem[] {
 
 /** Asks for a session and for what is done with it. */
 export async function manageSession(sessions: Sessions): Promise<void> {
-  const info = await pickSession(sessions, vscode.l10n.t("Manage which session?"));
+  const info = await pickSession(sessions, titleOf("manageSessions"));
   if (!info) {
     return;
   }
@@ -37,23 +38,22 @@ export async function manageSession(sessions: Sessions): Promise<void> {
   const command = (label: string, id: string): SessionItem => ({ label, run: () => vscode.commands.executeCommand(`timeleap.${id}`, session) });
   const items = [
     command(vscode.l10n.t("Open"), "openSession"),
-    command(vscode.l10n.t("Open Conversation"), "openConversation"),
+    command(titleOf("openConversation"), "openConversation"),
     command(vscode.l10n.t("Rename…"), "setTitle"),
     command(vscode.l10n.t("Fork…"), "fork"),
     info.archived ? command(vscode.l10n.t("Unarchive"), "unarchive") : command(vscode.l10n.t("Archive"), "archive"),
-    command(vscode.l10n.t("Delete…"), "delete"),
-    command(vscode.l10n.t("Export Session…"), "exportSession"),
-    command(vscode.l10n.t("Compare…"), "compare"),
-    command(vscode.l10n.t("Copy ID"), "copyId"),
+    command(vscode.l10n.t("Delete"), "delete"),
+    command(titleOf("exportSession"), "exportSession"),
+    command(titleOf("compare"), "compare"),
+    command(titleOf("copyId"), "copyId"),
     ...(sessions.isOpen(info.sessionId) ? [command(vscode.l10n.t("Close Session"), "closeSession")] : []),
-    ...(sessions.shown?.id === info.sessionId ? [command(vscode.l10n.t("Reload Session"), "reloadSession"), command(vscode.l10n.t("Clear Conversation…"), "clear")] : []),
+    ...(sessions.shown?.id === info.sessionId ? [command(titleOf("refresh"), "reloadSession"), command(vscode.l10n.t("Clear Conversation"), "clear")] : []),
   ];
   await (await vscode.window.showQuickPick(items, { title: session.name, placeHolder: factsOf(info) }))?.run?.();
 }
 
-function factsOf({ messageCount, createdAt, updatedAt, parent, path }: SessionInfo): string {
-  const facts = [messages(messageCount), vscode.l10n.t("Created {0}", fullTime(createdAt)), vscode.l10n.t("Changed {0}", fullTime(updatedAt))];
-  return [...facts, ...(parent ? [vscode.l10n.t("Forked from {0}", parent.sessionId)] : []), path].join(" · ");
+function factsOf({ messageCount, createdAt, updatedAt, path }: SessionInfo): string {
+  return [messages(messageCount), `${fullTime(createdAt)} – ${fullTime(updatedAt)}`, path].join(" · ");
 }
 
 /** One of the sessions that were deleted last; only the newest of an id can be taken out again. */
@@ -64,7 +64,7 @@ export async function chooseTrashed(wire: Pick<Wire, "request">, title: string):
   }
   const newest = new Map([...sessions].reverse().map((info) => [info.sessionId, info]));
   const items = [...newest.values()].reverse().map((info) => {
-    return { label: withoutIcons(info.title ?? info.sessionId), description: vscode.l10n.t("deleted {0}", relativeTime(info.deletedAt)), info };
+    return { label: withoutIcons(info.title ?? info.sessionId), description: relativeTime(info.deletedAt), info };
   });
   return (await vscode.window.showQuickPick(items, { title }))?.info;
 }

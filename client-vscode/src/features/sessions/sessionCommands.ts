@@ -11,9 +11,10 @@ import { fork } from "../../kit/forking.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/changes.js";
-import { kept, offerUndo } from "../../core/restore/timeTravel.js";
+import { kept, offer, offerUndo } from "../../core/restore/timeTravel.js";
 import { pickSession } from "../../kit/pickSession.js";
 import { chooseTrashed, manageSession, otherWays } from "./choosing.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 export function sessionCommands(bench: Workbench): Handlers {
   return {
@@ -36,8 +37,8 @@ export function sessionCommands(bench: Workbench): Handlers {
 async function newSession({ sessions }: Workbench): Promise<void> {
   requireTrust();
   const title = await vscode.window.showInputBox({
-    title: vscode.l10n.t("New Session…"),
-    prompt: vscode.l10n.t("What is the session about? It may be empty"),
+    title: titleOf("newSession"),
+    prompt: vscode.l10n.t("Name; it may be empty"),
   });
   if (title === undefined) {
     return;
@@ -56,7 +57,7 @@ async function newSession({ sessions }: Workbench): Promise<void> {
 async function openSession(bench: Workbench, node: unknown): Promise<void> {
   const { sessions } = bench;
   const given = node instanceof ChosenSession ? node.info : undefined;
-  const info = given ?? (await pickSession(sessions, vscode.l10n.t("Open which session?"), otherWays(() => openFolder(bench))));
+  const info = given ?? (await pickSession(sessions, titleOf("openSession"), otherWays(() => openFolder(bench))));
   if (info) {
     await sessions.open({ sessionId: info.sessionId, create: false });
     await vscode.commands.executeCommand(given ? "timeleap.openConversation" : "timeleap.checkpoints.focus");
@@ -80,7 +81,7 @@ async function openFolder({ sessions }: Workbench): Promise<void> {
         ? [{ label: vscode.l10n.t("Look and change"), access: "write" as const }]
         : []),
     ],
-    { title: vscode.l10n.t("Open {0}", folder.fsPath) },
+    { title: folder.fsPath },
   );
   if (access) {
     await sessions.open({ path: folder.fsPath, access: access.access });
@@ -97,7 +98,7 @@ async function forkRow(bench: Workbench, node: unknown): Promise<void> {
   }
   const row = target(CheckpointNode, node);
   if (row) {
-    await fork(bench, row.place.session, vscode.l10n.t("Fork: the new session ends before “{0}”", row.name), { checkpointUid: row.span.checkpoint.uid });
+    await fork(bench, row.place.session, `${titleOf("fork")} ${row.name}`, { checkpointUid: row.span.checkpoint.uid });
     return;
   }
   await fork(bench, shownSession(bench.sessions), whole, {});
@@ -124,19 +125,28 @@ async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const id = sessionId(bench, node);
   const name = node instanceof ChosenSession ? node.name : id;
-  const button = vscode.l10n.t("Delete");
-  if (await confirm(vscode.l10n.t("Delete “{0}”?", name), vscode.l10n.t("It goes to Timeleap's trash and can be taken out again."), button)) {
-    await bench.sidecar.request("session/delete", { sessionId: id });
-    bench.sessions.forget(id);
-  }
+  const shown = bench.sessions.shown?.id === id;
+  await bench.sidecar.request("session/delete", { sessionId: id });
+  bench.sessions.forget(id);
+  const back = async (): Promise<void> => {
+    await takeOut(bench, id);
+    if (shown) {
+      await bench.sessions.open({ sessionId: id, create: false });
+    }
+  };
+  offer(bench, vscode.l10n.t("In the trash: {0}", name), { title: titleOf("undo"), run: back });
+}
+
+async function takeOut({ sidecar, sessions }: Workbench, sessionId: string): Promise<void> {
+  await sidecar.request("session/undelete", { sessionId });
+  sessions.listMayHaveChanged();
 }
 
 async function undelete(bench: Workbench): Promise<void> {
   requireTrust();
   const info = await chooseTrashed(bench.sidecar, vscode.l10n.t("Take Out of the Trash"));
   if (info) {
-    await bench.sidecar.request("session/undelete", { sessionId: info.sessionId });
-    bench.sessions.listMayHaveChanged();
+    await takeOut(bench, info.sessionId);
   }
 }
 
@@ -176,12 +186,8 @@ function sessionId({ sessions }: Workbench, node: unknown): string {
 async function clear(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const plan = await session.request("context/clear", { dryRun: true });
-  const agreed = await confirm(
-    vscode.l10n.t("Clear “{0}”?", session.name),
-    `${vscode.l10n.t("Everything but the system prompt goes: {0}.", amount(plan))}\n\n${kept()}`,
-    vscode.l10n.t("Clear"),
-  );
-  if (agreed) {
+  const verb = vscode.l10n.t("Clear Conversation");
+  if (!readSettings().restoreAsks || (await confirm(`${verb}: ${session.name}`, `${amount(plan)}\n\n${kept()}`, verb))) {
     const done = await session.request("context/clear", { expectedHead: plan.head });
     offerUndo(bench, session, done, vscode.l10n.t("Cleared: {0} set aside.", amount(done)));
   }

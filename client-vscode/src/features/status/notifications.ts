@@ -14,6 +14,7 @@ import { amount, amountReplaced, short, tokens } from "../../shared/text/format.
 import { sayInformation, sayInPlace, sayWarning } from "../../shared/text/say.js";
 import { rewriteInWords } from "../../shared/text/steps.js";
 import { warningInWords } from "../../shared/text/warnings.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** Milliseconds in which new session folders are noticed together. */
 const GATHER = 300;
@@ -70,7 +71,7 @@ export class News extends Disposables {
   }
 
   private suggestCompaction(session: Session, used: number, size: number | undefined): void {
-    const button = vscode.l10n.t("Compact…");
+    const button = titleOf("compact");
     const count = size === undefined ? tokens(used) : `${short(used)} / ${tokens(size)}`;
     const message = vscode.l10n.t("The context of “{0}” is nearly full: {1}.", session.name, count);
     void sayInformation(message, button).then((chosen) => {
@@ -89,7 +90,7 @@ export class News extends Disposables {
     const by = client === undefined ? vscode.l10n.t("Another program") : client === "timeleap-vscode" ? vscode.l10n.t("Another window") : visible(client, 60);
     const message = rewriteInWords(change.kind, by, session.name, change.kind === "compacted" || change.kind === "dmailDelivered" ? amountReplaced(change) : amount(change));
     if (message !== undefined) {
-      const undo = vscode.l10n.t("Undo");
+      const undo = titleOf("undo");
       void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {
         if (chosen === undo && this.sessions.get(session.id) === session) {
           this.sessions.show(session); // another one may be shown by now
@@ -100,7 +101,7 @@ export class News extends Disposables {
   }
 
   private say(message: string): void {
-    const button = vscode.l10n.t("Show Logs");
+    const button = titleOf("showLogs");
     void sayWarning(message, button).then((chosen) => {
       if (chosen === button) {
         this.log.show();

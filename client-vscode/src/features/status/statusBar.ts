@@ -6,7 +6,8 @@ import { staleInWords, type Staleness } from "../../kit/staleness.js";
 import type { Session } from "../../core/sessions/session.js";
 import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
-import { exact, exactTokens, short, tokensUsed } from "../../shared/text/format.js";
+import { checkpoints, exact, exactTokens, messages, short, tokensUsed } from "../../shared/text/format.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 /** Of the window, from where on it is shown as full. */
 const NEARLY_FULL = 0.95;
@@ -50,7 +51,7 @@ export function tokensShown({ context, budget }: Pick<SessionState, "context" | 
   const used = tokensUsed(context);
   const size = budget.maxContextSize;
   if (size === null) {
-    return { text: `$(dashboard) ${short(used)}`, level: "", quiet: true, spoken: vscode.l10n.t("{0} used", exactTokens(used)) };
+    return { text: `$(dashboard) ${short(used)}`, level: "", quiet: true, spoken: exactTokens(used) };
   }
   const share = Math.round((used / size) * 100);
   const level = used >= size * NEARLY_FULL ? "error" : context.shouldCompact ? "warning" : "";
@@ -58,23 +59,21 @@ export function tokensShown({ context, budget }: Pick<SessionState, "context" | 
     text: `$(dashboard) ${short(used)} / ${short(size)} (${share}%)`,
     level,
     quiet: level === "" && used < size * WORTH_SAYING,
-    spoken: vscode.l10n.t("{0} of {1} used, {2} percent", exact(used), exactTokens(size), share),
+    spoken: usedOf(used, size),
   };
 }
 
 function tokensTooltip({ context, budget, title, sessionId, pins = [] }: SessionState, more: readonly string[]): vscode.MarkdownString {
   const size = budget.maxContextSize;
-  const rows: [string, string][] = [
-    [vscode.l10n.t("Reported by the model"), exact(context.tokenCount)],
-    [vscode.l10n.t("Estimated since"), exact(tokensUsed(context) - context.tokenCount)],
-    [vscode.l10n.t("Window"), size === null ? "–" : exact(size)],
-    [vscode.l10n.t("Compaction is due from"), size === null ? "–" : exact(Math.floor(size * budget.triggerRatio))],
-    [vscode.l10n.t("Messages"), exact(context.messageCount)],
-    [vscode.l10n.t("Checkpoints"), exact(context.checkpoints.length + context.checkpointsOmitted)],
-    ...(pins.length === 0 ? [] : [[vscode.l10n.t("Pinned texts"), exact(pins.length)] satisfies [string, string]]),
-  ];
+  const used = tokensUsed(context);
+  const counts = [messages(context.messageCount), checkpoints(context.checkpoints.length + context.checkpointsOmitted)];
+  const held = pins.length === 0 ? [] : [`${vscode.l10n.t("Pinned texts")}: ${exact(pins.length)}`];
   const text = new vscode.MarkdownString();
   text.appendText(title ?? sessionId);
-  const table = ["| | |", "|---|--:|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n");
-  return text.appendMarkdown(["", table, ...more, vscode.l10n.t("Compact…")].join("\n\n"));
+  return text.appendMarkdown(["", size === null ? exactTokens(used) : usedOf(used, size), [...counts, ...held].join(" · "), ...more, titleOf("compact")].join("\n\n"));
+}
+
+/** "12,345 / 200,000 tokens (6%)" */
+function usedOf(used: number, size: number): string {
+  return `${exact(used)} / ${exactTokens(size)} (${exact(Math.round((used / size) * 100))}%)`;
 }

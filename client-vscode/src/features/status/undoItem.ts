@@ -6,6 +6,7 @@ import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
 import { stepInWords } from "../../shared/text/steps.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 type Direction = "context/undo" | "context/redo";
 
@@ -15,7 +16,7 @@ export class UndoItem extends SessionItem {
 
   constructor(sessions: Sessions) {
     super(sessions, vscode.window.createStatusBarItem("timeleap.undo", vscode.StatusBarAlignment.Right, 91));
-    this.item.name = `Timeleap: ${vscode.l10n.t("Undo")}`;
+    this.item.name = `Timeleap: ${titleOf("undo")}`;
     this.item.command = "timeleap.undo";
   }
 
@@ -38,7 +39,7 @@ export class UndoItem extends SessionItem {
     }
     this.shown = about;
     this.item.text = `$(discard) ${exact(canUndo)} $(redo) ${exact(canRedo)}`;
-    this.item.accessibilityInformation = { label: listed([`${vscode.l10n.t("Undo")}: ${exact(canUndo)}`, `${vscode.l10n.t("Redo")}: ${exact(canRedo)}`]) };
+    this.item.accessibilityInformation = { label: listed([`${titleOf("undo")}: ${exact(canUndo)}`, `${titleOf("redo")}: ${exact(canRedo)}`]) };
     this.item.show();
     void Promise.all([explain(session, "context/undo", canUndo), explain(session, "context/redo", canRedo)]).then((lines) => {
       if (this.shown === about) {
@@ -53,9 +54,9 @@ async function explain(session: Session, direction: Direction, steps: number): P
     return "";
   }
   try {
-    const { steps: [{ kind } = { kind: "restore" as const }], context } = await session.request(direction, { dryRun: true });
+    const { context } = await session.request(direction, { dryRun: true });
     const then = listed([messages(context.messageCount), tokens(tokensUsed(context))]);
-    return stepInWords(direction === "context/undo", kind, then);
+    return stepInWords(direction === "context/undo", then);
   } catch {
     return ""; // the command says what is wrong
   }

@@ -55,7 +55,7 @@ function aboutSession({ shown }: Situation["sessions"]): string[] {
   return [
     ...(shown.writable ? [] : [whyReadOnly(shown)]),
     ...filesMessage(shown),
-    ...(archived ? [vscode.l10n.t("This session is archived.")] : []),
+    ...(archived ? [vscode.l10n.t("Archived")] : []),
     ...warnings.slice(0, 3).map((warning) => `⚠ ${warningInWords(warning.kind, warning.message)}`),
   ];
 }

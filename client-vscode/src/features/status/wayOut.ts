@@ -5,6 +5,7 @@ import type { SidecarState } from "../../core/server/sidecar.js";
 import type { SessionProblem } from "../../core/sessions/sessions.js";
 import { TreeNode, treeItem } from "../../core/tree/node.js";
 import { logs, openSettings, stepsAfter, type Step } from "../../shared/text/errorWords.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 const ICONS: Readonly<Record<string, string>> = {
   "timeleap.refresh": "refresh",
@@ -38,10 +39,10 @@ export function waysOut(server: SidecarState, problem: SessionProblem | undefine
 }
 
 function stepsOf({ kind }: SessionProblem): Step[] {
-  const open = { title: vscode.l10n.t("Open Session…"), command: "timeleap.openSession" };
+  const open = { title: titleOf("openSession"), command: "timeleap.openSession" };
   switch (kind) {
     case "gone":
-      return [{ title: vscode.l10n.t("Take Out of the Trash"), command: "timeleap.undelete" }, open, { title: vscode.l10n.t("New Session…"), command: "timeleap.newSession" }];
+      return [{ title: vscode.l10n.t("Take Out of the Trash"), command: "timeleap.undelete" }, open, { title: titleOf("newSession"), command: "timeleap.newSession" }];
     case "diskReadOnly":
     case "noPermission":
     case "databaseRefused":

@@ -12,9 +12,9 @@ export const FORMATS: Readonly<Record<Format, { readonly extension: string; read
 
 export async function chooseFormat(title: string): Promise<Format | undefined> {
   const items: (vscode.QuickPickItem & { readonly format: Format })[] = [
-    { format: "html", label: "HTML", detail: vscode.l10n.t("One file for a browser: a slider through the checkpoints, the timelines, search") },
+    { format: "html", label: "HTML" },
     { format: "markdown", label: "Markdown" },
-    { format: "native", label: "ZIP", detail: vscode.l10n.t("Everything, with checksums: “Import Session” makes the same session of it") },
+    { format: "native", label: "ZIP", detail: vscode.l10n.t("Everything; “Import Session…” makes the same session of it") },
   ];
   return (await vscode.window.showQuickPick(items, { title }))?.format;
 }

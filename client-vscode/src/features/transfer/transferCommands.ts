@@ -13,6 +13,7 @@ import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
 import { requireTrust, shownSession } from "../../core/commands/targets.js";
 import { chooseFormat, FORMATS, type Format } from "./formats.js";
+import { titleOf } from "../../shared/text/titles.js";
 
 export function transferCommands(bench: Workbench): Handlers {
   return {
@@ -32,7 +33,7 @@ async function exportSession(bench: Workbench, node: unknown): Promise<void> {
     if (file) {
       // Whether to replace a file has been asked by the dialog.
       const params = { format, path: file.fsPath, overwrite: true };
-      const { losses } = await withProgress(vscode.l10n.t("Exporting…"), ({ options }) => session.request("session/export", params, options));
+      const { losses } = await withProgress(titleOf("exportSession"), ({ options }) => session.request("session/export", params, options));
       tell(bench, vscode.l10n.t("Exported to {0}", file.fsPath), losses, { title: vscode.l10n.t("Open"), run: () => look(file, format) });
     }
   });
@@ -44,7 +45,7 @@ async function chooseFile(session: Session, format: Format): Promise<vscode.Uri 
   const folder = folderOf(session.state.workspace);
   return vscode.window.showSaveDialog({
     filters: { [kind]: [extension] },
-    title: vscode.l10n.t("Export Session…"),
+    title: titleOf("exportSession"),
     ...(folder === undefined ? {} : { defaultUri: vscode.Uri.file(join(folder, name)) }),
   });
 }
@@ -61,11 +62,11 @@ async function look(file: vscode.Uri, format: Format): Promise<void> {
 
 async function importSession(bench: Workbench): Promise<void> {
   requireTrust();
-  const [file] = (await vscode.window.showOpenDialog({ canSelectFiles: true, title: vscode.l10n.t("Import Session…"), openLabel: vscode.l10n.t("Open") })) ?? [undefined];
+  const [file] = (await vscode.window.showOpenDialog({ canSelectFiles: true, title: titleOf("importSession"), openLabel: vscode.l10n.t("Open") })) ?? [undefined];
   if (!file) {
     return;
   }
-  const state = await withProgress(vscode.l10n.t("Importing…"), ({ options }) => bench.sidecar.request("session/import", { path: file.fsPath }, options));
+  const state = await withProgress(titleOf("importSession"), ({ options }) => bench.sidecar.request("session/import", { path: file.fsPath }, options));
   const session = bench.sessions.adopt({}, state);
   bench.sessions.show(session);
   tell(bench, vscode.l10n.t("Imported as “{0}”.", session.name), state.losses);
@@ -78,13 +79,13 @@ interface Step {
 
 /** Says what was done and what did not come along. Nobody waits for the answer. */
 function tell(bench: Workbench, message: string, losses: readonly Loss[], ...more: readonly Step[]): void {
-  const title = vscode.l10n.t("What Was Left Out");
+  const title = vscode.l10n.t("Left Out");
   const all = async (): Promise<void> => {
     const detail = losses.map((loss) => oneLine(loss.message, 300)).join("\n");
     await vscode.window.showInformationMessage(title, { modal: true, detail });
   };
   const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: all }])];
-  const said = losses.length === 0 ? message : `${message} ${vscode.l10n.t("Not all of it could be carried over ({0}).", exact(losses.length))}`;
+  const said = losses.length === 0 ? message : `${message} ${title}: ${exact(losses.length)}`;
   void sayInformation(said, ...steps.map((step) => step.title)).then(async (chosen) => {
     try {
       await steps.find((step) => step.title === chosen)?.run();

@@ -3,13 +3,33 @@
 import * as vscode from "vscode";
 
 /**
- * A sentence of ours, and what exactly is wrong as the server says it, which is English. In another language the sentence stands
- * alone, and the log of the extension has the rest.
+ * A sentence of ours, and what exactly is wrong as the server says it, which is English: behind a colon in English, in brackets in
+ * another language.
  *
  * @param rest What is said after that.
  */
 export function withDetail(sentence: string, message: string, rest = ""): string {
-  const english = /^en\b/u.test(vscode.env.language) && message !== "";
-  const said = english ? `${sentence.replace(/\.$/u, "")}: ${/[.!?]$/u.test(message) ? message : `${message}.`}` : sentence;
-  return rest === "" ? said : vscode.l10n.t("{0} {1}", said, rest);
+  if (message === "") {
+    return sentences(sentence, rest);
+  }
+  const whole = /[.!?]$/u.test(message) ? message : `${message}.`;
+  return isEnglish() ? sentences(`${sentence.replace(/\.$/u, "")}: ${whole}`, rest) : sentences(`${sentence}（${message}）`, rest);
+}
+
+/** What the server says, which is enough in English; in another language with a sentence of ours before it. */
+export function translated(sentence: string, message: string): string {
+  return isEnglish() ? message : withDetail(sentence, message);
+}
+
+/** One after the other; Chinese has no space between them. */
+export function sentences(...parts: readonly string[]): string {
+  return parts.filter((part) => part !== "").join(isChinese() ? "" : " ");
+}
+
+export function isChinese(): boolean {
+  return /^zh\b/u.test(vscode.env.language);
+}
+
+function isEnglish(): boolean {
+  return /^en\b/u.test(vscode.env.language);
 }

@@ -2,8 +2,9 @@
 
 import * as vscode from "vscode";
 import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../errors.js";
-import { withDetail } from "./detail.js";
+import { sentences, translated, withDetail } from "./detail.js";
 import { storageTroubleOf } from "./storageTrouble.js";
+import { titleOf, verbOf } from "./titles.js";
 
 /** A button, and what it does. */
 export interface Step {
@@ -18,24 +19,24 @@ export interface Words {
 }
 
 export function wordsOf(error: unknown): Words {
-  if (isTimeout(error)) {
-    return { message: vscode.l10n.t("The server did not answer in time. Whether the change was made is not known; the view shows what is true."), steps: [restart(), logs()] };
-  }
-  if (isConnectionLost(error)) {
-    return { message: vscode.l10n.t("The server ended before it answered. The view shows what is true."), steps: [restart(), logs()] };
+  if (isTimeout(error) || isConnectionLost(error)) {
+    return { message: sentences(vscode.l10n.t("The server did not answer."), outcomeUnknown()), steps: [restart(), logs()] };
   }
   const trouble = storageTroubleOf(error);
   if (trouble?.outcomeUnknown) {
-    const text = vscode.l10n.t("{0} Whether the change was made is not known; the view shows what is true.", trouble.what);
-    return { message: text, steps: [logs()] };
+    return { message: sentences(trouble.what, outcomeUnknown()), steps: [logs()] };
   }
   if (trouble) {
-    return { message: vscode.l10n.t("{0} Nothing was changed. {1}", trouble.what, trouble.next), steps: [logs()] };
+    return { message: sentences(trouble.what, vscode.l10n.t("Nothing was changed."), trouble.next), steps: [logs()] };
   }
   if (isTimeleapError(error, "readOnly") && error.data["reason"] === "mirrored") {
-    return { message: vscode.l10n.t("This is a read-only copy of another program's conversation. Fork it to go on here."), steps: [fork()] };
+    return { message: withDetail(vscode.l10n.t("This session can only be looked at here."), error.message), steps: [fork()] };
   }
   return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
+}
+
+function outcomeUnknown(): string {
+  return vscode.l10n.t("Whether the change was made is not known; the view shows what is true.");
 }
 
 /** @param kind Why there is no server */
@@ -67,30 +68,54 @@ function wordsForKind(kind: string, message: string): Words {
     case "sessionLocked":
       return { message: withDetail(vscode.l10n.t("Another program is writing this session."), message), steps: [reload()] };
     case "externallyModified":
-      return { message: vscode.l10n.t("A program that does not work through Timeleap has changed this session. Take over what it wrote?"), steps: [reload()] };
+      return { message: withDetail(vscode.l10n.t("Another program has changed or moved this session's files."), message), steps: [reload()] };
     case "filesUnavailable":
     case "filesTooLarge":
-      return { message: withDetail(vscode.l10n.t("Files were not looked at."), message, vscode.l10n.t("Everything else works.")), steps: [filesMode()] };
+    case "filesBusy":
+    case "snapshotNotFound":
+      return { message: withDetail(vscode.l10n.t("The files cannot be used."), message), steps: [filesMode()] };
     case "filesIncomplete":
       return { message: withDetail(vscode.l10n.t("Putting files back was interrupted."), message), steps: [logs()] };
     case "corrupted":
     case "storageFailure":
       return { message: withDetail(vscode.l10n.t("This session's files are damaged and cannot be used. Other sessions are not affected."), message), steps: [logs()] };
     default:
-      return { message, steps: [logs()] };
+      return { message: translated(refusal(kind), message), steps: [logs()] };
+  }
+}
+
+/** What the server's sentence comes to. */
+function refusal(kind: string): string {
+  switch (kind) {
+    case "sessionNotFound":
+      return vscode.l10n.t("This session no longer exists. If it was deleted, it is in the trash.");
+    case "sessionExists":
+      return vscode.l10n.t("There is a session with this ID already.");
+    case "tooLarge":
+      return vscode.l10n.t("This is more than Timeleap takes.");
+    case "overloaded":
+      return vscode.l10n.t("The server has too much to do; try again.");
+    case "dmailPending":
+      return vscode.l10n.t("Another note waits to be delivered.");
+    case "compactionFailed":
+      return vscode.l10n.t("Nothing was compacted.");
+    case "notSupportedByStore":
+      return vscode.l10n.t("A database cannot do this.");
+    default:
+      return vscode.l10n.t("The server refused.");
   }
 }
 
 function restart(): Step {
-  return { title: vscode.l10n.t("Restart Server"), command: "timeleap.restartServer" };
+  return { title: titleOf("restartServer"), command: "timeleap.restartServer" };
 }
 
 export function logs(): Step {
-  return { title: vscode.l10n.t("Show Logs"), command: "timeleap.showLogs" };
+  return { title: titleOf("showLogs"), command: "timeleap.showLogs" };
 }
 
 function install(): Step {
-  return { title: vscode.l10n.t("Install"), command: "timeleap.installServer" };
+  return { title: vscode.l10n.t("Install the Timeleap Server"), command: "timeleap.installServer" };
 }
 
 export function openSettings(): Step {
@@ -102,7 +127,7 @@ function getPython(): Step {
 }
 
 export function filesMode(): Step {
-  return { title: vscode.l10n.t("When Files Are Saved…"), command: "timeleap.setFilesMode" };
+  return { title: titleOf("setFilesMode"), command: "timeleap.setFilesMode" };
 }
 
 export function show(): Step {
@@ -114,7 +139,7 @@ export function fork(): Step {
 }
 
 export function reload(): Step {
-  return { title: vscode.l10n.t("Reload Session"), command: "timeleap.reloadSession" };
+  return { title: verbOf("refresh"), command: "timeleap.reloadSession" };
 }
 
 export function manageTrust(): Step {

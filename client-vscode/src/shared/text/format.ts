@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { RewriteResult } from "timeleap-client";
+import { isChinese } from "./detail.js";
 
 const MINUTE = 60_000;
 const UNITS: readonly ["year" | "month" | "day" | "hour" | "minute", number][] = [
@@ -89,6 +90,10 @@ export function files(count: number): string {
   return counted(vscode.l10n.t("1 file | {0} files"), count);
 }
 
+export function filesChanged(count: number): string {
+  return counted(vscode.l10n.t("1 file changed | {0} files changed"), count);
+}
+
 export function bytes(count: number): string {
   return counted(vscode.l10n.t("1 byte | {0} bytes"), count);
 }
@@ -125,7 +130,7 @@ export function amountReplaced({ removed }: Pick<RewriteResult, "removed">): str
 
 /** One after the other, as a list is written. */
 export function listed(parts: readonly string[]): string {
-  return parts.filter((part) => part !== "").join(vscode.l10n.t(", "));
+  return parts.filter((part) => part !== "").join(isChinese() ? "，" : ", ");
 }
 
 /** What a terminal takes for colours, titles and moves of its cursor. */

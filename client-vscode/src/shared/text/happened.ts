@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Checkpoint, Message } from "timeleap-client";
 import { summaryOf, type SpanCall, type SpanSummary } from "../spanSummary.js";
-import { listed, messages, oneLine, tokens as tokensInWords } from "./format.js";
+import { exact, listed, messages, oneLine, tokens as tokensInWords } from "./format.js";
 import { argumentsOf, callsOf, gistOf } from "./message.js";
 
 /** Characters of a name as a server gives it, more than any. */
@@ -83,7 +83,7 @@ export function grownInWords({ messages: count, tokens }: Growth): string {
 }
 
 export function failures(errors: number): string {
-  return errors === 0 ? "" : vscode.l10n.t("{0} failed", errors);
+  return errors === 0 ? "" : vscode.l10n.t("{0} failed", exact(errors));
 }
 
 function signOf(count: number): string {

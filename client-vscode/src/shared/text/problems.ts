@@ -13,7 +13,7 @@ export function problemInWords(kind: ProblemKind, message: string): string {
     case "locked":
       return withDetail(vscode.l10n.t("Another program is writing this session."), message);
     case "gone":
-      return vscode.l10n.t("The session that was open no longer exists. If it was deleted, it is in the trash.");
+      return vscode.l10n.t("This session no longer exists. If it was deleted, it is in the trash.");
     case "failed":
       return withDetail(vscode.l10n.t("The session could not be opened."), message);
   }

@@ -1,6 +1,7 @@
 /** Why a session can only be looked at. */
 
 import * as vscode from "vscode";
+import { sentences } from "./detail.js";
 import type { StorageTrouble } from "./storageTrouble.js";
 
 /** What a session knows of it. */
@@ -25,6 +26,6 @@ export function whyReadOnly({ mirrorOf, restricted, followed, obstacle }: Looked
     return vscode.l10n.t("The program that writes this session does not answer, so it can only be looked at here. “Refresh” tries again.");
   }
   return obstacle
-    ? vscode.l10n.t("{0} The session can be looked at, not changed. {1} “Refresh” tries again.", obstacle.what, obstacle.next)
+    ? sentences(obstacle.what, vscode.l10n.t("This session can only be looked at here."), obstacle.next)
     : vscode.l10n.t("This session can only be looked at here.");
 }

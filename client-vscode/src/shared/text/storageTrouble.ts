@@ -34,9 +34,9 @@ export function storageTroubleOf(error: unknown): StorageTrouble | undefined {
   if (WRONG_KIND_OF_FILE.has(errno)) {
     return undefined;
   }
-  const place = typeof path === "string" && path !== "" ? ` ${vscode.l10n.t("It is about {0}.", placeOf(path))}` : "";
   const kind = KINDS[String(errno)] ?? "storageRefused";
-  return { kind, what: kind === "storageRefused" ? refused(error.message, path) : nameOf(kind), next: nextAfter(kind) + place };
+  const what = kind === "storageRefused" ? refused(error.message, path) : withDetail(nameOf(kind), typeof path === "string" ? placeOf(path) : "");
+  return { kind, what, next: nextAfter(kind) };
 }
 
 /** What a person knows of a path: the folder of a file that only the server has a use for. */
@@ -60,9 +60,8 @@ const KINDS: Readonly<Record<string, Exclude<StorageTroubleKind, "databaseRefuse
 function nameOf(kind: Exclude<StorageTroubleKind, "storageRefused" | "databaseRefused">): string {
   switch (kind) {
     case "diskFull":
-      return vscode.l10n.t("The disk is full.");
     case "quotaUsedUp":
-      return vscode.l10n.t("Your disk quota is used up.");
+      return vscode.l10n.t("The disk is full, or your quota is used up.");
     case "diskReadOnly":
       return vscode.l10n.t("The disk is read-only.");
     case "noPermission":
@@ -76,9 +75,8 @@ function nextAfter(kind: StorageTroubleKind): string {
     case "quotaUsedUp":
       return vscode.l10n.t("Make room, then try again.");
     case "diskReadOnly":
-      return vscode.l10n.t("Make it writable or choose another place, then try again.");
     case "noPermission":
-      return vscode.l10n.t("Change the permissions or choose another place, then try again.");
+      return vscode.l10n.t("Make it writable or choose another place, then try again.");
     case "storageRefused":
     case "databaseRefused":
       return vscode.l10n.t("Try again; the log has the details.");

@@ -47,7 +47,7 @@ function sentence(kind: string): string | undefined {
       return vscode.l10n.t("Something old is left over in the session's folder.");
     case "filesNotKept":
     case "filesNotRecovered":
-      return vscode.l10n.t("Files of the workspace could not be saved.");
+      return vscode.l10n.t("Files of the workspace are not saved.");
     case "filesIncomplete":
       return vscode.l10n.t("Putting files back was interrupted.");
     case "notReachable":

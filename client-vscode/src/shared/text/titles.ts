@@ -1,0 +1,31 @@
+/** What the manifest calls things, in the editor's language: a button is called as its command is. */
+
+import * as vscode from "vscode";
+
+const ID = "timeleap.timeleap";
+
+interface Manifest {
+  readonly contributes: {
+    readonly commands: readonly { readonly command: string; readonly title: string }[];
+    readonly languageModelTools: readonly { readonly name: string; readonly displayName: string }[];
+  };
+}
+
+function contributes(): Partial<Manifest["contributes"]> {
+  return (vscode.extensions.getExtension(ID)?.packageJSON as Manifest | undefined)?.contributes ?? {};
+}
+
+/** The title of the command `timeleap.<name>`; its name where the editor does not know the extension. */
+export function titleOf(name: string): string {
+  return contributes().commands?.find(({ command }) => command === `timeleap.${name}`)?.title ?? name;
+}
+
+/** The same without the dots that stand for a question, where there is none to come. */
+export function verbOf(name: string): string {
+  return titleOf(name).replace(/…$/u, "");
+}
+
+/** What the tool of language models `timeleap_<name>` is called. */
+export function toolName(name: string): string {
+  return contributes().languageModelTools?.find((tool) => tool.name === `timeleap_${name}`)?.displayName ?? name;
+}
