@@ -136,9 +136,9 @@ test("edit and go again: back to before the prompt, which is in the clipboard", 
 
 test("search goes from match to match", async () => {
     await page.frame.getByRole("searchbox").fill("divmod");
-    await expect(page.frame.locator(".count")).toHaveText(/^1 of \d+$/);
+    await expect(page.frame.locator(".count")).toHaveText(/^1 \/ \d+$/);
     await page.frame.getByRole("searchbox").press("Enter");
-    await expect(page.frame.locator(".count")).toHaveText(/^2 of \d+$/);
+    await expect(page.frame.locator(".count")).toHaveText(/^2 \/ \d+$/);
     await page.frame.getByRole("searchbox").press("Escape");
 });
 
@@ -353,7 +353,7 @@ for (const theme of THEMES) {
         await page.feed.press("Home");
         await page.frame.locator(".thought summary").first().click();
         await page.frame.getByRole("searchbox").fill("split");
-        await expect(page.frame.locator(".count")).toHaveText(/^1 of/);
+        await expect(page.frame.locator(".count")).toHaveText(/^1 \//);
         await look("the oldest message, a thought, a search");
         await page.frame.getByRole("searchbox").fill("");
         await page.feed.press("Home");

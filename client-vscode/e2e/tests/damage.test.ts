@@ -1,4 +1,6 @@
-import { expect, picture, sample, test, IMPORTS } from "../support/test";
+import { OURS, expect, picture, sample, test, IMPORTS } from "../support/test";
+import { Database } from "../support/database";
+import { Store } from "../support/store";
 import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { MOMENT, patiently } from "../window/patience";
@@ -78,4 +80,31 @@ test("an owner that hangs is followed, read-only, and joined on a click when it 
     await expect(window.checkpoints.row("through the owner", 1)).toBeVisible();
     expect(store.owner("hanging")).toBe(owner);
     await agent.close();
+});
+
+test("a database that goes away is said to be, over a session that is shown; its sessions are there again when it is back", async ({ workbench, window }) => {
+    await window.clearNotifications();
+    const database = await Database.start();
+    try {
+        const store = new Store(workbench.home, { ...workbench.variables, TIMELEAP_STORE: database.url });
+        await store.replay("kept-in-a-database", sample(), { title: "In a database", workspace: pathToFileURL(workbench.folder).href });
+        workbench.configure({ ...OURS, "timeleap.store": database.url });
+        await window.openSession("In a database");
+        await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
+
+        await database.goAway();
+        await window.run("refresh");
+        await expect(window.checkpoints.rows.or(window.saying(/database/)).filter({ hasText: /The database that the sessions are in cannot be used/ }).first()).toBeVisible();
+        await picture(window, "database-away");
+        await database.comeBack();
+        await patiently(async () => {
+            await window.run("refresh");
+            await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible({ timeout: MOMENT });
+        });
+        await window.ask("createCheckpoint", "Name; it may be empty", "after the outage");
+        await expect(window.checkpoints.row("after the outage", 1)).toBeVisible();
+    } finally {
+        workbench.configure(OURS);
+        await database.end();
+    }
 });

@@ -83,7 +83,8 @@ function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
     deletionOf(source) ?? "",
   ];
   return {
-    label: `${shown ? "$(check) " : ""}${withoutIcons(title ?? sessionId)}`,
+    label: withoutIcons(title ?? sessionId),
+    ...(shown ? { iconPath: new vscode.ThemeIcon("check") } : {}),
     description: damaged === undefined ? facts.filter((fact) => fact !== "").join(" · ") : vscode.l10n.t("cannot be read: {0}", damaged),
     ...(title === null ? {} : { detail: sessionId }),
     info,

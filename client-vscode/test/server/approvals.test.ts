@@ -188,7 +188,7 @@ test("in Restricted Mode nothing is approved", async () => {
 
 test("away: what is asked for is rejected at once, it is shown, and can be taken back", async () => {
   await both();
-  user.pick = (items) => items.find((one) => (one as { label: string }).label.includes("I am away"));
+  user.pick = (items) => items.find((one) => (one as { label: string }).label.includes("Away"));
   await commands.executeCommand("timeleap.manageApprovals");
   await vi.waitFor(() => expect(item().text).toBe("$(sign-out) Away: requests are rejected"), { timeout: 20_000 });
   expect(user.context.get("timeleap.afk")).toBe(true);

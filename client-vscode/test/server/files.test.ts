@@ -231,9 +231,9 @@ test("a D-Mail takes the files along to the checkpoint it is for", async () => {
   } finally {
     await other.shutdown(); // before the store is removed: it may be packing snapshots
   }
-  press("Conversation and Files");
+  press();
   await commands.executeCommand("timeleap.deliverDMail", "deliver");
-  expect(user.said[0]!.detail).toContain("1 file put back, 1 file changed back, 1 file removed");
+  expect(user.said.at(-1)!.message).toContain("1 file put back, 1 file changed back, 1 file removed");
   expect(names()).toEqual(BEFORE);
   expect(log()).toContain("Do not touch app.py.");
 });
