@@ -73,10 +73,11 @@ function lastOf(uri: string): string {
 }
 
 function itemOf(sessions: Sessions, info: SessionInfo): SessionItem {
-  const { damaged, owner, source, updatedAt, sessionId, title } = info;
+  const { archived, damaged, owner, source, updatedAt, sessionId, title } = info;
   const count = tokensOf(sessions, info);
   const shown = sessions.shown?.id === sessionId;
   const facts = [
+    archived ? vscode.l10n.t("Archived") : "",
     relativeTime(updatedAt),
     count === undefined ? "" : tokens(count),
     owner && owner.pid !== process.pid && !sessions.get(sessionId) ? `PID ${String(owner.pid)}` : "",

@@ -66,7 +66,7 @@ test("what changes the conversation says first what it does, and does it once", 
   expect(await question("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." })).toContain("D-Mail for “before the answer”, not delivered yet: It is 8080.");
   await use("timeleap_write_note", { checkpointUid: uid, text: "It is 8080." });
   expect(session.state.pendingDMail?.message).toBe("It is 8080.");
-  expect(await question("timeleap_go_back", { checkpointUid: uid })).toMatch(/^Take “Mine” back\? To before “before the answer”: 2 messages/);
+  expect(await question("timeleap_go_back", { checkpointUid: uid })).toMatch(/^Restore to Before This “Mine”: Restore to before “before the answer”\? This and everything after it goes: 2 messages/);
   expect(session.state.context.messageCount).toBe(3);
   expect(await use("timeleap_go_back", { checkpointUid: uid })).toContain("has 1 messages now; 2 were set aside");
   expect(session.state.context).toMatchObject({ messageCount: 1, canUndo: 1 });
