@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backports import zstd
 from tests.support.bridged import mirror_of
 from tests.support.codex_file import CodexFile, message
 from tests.support.fixtures import StartServer
@@ -90,12 +91,37 @@ def test_a_file_that_is_replaced_is_read_again(watching: Server, file: CodexFile
     assert [timeline["reason"] for timeline in mirror.timelines()] == ["external"]
 
 
-def test_a_file_that_is_packed_away_leaves_the_mirror_as_it_is(watching: Server, file: CodexFile) -> None:
-    path = str(file.path)
-    mirror, since = mirror_of(watching, "codex", file.path, 4), len(watching.received)
-    file.path.rename(file.path.with_name(file.path.name + ".zst"))
-    assert watching.heard("bridge/didChange", since=since, gone=[{"sessionId": mirror.id, "path": path}])
+def test_a_file_that_is_packed_and_unpacked_again_is_the_same_session(watching: Server, file: CodexFile) -> None:
+    mirror = mirror_of(watching, "codex", file.path, 4)
+    data, packed = file.path.read_bytes(), file.path.with_name(file.path.name + ".zst")
+
+    def source() -> str:
+        return str(mirror.opened()["session"]["source"]["path"])
+
+    packed.write_bytes(zstd.compress(data))
+    file.path.unlink()
+    until(lambda: source() == str(packed))
     assert mirror.texts() == TWO_TURNS
+    assert not mirror.timelines()
+    packed.unlink()
+    file.path.write_bytes(data)
+    file.turn(3)
+    says(mirror, [*TWO_TURNS, "question 3", "answer 3"])
+    assert not mirror.timelines()
+
+
+def test_a_packed_file_is_imported_and_gone_on_with(start: StartServer, file: CodexFile) -> None:
+    packed = file.path.with_name(file.path.name + ".zst")
+    packed.write_bytes(zstd.compress(file.path.read_bytes()))
+    file.path.unlink()
+    server = start()
+    assert Session(server, server.call("session/import", path=str(packed))).texts() == TWO_TURNS
+    server.call("bridge/watch", kind="codex", path=str(file.folder))
+    mirror = mirror_of(server, "codex", packed, 4)
+    assert server.call("session/search", query="question 2")["matches"]
+    made = Path(mirror.call("bridge/adopt")["path"])
+    assert made.parent == packed.parent
+    assert made.suffix == ".jsonl"
 
 
 def test_a_server_that_is_killed_shows_nothing_twice_afterwards(start: StartServer, file: CodexFile) -> None:

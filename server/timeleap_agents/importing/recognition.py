@@ -23,7 +23,7 @@ OPENCODE: Final = "opencode"
 SQLITE: Final = b"SQLite format 3\0"
 LINES_LOOKED_AT: Final = 100_000
 PACKED: Final = {
-    b"\x28\xb5\x2f\xfd": "is packed with zstd, as Codex does with older sessions: unpack it first (zstd -d)",
+    b"\x28\xb5\x2f\xfd": "is packed with zstd: give it a name that ends in .zst, as Codex does, or unpack it first (zstd -d)",
     b"\x1f\x8b": "is packed with gzip: unpack it first (gunzip)",
     b"\xff\xfe": "is UTF-16, as a redirection of PowerShell writes it: make it UTF-8 first (iconv -f UTF-16 -t UTF-8)",
     b"\xfe\xff": "is UTF-16: make it UTF-8 first (iconv -f UTF-16 -t UTF-8)",

@@ -14,6 +14,7 @@ from timeleap.json_value import Json
 from timeleap.sessions.shapes import set_members
 from timeleap_agents.mirrors.folders import FOLDERS, FolderNotes, is_subagent, look, mirror_id, printable, usual_folder
 from timeleap_agents.mirrors.mirror import Growth, Mirror
+from timeleap_agents.mirrors.packed_files import unpacked_path
 from timeleap_agents.mirrors.takeover import Takeover
 from timeleap_agents.mirrors.vault.retention import enforce
 from timeleap_agents.mirrors.watching import FolderWatch
@@ -159,12 +160,12 @@ class Bridge:
         return True
 
     def _lost(self, key: tuple[str, Path], path: str) -> None:
-        kind, name = key[0], Path(path).name
+        kind, name = key[0], unpacked_path(Path(path)).name
         mirror = self.mirror(kind, Path(path))
         mirror.forget()
         for other in self._watches[key][0].files if key in self._watches else ():
-            if Path(other).name == name and mirror_id(kind, other) == mirror.session_id:
-                mirror.offer(Path(other))  # it was moved
+            if unpacked_path(Path(other)).name == name and mirror_id(kind, other) == mirror.session_id:
+                mirror.offer(Path(other))  # it was moved, or packed
         if mirror.is_gone and mirror.is_made:
             self._gone[mirror.session_id] = path
             self._tell(mirror.session_id, "gone")

@@ -11,17 +11,19 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from timeleap.errors import TimeleapError
 from timeleap.storage.durable import OpenFile
 from timeleap_agents.mirrors.formats.conversion import time_of
+from timeleap_agents.mirrors.packed_files import beginning_of
 
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_NAME: Final = re.compile(rf"rollout-([0-9T-]{{19}})-({_UUID})(?:_({_UUID}))?\.jsonl?")
+_NAME: Final = re.compile(rf"rollout-([0-9T-]{{19}})-({_UUID})(?:_({_UUID}))?\.jsonl?(?:\.zst)?")
 SESSIONS: Final = "sessions"
 ARCHIVE: Final = "archived_sessions"
 TITLES: Final = "session_index.jsonl"
@@ -58,16 +60,13 @@ def _facts(path: str, inode: int, is_begun: bool) -> dict[str, Any]:
     del inode
     if not is_begun:
         return {}
-    with suppress(OSError, ValueError, AttributeError, RecursionError):
-        file = OpenFile(Path(path))
-        try:
-            start = b""
-            while b"\n" not in start and len(start) < FIRST_LINE:
-                if not (block := file.pread(len(start), 1 << 16)):
-                    break
+    with suppress(OSError, TimeleapError, ValueError, AttributeError, RecursionError):
+        start = b""
+        with closing(beginning_of(Path(path))) as blocks:
+            for block in blocks:
                 start += block
-        finally:
-            file.close()
+                if b"\n" in block or len(start) >= FIRST_LINE:
+                    break
         record = json.loads(start.partition(b"\n")[0])
         payload = record.get("payload")
         if record.get("type") == "session_meta" and isinstance(payload, dict):

@@ -11,7 +11,6 @@ import json
 import time
 import uuid
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, groupby
@@ -43,6 +42,7 @@ from timeleap_agents.mirrors.growing_file import (
     ResumableSession,
     version_of,
 )
+from timeleap_agents.mirrors.id_numbers import IdNumbers
 from timeleap_agents.mirrors.steps import Step
 
 TESTED: Final = (0, 169, 0)
@@ -86,7 +86,8 @@ class CodexLog(Conversation):
         self._events: array[int] | None = array("i")  # what events say, as long as nothing else says it
         self._answered = False  # there are answers among them
         self._heard: tuple[str, bytes] | None = None  # the last of them: the kind of event, and its words
-        self._words: Counter[bytes] = Counter()  # of prompts: how often events say them more than items
+        # Of words, by their number: how often events say them more than items.
+        self._words, self._said = IdNumbers(), array("i", [0])
         self._unheard = 0
         self._copied: set[bytes] | None = None  # digests of the items of the thread that a sub-agent works for
         self._copies = 0
@@ -200,10 +201,12 @@ class CodexLog(Conversation):
             self.first_prompt = self.first_prompt or first_words({"content": sound(words)})
 
     def _count(self, words: str, number: int) -> None:
-        key = hashlib.blake2b(" ".join(words.split()).encode("utf-8", "replace"), digest_size=8).digest()
-        before = max(0, self._words[key])
-        self._words[key] += number
-        self._unheard += max(0, self._words[key]) - before
+        key = self._words.number(f".{' '.join(words.split())}")
+        if key == len(self._said):
+            self._said.append(0)
+        before = max(0, self._said[key])
+        self._said[key] += number
+        self._unheard += max(0, self._said[key]) - before
 
     # Other files of the thread, and of those it comes from
 

@@ -58,6 +58,36 @@ class _Left(Struct, frozen=True):
     offset: int
 
 
+class _Calls:
+    """Calls in a conversation, by their numbers: those that are made, and those that are answered alone."""
+
+    def __init__(self) -> None:
+        self._made, self._alone = bytearray(), bytearray()
+        self.lacks = 0  # how many are answered alone
+
+    def make(self, call: int) -> None:
+        """Note that a call is made."""
+        self._widen(call)
+        self.lacks -= self._alone[call]
+        self._made[call], self._alone[call] = True, False
+
+    def answer(self, call: int) -> None:
+        """Note the result of a call."""
+        self._widen(call)
+        if not self._made[call] and not self._alone[call]:
+            self._alone[call] = True
+            self.lacks += 1
+
+    def made(self, call: int) -> bool:
+        """True of a call that is made somewhere in the conversation."""
+        return call < len(self._made) and bool(self._made[call])
+
+    def _widen(self, call: int) -> None:
+        more = bytes(max(0, call + 1 - len(self._made)))
+        self._made += more
+        self._alone += more
+
+
 class Thread:
     """The items taken so far, each as the place of its step; of a million there are a few numbers each.
 
@@ -77,8 +107,7 @@ class Thread:
         self._head = ROOT
         self._left: deque[_Left] = deque(maxlen=MAX_BRANCHES)
         self._log: array[int] | None = array("i")  # the items up to the head, if they are known
-        self._calls: set[int] = set()
-        self._orphans: set[int] = set()
+        self._calls = _Calls()
 
     @property
     def system(self) -> ItemStep | None:
@@ -120,7 +149,7 @@ class Thread:
         self._follow(item)
         if self._log is not None:
             self._log.append(item)
-            self._count(item)
+            self._count(item, self._calls)
 
     def compact(self, replaced: tuple[ItemStep, ...] | None, summary: ItemStep | None, offset: int) -> None:
         """Put items, or a summary behind all prompts, in the place of what was said."""
@@ -157,13 +186,12 @@ class Thread:
 
     def steps(self) -> Steps:
         """The conversation, without results that go with no call."""
-        return self._whole(self._present(), self._orphans - self._calls)
+        return self._whole(self._present(), self._calls)
 
     def orphans(self) -> int:
         """Number of results in the conversation that go with no call."""
         log = self._present()
-        lost = self._orphans - self._calls
-        return sum(self._is_result(item, lost) for item in log) if lost else 0
+        return sum(self._is_lost(item, self._calls) for item in log) if self._calls.lacks else 0
 
     def earlier(self, since: int) -> Iterator[tuple[Steps, TimelineReason]]:
         """The conversations that were left, oldest first, each but those with which another one begins. `since`: those
@@ -176,10 +204,8 @@ class Thread:
                 for place in self._way(left.head):
                     known[place] = True
                 items = self._items(left.head)
-                calls = {self._call_of[item] for item in items if self._kind(item) == "call"}
-                results = {self._call_of[item] for item in items if self._kind(item) == "result"}
                 if items:
-                    yield self._whole(items, results - calls), left.reason
+                    yield self._whole(items, self._calls_in(items)), left.reason
 
     def with_system(self, items: array[int]) -> Steps:
         """The system prompt, and these items."""
@@ -192,20 +218,18 @@ class Thread:
     def _keeps_prompts(self, place: int) -> bool:
         return place in self._compactions and self._compactions[place].keeps_prompts
 
-    def _is_result(self, item: int, calls: set[int]) -> bool:
-        return self._call_of[item] in calls and self._kind(item) == "result"
+    def _is_lost(self, item: int, calls: _Calls) -> bool:
+        return self._kind(item) == "result" and not calls.made(self._call_of[item])
 
     def _present(self) -> array[int]:
         if self._log is None:
             self._log = self._items(self._head)
-            self._calls, self._orphans = set(), set()
-            for item in self._log:
-                self._count(item)
+            self._calls = self._calls_in(self._log)
         return self._log
 
-    def _whole(self, items: array[int], orphans: set[int]) -> Steps:
-        if orphans:
-            items = array("i", (item for item in items if not self._is_result(item, orphans)))
+    def _whole(self, items: array[int], calls: _Calls) -> Steps:
+        if calls.lacks:
+            items = array("i", (item for item in items if not self._is_lost(item, calls)))
         return self.with_system(items)
 
     def _follow(self, item: int, compaction: _Compaction | None = None) -> None:
@@ -215,12 +239,18 @@ class Thread:
         if compaction is not None:
             self._compactions[self._head] = compaction
 
-    def _count(self, item: int) -> None:
-        kind, call = self._kind(item), self._call_of[item]
+    def _calls_in(self, items: array[int]) -> _Calls:
+        calls = _Calls()
+        for item in items:
+            self._count(item, calls)
+        return calls
+
+    def _count(self, item: int, calls: _Calls) -> None:
+        kind = self._kind(item)
         if kind == "call":
-            self._calls.add(call)
-        elif kind == "result" and call not in self._calls:
-            self._orphans.add(call)
+            calls.make(self._call_of[item])
+        elif kind == "result":
+            calls.answer(self._call_of[item])
 
     def _leave(self, reason: TimelineReason, offset: int) -> None:
         if self._head != ROOT:

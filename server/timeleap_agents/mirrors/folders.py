@@ -17,6 +17,7 @@ from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.storage.durable import OpenFile, atomic_write, make_directory
 from timeleap_agents.mirrors import claude_files, codex_files, gemini_files, opencode_database
 from timeleap_agents.mirrors.claude_files import SUBAGENTS
+from timeleap_agents.mirrors.packed_files import SUFFIX, can_unpack, is_packed, unpacked_path
 
 ID_DIGITS: Final = 24
 
@@ -42,7 +43,8 @@ MAIN_AGENT: Final = "main"
 
 FOLDERS: Final = {
     "claude-code": SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects", "", (), 1),
-    "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3),
+    # What was not written to for a while is packed.
+    "codex": SessionFolder("CODEX_HOME", ".codex", "sessions", "rollout-", (), 3, suffixes=(".jsonl", ".jsonl.zst")),
     # Earlier versions wrote a document each.
     "gemini": SessionFolder(
         "GEMINI_CLI_HOME", ".gemini", "tmp", "session-", (), 2, is_home=True, suffixes=(".jsonl", ".json")
@@ -151,8 +153,6 @@ def _key_of_agent(path: Path) -> str | None:
     return session if agent == MAIN_AGENT else f"{session}/{agent}"
 
 
-PACKED: Final = ".jsonl.zst"
-"""How the names of sessions end that Codex has packed."""
 FOLDER: Final = "mirrors"
 """Folder in the home with notes about files that are mirrored up to their ends. They may be lost, then all files are compared."""
 MAX_FILES: Final = 100_000
@@ -241,13 +241,13 @@ class _Look:
     def __init__(self, kind: str, found: FoundFiles) -> None:
         self._kind, self._place, self._found = kind, FOLDERS[kind], found
         self._met: set[tuple[int, int]] = set()  # device and inode
-        self._packed = 0
+        self._packed, self._can_unpack = 0, can_unpack()
 
     def all_files(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
         yield from self._of_all(folder)
         if self._packed:
             self._found.problems.append(
-                f"{self._packed} sessions are packed ({PACKED}) and not read: unpack one with zstd -d"
+                f"{self._packed} sessions are packed ({SUFFIX}) and not read: pip install 'timeleap[zstd]'"
             )
 
     def _of_all(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
@@ -283,9 +283,13 @@ class _Look:
             if opencode_database.is_database(path.name):
                 yield from self._sessions(path)
         elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
-            yield str(path), facts
-        elif self._kind == "codex" and path.name.endswith(PACKED):
-            self._packed += 1
+            if not is_packed(path):
+                yield str(path), facts
+            elif not unpacked_path(path).exists():  # else it is being packed, or unpacked
+                if self._can_unpack:
+                    yield str(path), facts
+                else:
+                    self._packed += 1
 
     def _sessions(self, database: Path) -> Iterator[tuple[str, FileFacts]]:
         try:

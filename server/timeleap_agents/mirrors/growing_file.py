@@ -34,6 +34,8 @@ TAIL: Final = 4096
 """Bytes before the end of what was read that are compared before more is read."""
 FRESH_BYTES: Final = 2 << 20
 """Bytes of lines whose records are kept from the reading until they are written, so that they are parsed once."""
+FRESH_LINES: Final = 2000
+"""Such lines, at most: as objects short ones take ten times their bytes."""
 
 LINES_OF_START: Final = 100
 """Lines that are looked at for the folder that a session is about."""
@@ -114,7 +116,7 @@ class GrowingFile:
             if lines.size == self.end:
                 return
             for line in lines:
-                if line.record is not None and self._fresh_bytes < FRESH_BYTES:
+                if line.record is not None and self._fresh_bytes < FRESH_BYTES and len(self._fresh) < FRESH_LINES:
                     self._fresh[line.offset] = line.record
                     self._fresh_bytes += line.length
                 yield line

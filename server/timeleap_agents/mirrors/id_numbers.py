@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from timeleap_agents.mirrors.scratch import Column, Scratch, ScratchBytes
 
 NO_TIME: Final = -(1 << 63)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _BITS: Final = (1 << 64) - 1
-_UUID: Final = 0
-_TEXT: Final = 1
+_UUID: Final = b"\0"
+_TEXT: Final = b"\1"
 
 
 class IdNumbers:
@@ -22,9 +23,10 @@ class IdNumbers:
     a probability of 3 in 100 millions.
     """
 
-    def __init__(self) -> None:
-        self._slots = array("I", bytes(4 * 64))  # a hash table of numbers, with free places; 0 is free
-        self._hashes = array("Q")  # by number, from 1 on
+    def __init__(self, scratch: Scratch | None = None) -> None:
+        self._scratch = scratch or Scratch()
+        self._slots = self._scratch.numbers("I", 64)  # a hash table of numbers, with free places; 0 is free
+        self._hashes = Column(self._scratch, "Q")  # by number, from 1 on
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -49,7 +51,7 @@ class IdNumbers:
 
     def _slot(self, key: int) -> int:
         """The place of an id in the table, or the free one for it."""
-        slots, hashes = self._slots, self._hashes
+        slots, hashes = self._slots, self._hashes.values
         last = len(slots) - 1
         slot = key & last
         while (number := slots[slot]) and hashes[number - 1] != key:
@@ -57,46 +59,49 @@ class IdNumbers:
         return slot
 
     def _grow(self) -> None:
-        self._slots = array("I", bytes(8 * len(self._slots)))
-        for number, key in enumerate(self._hashes, 1):
+        self._slots = self._scratch.numbers("I", 2 * len(self._slots))
+        for number, key in enumerate(self._hashes.taken(), 1):
             self._slots[self._slot(key)] = number
 
 
 class PackedTexts:
     """Texts one behind the other; a UUID in its usual form takes 17 bytes."""
 
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._ends = array("Q")
+    def __init__(self, scratch: Scratch) -> None:
+        self._bytes = ScratchBytes()
+        self._ends = Column(scratch, "Q")
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def __getitem__(self, number: int) -> str:
         start = self._ends[number - 1] if number else 0
-        packed = self._bytes[start : self._ends[number]]
-        if packed[0] == _UUID:
+        packed = self._bytes.read(start, self._ends[number])
+        if packed[:1] == _UUID:
             return _with_hyphens(packed[1:].hex())
         return packed[1:].decode("utf-8", "surrogatepass")
 
     def append(self, text: str) -> None:
         uuid = _packed_uuid(text)
-        self._bytes.append(_TEXT if uuid is None else _UUID)
-        self._bytes += text.encode("utf-8", "surrogatepass") if uuid is None else uuid
+        if uuid is None:
+            self._bytes.append(_TEXT + text.encode("utf-8", "surrogatepass"))
+        else:
+            self._bytes.append(_UUID + uuid)
         self._ends.append(len(self._bytes))
 
     def pop(self) -> None:
         """Take the last one away."""
-        self._ends.pop()
-        del self._bytes[self._ends[-1] if self._ends else 0 :]
+        count = len(self._ends) - 1
+        self._ends.cut(count)
+        self._bytes.cut(self._ends[count - 1] if count else 0)
 
 
 class NumberLists:
     """A list of numbers for each row."""
 
-    def __init__(self) -> None:
-        self._values = array("I")
-        self._ends = array("I")
+    def __init__(self, scratch: Scratch | None = None) -> None:
+        scratch = scratch or Scratch()
+        self._values, self._ends = Column(scratch, "I"), Column(scratch, "I")
 
     def append(self, numbers: Iterable[int]) -> None:
         """Add a row."""
@@ -105,8 +110,9 @@ class NumberLists:
 
     def pop(self) -> None:
         """Take the last row away."""
-        self._ends.pop()
-        del self._values[self._ends[-1] if self._ends else 0 :]
+        count = len(self._ends) - 1
+        self._ends.cut(count)
+        self._values.cut(self._ends[count - 1] if count else 0)
 
     def slots(self, row: int) -> range:
         """The places of a row's numbers among all numbers."""
@@ -116,9 +122,9 @@ class NumberLists:
         """The number in a place."""
         return self._values[slot]
 
-    def of(self, row: int) -> array[int]:
+    def of(self, row: int) -> memoryview:
         """The numbers of a row."""
-        return self._values[self._ends[row - 1] if row else 0 : self._ends[row]]
+        return self._values.values[self._ends[row - 1] if row else 0 : self._ends[row]]
 
     @property
     def size(self) -> int:

@@ -11,6 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
+from timeleap_agents.mirrors.scratch import Column, Scratch, ScratchBytes
+
 
 class Step(Struct, frozen=True, array_like=True):
     """A line of a file that is part of the conversation as it is now.
@@ -105,22 +107,23 @@ class PackedList(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=self._number_of_file)
         self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=self._file)
-        self._bytes = bytearray()
-        self._ends = array("Q", [0])
+        self._bytes = ScratchBytes()
+        self._ends = Column(Scratch(), "Q")
         self._files: list[Path] = []
         self._file_numbers: dict[Path, int] = {}
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._ends)
 
     def __getitem__(self, place: int) -> T:
-        return self._decoder.decode(self._bytes[self._ends[place] : self._ends[place + 1]])
+        start = self._ends[place - 1] if place else 0
+        return self._decoder.decode(self._bytes.read(start, self._ends[place]))
 
     def add(self, each: T) -> int:
         """Add one; returns its place."""
-        self._bytes += self._encoder.encode(each)
+        self._bytes.append(self._encoder.encode(each))
         self._ends.append(len(self._bytes))
-        return len(self._ends) - 2
+        return len(self._ends) - 1
 
     def _number_of_file(self, file: Any) -> int:
         number = self._file_numbers.setdefault(file, len(self._files))

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from timeleap_agents.mirrors.formats.claude_places import Places, PlacesByNumber
+from timeleap_agents.mirrors.scratch import Scratch
 
-_UNKNOWN: Final = -2
+_UNKNOWN: Final = -1
+_NOTHING: Final = -2
 
 
 class _Chains:
     """Places that hang on numbers, each on one."""
 
-    def __init__(self, numbers: int, places: int) -> None:
-        self._first, self._next = array("I", bytes(4 * numbers)), array("I", bytes(4 * places))  # from 1; 0 is the end
+    def __init__(self, scratch: Scratch, numbers: int, places: int) -> None:
+        self._first, self._next = scratch.numbers("I", numbers), scratch.numbers("I", places)  # from 1; 0 is the end
 
     def put_first(self, number: int, place: int) -> None:
         """Hang a place on a number, before all others."""
@@ -33,8 +35,8 @@ class _WaitingCalls:
     """Calls that have no result yet, of answers that make them; a call is seldom that of several answers. `calls`: the
     highest number of one."""
 
-    def __init__(self, calls: int) -> None:
-        self._maker = array("i", [-1]) * (calls + 1)
+    def __init__(self, scratch: Scratch, calls: int) -> None:
+        self._maker = scratch.numbers("i", calls + 1, -1)
         self._waits = bytearray(calls + 1)
         self._more: dict[int, dict[int, bool]] = {}  # by call: whether it waits, by answer
 
@@ -76,11 +78,11 @@ class Answers:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        size, calls = len(places), len(places.table.call_ids)
-        self.callers, self._results = PlacesByNumber(calls), PlacesByNumber(calls)
-        self._asked = array("i", [_UNKNOWN]) * size  # of a part of an answer: what that replies to
-        self._replies = _Chains(size + 1, size)  # on what they reply to, from 1; 0 is nothing
-        for place in range(size):
+        size, calls, scratch = len(places), len(places.table.call_ids), places.scratch
+        self.callers, self._results = PlacesByNumber(scratch, calls), PlacesByNumber(scratch, calls)
+        self._asked = scratch.numbers("i", size, _UNKNOWN)  # of a part of an answer: what that replies to
+        self._replies = _Chains(scratch, size + 2, size)  # on what they reply to, from 2; 0 is nothing
+        for place in scratch.stages(range(size)):
             if not places.table.is_usable(places.rows[place]):
                 continue
             for call in places.calls(place):
@@ -89,9 +91,9 @@ class Answers:
                 self._results.add(call, place)
             if places.kind(place) == "answer" and places.answer(place):
                 self._asked[place] = self._asked_by(place)
-        for place in reversed(range(size)):
+        for place in scratch.stages(reversed(range(size))):
             if self._asked[place] != _UNKNOWN:
-                self._replies.put_first(self._asked[place] + 1, place)
+                self._replies.put_first(self._asked[place] - _NOTHING, place)
 
     def _asked_by(self, place: int) -> int:
         """Find the place that an answer replies to: the first before it that is no part of it, no result and no note.
@@ -105,12 +107,12 @@ class Answers:
             is_other = places.speaks(each) and not is_part and places.kind(each) != "result"
             if is_other and not places.table.is_midway(places.rows[each]):
                 return each
-        return -1
+        return _NOTHING
 
     def parts_with(self, place: int) -> Iterator[int]:
         """The places of all records of an answer that reply to what this one of them replies to."""
         answer = self._places.answer(place)
-        return (each for each in self._replies.of(self._asked[place] + 1) if self._places.answer(each) == answer)
+        return (each for each in self._replies.of(self._asked[place] - _NOTHING) if self._places.answer(each) == answer)
 
     def results_of(self, call: int) -> Sequence[int]:
         """The places of the results of a call."""
@@ -133,15 +135,16 @@ class AnsweredWay:
 
     def __init__(self, places: Places, answers: Answers, way: array[int]) -> None:
         self._places, self._answers = places, answers
-        self.answer_of = array("i", [-1]) * len(places)
-        self._position = array("i", [-1]) * len(places)  # on the way
+        self._scratch = places.scratch
+        self.answer_of = self._scratch.numbers("i", len(places), -1)
+        self._position = self._scratch.numbers("i", len(places), -1)  # on the way
         for number, place in enumerate(way):
             self._position[place] = number
         self._records, self._starts = array("I"), array("I", [0])  # of all answers, and where those of each begin
         self._find_answers(way)
         self._gather_parts()
-        self._waiting = _WaitingCalls(len(places.table.call_ids))
-        for answer in range(len(self._starts) - 1):
+        self._waiting = _WaitingCalls(self._scratch, len(places.table.call_ids))
+        for answer in self._scratch.stages(range(len(self._starts) - 1)):
             for place in self._records_of(answer):
                 self._waiting.add(places.calls(place), answer)
         self._given = bytearray(places.table.results.size)  # of results: whether they go with a call
@@ -162,7 +165,7 @@ class AnsweredWay:
         """Find the records of answers that stand on the way; those without anything between them are of one."""
         places, records, starts = self._places, array("I"), array("I")
         is_open, ids, last = False, set[int](), -1
-        for place in way:
+        for place in self._scratch.stages(way):
             if not places.speaks(place):
                 continue
             kind = places.kind(place)
@@ -183,7 +186,7 @@ class AnsweredWay:
     def _gather_parts(self) -> None:
         """Add the records of each answer that hang aside."""
         records, starts = array("I"), array("I")
-        for answer in range(len(self._starts) - 1):
+        for answer in self._scratch.stages(range(len(self._starts) - 1)):
             placed, newest, named = list[tuple[int, int]](), -1, set[int]()
             for place in self._records_of(answer):  # whatever the file's order, a record comes behind its parent
                 newest = max(newest, place)
@@ -202,15 +205,14 @@ class AnsweredWay:
     def _gather_results(self, way: array[int]) -> None:
         """Give each answer the results of its calls: those on the way, then those that hang aside."""
         places, waiting = self._places, self._waiting
-        for place in way:
+        for place in self._scratch.stages(way):
             calls = places.results(place) if places.table.is_usable(places.rows[place]) else ()
             known = [answer for call in calls for answer in waiting.makers(call) if waiting.waits(call, answer)]
             earlier = [answer for answer in known if self._begins(answer) < self._position[place]]
             for answer in (earlier or known)[-1:]:
                 self._give(place, answer)
-        for answer in range(len(self._starts) - 1):
-            calls = array("I", (call for place in self._records_of(answer) for call in places.calls(place)))
-            for call in sorted(calls):
+        for answer in self._scratch.stages(range(len(self._starts) - 1)):
+            for call in sorted(call for place in self._records_of(answer) for call in places.calls(place)):
                 if waiting.waits(call, answer):
                     aside = (each for each in self._answers.results_of(call) if self.answer_of[each] < 0)
                     chosen = next((each for each in aside if self._goes_with(each, call, answer)), None)
@@ -242,7 +244,7 @@ class AnsweredWay:
     def _ordered(self, way: array[int]) -> array[int]:
         places, results = self._places, self._results()
         placed, written = array("I"), bytearray(len(self._starts) - 1)
-        for place in way:
+        for place in self._scratch.stages(way):
             answer = self.answer_of[place]
             if answer < 0:
                 if places.kind(place) != "result" or not places.table.is_usable(places.rows[place]):
@@ -255,8 +257,8 @@ class AnsweredWay:
 
     def _results(self) -> _Chains:
         """The results of each answer, in the file's order."""
-        chains = _Chains(len(self._starts) - 1, len(self._places))
-        for place in reversed(range(len(self._places))):
+        chains = _Chains(self._scratch, len(self._starts) - 1, len(self._places))
+        for place in self._scratch.stages(reversed(range(len(self._places)))):
             if self.answer_of[place] >= 0 and self._places.kind(place) == "result":
                 chains.put_first(self.answer_of[place], place)
         return chains
@@ -265,7 +267,7 @@ class AnsweredWay:
         places = self._places
         is_placed = bytearray(len(places))
         lost = 0
-        for place in self.placed:
+        for place in self._scratch.stages(self.placed):
             is_placed[place] = True
             lost += len(self.left(place))
         return lost + sum(places.kind(place) == "result" and not is_placed[place] for place in way)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from timeleap_agents.mirrors.formats.claude_answers import AnsweredWay, Answers
 from timeleap_agents.mirrors.formats.claude_nodes import LeafNote, NodeTable
 from timeleap_agents.mirrors.formats.claude_places import Places
+from timeleap_agents.mirrors.scratch import Scratch
 
 
 class QueuedPrompt(NamedTuple):
@@ -55,7 +56,8 @@ class Chain:
         leaf: LeafNote | None = None,
     ) -> None:
         self._table, self._raw, self._queued, self._note = table, rows, queued, leaf
-        self._places = Places(table, rows)
+        self._scratch = Scratch(table.scratch)
+        self._places = Places(table, rows, self._scratch)
         self._answers = Answers(self._places)
         self._used = bytearray(len(self._places))
         self._lost = 0
@@ -189,7 +191,7 @@ class Chain:
         placed, answer_of = answered.placed, answered.answer_of
         codes = array("i")
         queued = self._queued_behind(placed)
-        for number, place in enumerate(placed):
+        for number, place in enumerate(self._scratch.stages(placed)):
             codes.append(places.code(place, answered.left(place)))
             waiting = queued.pop(place, [])
             following = placed[number + 1] if number + 1 < len(placed) else -1

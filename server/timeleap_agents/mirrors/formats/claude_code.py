@@ -5,6 +5,7 @@ How the records hang together, and which of them are the conversation, is told b
 
 from __future__ import annotations
 
+import itertools
 import json
 from array import array
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ from timeleap_agents.mirrors.formats.conversion import (
     workspace_of,
 )
 from timeleap_agents.mirrors.formats.said_by import words_of_person
+from timeleap_agents.mirrors.scratch import STAGE, Column
 
 IN_TREE: Final = frozenset({"user", "assistant", "attachment", "system", "progress"})
 STATE: Final = frozenset(
@@ -203,9 +205,10 @@ class EntrySurvey:
         self._answered = -1  # order of the last answer
         self._asked = -1  # of the last prompt in a record of its own
         self._spoken = {False: 0, True: 0}  # number of messages, in sidechains and not
-        self._known = array("I")  # by the number of an id: the row of the last message that can be read, from 1
         self.number = 0
         self.nodes = NodeTable()
+        # By the number of an id: the row of the last message that can be read, from 1.
+        self._known = Column(self.nodes.scratch, "I")
         self.leaf: LeafNote | None = None
         self.session_id: str | None = None
         self.workspace: str | None = None
@@ -221,6 +224,8 @@ class EntrySurvey:
     def take(self, line: JsonLine, record: Json) -> Node | None:
         """Take in a line; returns the node it is, if it is one."""
         self.number += 1
+        if self.number % STAGE == 0:
+            self.nodes.scratch.let_go()
         kind = str(record.get("type"))
         if self.session_id is None and isinstance(session_id := record.get("sessionId"), str):
             self.session_id = session_id[:200]
@@ -265,7 +270,7 @@ class EntrySurvey:
             return None
         row = len(self.nodes) - 1
         number = self.nodes.uuid[row]
-        self._known.extend([0] * (number + 1 - len(self._known)))
+        self._known.extend(itertools.repeat(0, number + 1 - len(self._known)))
         before, self._known[number] = self._known[number], row + 1
         return before - 1 if before else None
 

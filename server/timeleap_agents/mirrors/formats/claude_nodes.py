@@ -9,6 +9,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists, PackedTexts, packed_time, time_text
+from timeleap_agents.mirrors.scratch import Column, Scratch
 from timeleap_agents.mirrors.steps import Step
 
 Kind = Literal["prompt", "said", "answer", "result", "note", "progress"]
@@ -113,6 +114,7 @@ class NodeTable:
     A conversation is a sequence of codes: of a row its number, of one that is shown in another way a negative number.
 
     Attributes:
+        scratch: Where the columns are.
         ids: Numbers of the records' ids; `answer_ids`: of answers; `call_ids`: of tool calls.
         order, offset, length: By row, as in a node.
         uuid, parent, answer: By row, as numbers.
@@ -121,14 +123,15 @@ class NodeTable:
     """
 
     def __init__(self) -> None:
-        self.ids, self.answer_ids, self.call_ids = IdNumbers(), IdNumbers(), IdNumbers()
-        self.order, self.offset, self.length = array("I"), array("Q"), array("I")
-        self.uuid, self.parent, self.answer = array("I"), array("I"), array("I")
-        self.calls, self.results = NumberLists(), NumberLists()
+        scratch = self.scratch = Scratch()
+        self.ids, self.answer_ids, self.call_ids = IdNumbers(scratch), IdNumbers(scratch), IdNumbers(scratch)
+        self.order, self.offset, self.length = Column(scratch, "I"), Column(scratch, "Q"), Column(scratch, "I")
+        self.uuid, self.parent, self.answer = Column(scratch, "I"), Column(scratch, "I"), Column(scratch, "I")
+        self.calls, self.results = NumberLists(scratch), NumberLists(scratch)
         self.compactions: dict[int, tuple[str | None, Kept | None]] = {}
         self._kinds, self._marks = bytearray(), bytearray()
-        self._times = array("q")
-        self._names, self._result_names = PackedTexts(), PackedTexts()
+        self._times = Column(scratch, "q")
+        self._names, self._result_names = PackedTexts(scratch), PackedTexts(scratch)
         self._variants: list[_Variant] = []
         self._codes: dict[_Variant, int] = {}
 
@@ -161,12 +164,12 @@ class NodeTable:
         """Take the last row away."""
         for _ in self.results.slots(len(self) - 1):
             self._result_names.pop()
-        self.compactions.pop(len(self) - 1, None)
-        for column in (
-            self.order, self.offset, self.length, self.uuid, self.parent, self.answer, self.calls, self.results,
-            self._names, self._times, self._kinds, self._marks,
-        ):  # fmt: skip
-            column.pop()
+        last = len(self) - 1
+        self.compactions.pop(last, None)
+        for column in (self.order, self.offset, self.length, self.uuid, self.parent, self.answer, self._times):
+            column.cut(last)
+        for packed in (self.calls, self.results, self._names, self._kinds, self._marks):
+            packed.pop()
 
     def mark_rewriting(self, row: int) -> None:
         """Note that it says something else than an earlier record of its id."""

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeleap_agents.mirrors.formats.claude_nodes import Kept, Kind, NodeTable
+from timeleap_agents.mirrors.scratch import Scratch
 
 MAX_CIRCLES: Final = 1000
 """Circles of parents that are looked for one by one; beyond them each record joins the one before it in the file."""
@@ -22,8 +23,8 @@ MAX_CIRCLES: Final = 1000
 class PlacesByNumber:
     """Places by the number of an id, in the order in which they were added. `numbers`: the highest one."""
 
-    def __init__(self, numbers: int) -> None:
-        self._first = array("I", bytes(4 * (numbers + 1)))
+    def __init__(self, scratch: Scratch, numbers: int) -> None:
+        self._first = scratch.numbers("I", numbers + 1)
         self._more: dict[int, list[int]] = {}
 
     def add(self, number: int, place: int) -> None:
@@ -62,16 +63,17 @@ class Places:
 
     Attributes:
         table: The records.
+        scratch: Where notes about their places are.
         rows: By place: the row that says what stands there.
         parents: By place: the one that it follows; -1: none.
         kept_behind: By the anchor of a compaction: the last record that it keeps.
     """
 
-    def __init__(self, table: NodeTable, rows: Sequence[int]) -> None:
-        self.table = table
-        self.rows = array("I")
+    def __init__(self, table: NodeTable, rows: Sequence[int], scratch: Scratch) -> None:
+        self.table, self.scratch = table, scratch
+        self.rows = scratch.numbers("I", len(rows))
         self._merged: dict[int, _Merged] = {}
-        self._at = PlacesByNumber(len(table.ids))
+        self._at = PlacesByNumber(scratch, len(table.ids))
         self._take(rows)
         self.parents = self._linked()
         self._break_circles()
@@ -95,10 +97,10 @@ class Places:
         """The number of the answer that it is a part of."""
         return self.table.answer[self.rows[place]]
 
-    def calls(self, place: int) -> array[int]:
+    def calls(self, place: int) -> memoryview:
         return self.table.calls.of(self.rows[place])
 
-    def results(self, place: int) -> array[int]:
+    def results(self, place: int) -> memoryview:
         return self.table.results.of(self.rows[place])
 
     def order(self, place: int) -> int:
@@ -135,7 +137,7 @@ class Places:
         """The last message that leads to a place; -1 where there is none."""
         state = bytearray(len(self))  # 1: leads there, 2: does not
         state[root] = 1
-        for start in range(len(self)):
+        for start in self.scratch.stages(range(len(self))):
             way = array("I")
             place = start
             while place >= 0 and not state[place]:
@@ -151,16 +153,19 @@ class Places:
     def _take(self, rows: Sequence[int]) -> None:
         table = self.table
         # By the number of an id: the place of its message, from 1.
-        of_message = array("I", bytes(4 * (len(table.ids) + 1)))
-        for row in rows:
+        of_message = self.scratch.numbers("I", len(table.ids) + 1)
+        size = 0
+        for row in self.scratch.stages(rows):
             number = table.uuid[row]
             if table.is_message(row):
                 if of_message[number]:
                     self._take_again(row, of_message[number] - 1)
                     continue
-                of_message[number] = len(self.rows) + 1
-            self._at.add(number, len(self.rows))
-            self.rows.append(row)
+                of_message[number] = size + 1
+            self._at.add(number, size)
+            self.rows[size] = row
+            size += 1
+        self.rows = self.rows[:size]
 
     def _take_again(self, row: int, place: int) -> None:
         """Take in a message whose id has a place."""
@@ -175,10 +180,13 @@ class Places:
         self._merged[place] = merged
         self.rows[place] = row
 
-    def _linked(self) -> array[int]:
+    def _linked(self) -> memoryview:
         places = range(len(self))
         is_linked = any(map(self._parent_named_by, places)) or any(map(self.table.is_boundary, self.rows))
-        return array("i", (self._parent_of(place, in_a_row=not is_linked) for place in places))
+        parents = self.scratch.numbers("i", len(self))
+        for place in self.scratch.stages(places):
+            parents[place] = self._parent_of(place, in_a_row=not is_linked)
+        return parents
 
     def _parent_named_by(self, place: int) -> int:
         merged = self._merged.get(place)
@@ -198,9 +206,9 @@ class Places:
 
     def _break_circles(self) -> None:
         parents, done = self.parents, bytearray(len(self))
-        on_way = array("I", bytes(4 * len(self)))  # by place: how many of the way there are up to it
+        on_way = self.scratch.numbers("I", len(self))  # by place: how many of the way there are up to it
         circles = 0
-        for start in range(len(parents)):
+        for start in self.scratch.stages(range(len(parents))):
             way = array("I")
             place = start
             while place >= 0 and not done[place]:
@@ -211,7 +219,8 @@ class Places:
                     continue
                 circles += 1
                 if circles > MAX_CIRCLES:
-                    self.parents = array("i", (min(parent, each - 1) for each, parent in enumerate(parents)))
+                    for each, parent in enumerate(parents):
+                        parents[each] = min(parent, each - 1)
                     return
                 first = min(way[on_way[place] - 1 :])
                 end = on_way[first]

@@ -26,6 +26,7 @@ from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import OpenFile, storage_errors
 from timeleap.storage.log_values import NewRecord
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
+from timeleap_agents.mirrors.packed_files import file_at
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 BLOCK: Final = 1 << 18
@@ -62,13 +63,14 @@ class JsonLine(Struct, frozen=True):
 
 
 def opened(path: Path) -> OpenFile:
-    """A file to be imported: an ordinary one, no link, FIFO or device.
+    """A file to be imported: an ordinary one, no link, FIFO or device. One that Codex has packed is as it was before.
 
     Raises:
         StorageFailureError: It is none, or cannot be opened.
+        CorruptedError, TooLargeError: It is packed, and damaged, or larger than what is read.
     """
     with storage_errors(f"read {path.name}", path):
-        return OpenFile(path)
+        return file_at(path)
 
 
 class JsonLines:

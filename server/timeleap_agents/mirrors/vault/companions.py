@@ -11,6 +11,7 @@ from typing import Final
 
 from timeleap.storage.durable import FileStatus, status
 from timeleap_agents.mirrors.folders import AGENTS
+from timeleap_agents.mirrors.packed_files import unpacked_path
 from timeleap_agents.mirrors.vault.kept_file import KeptFile
 from timeleap_agents.mirrors.vault.notes import ROWS, Generation, read_all, row_of
 
@@ -58,7 +59,7 @@ class Companions:
             there = status(path)
             if there is None or there == self._seen.get(path):
                 continue
-            kept = self._row_for(path.name)
+            kept = self._row_for(unpacked_path(path).name)
             # What a redaction took out would come back with a file that was written anew.
             if kept is not None and not kept.brings_back(path):
                 waits = kept.keep(path) or waits

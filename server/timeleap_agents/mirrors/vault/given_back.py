@@ -26,6 +26,7 @@ from timeleap.storage.durable import (
     sync_directory,
 )
 from timeleap_agents.mirrors import opencode_database
+from timeleap_agents.mirrors.packed_files import SUFFIX
 from timeleap_agents.mirrors.vault import kept_rows, packing
 from timeleap_agents.mirrors.vault.companions import newest
 from timeleap_agents.mirrors.vault.notes import Generation, read_notes
@@ -100,7 +101,7 @@ def companions(directory: Path, old_place: Path) -> list[FileToRestore]:
         CorruptedError: One is damaged.
         StorageFailureError: One cannot be read.
     """
-    missing = [each for each in newest(directory) if not os.path.lexists(each.path)]
+    missing = [each for each in newest(directory) if not any(map(os.path.lexists, (each.path, each.path + SUFFIX)))]
     return [_planned(directory, each, Path(each.path)) for each in missing if each.path != str(old_place)]
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.storage.durable import FileStatus, Identity, OpenFile, failpoint, remove_file, storage_errors
+from timeleap_agents.mirrors.packed_files import file_at, unpacked_path
 from timeleap_agents.mirrors.vault import packing
 from timeleap_agents.mirrors.vault.notes import Ended, Generation, next_number, raw_name, read_notes, write_notes
 
@@ -64,7 +65,7 @@ class KeptFile:
         Raises:
             OSError: It cannot be read, or the bytes cannot be written; what was written before is kept.
         """
-        with self._lock.lock, storage_errors("keep the agent's file", path), closing(OpenFile(path)) as file:
+        with self._lock.lock, storage_errors("keep the agent's file", path), closing(file_at(path)) as file:
             noted = read_notes(self.directory, self.row)
             known = list(noted)
             live = known[-1] if known and known[-1].ended is None else None
@@ -73,10 +74,11 @@ class KeptFile:
                 known[-1] = self._ended(live, why)
                 live = None
             if live is None:
-                live = Generation(next_number(self.directory, known, self.row), str(path), clock.now_iso())
+                number = next_number(self.directory, known, self.row)
+                live = Generation(number, str(unpacked_path(path)), clock.now_iso())
                 known.append(live)
                 self._create(live)
-            now = replace(live, path=str(path), device=there.identity.device, inode=there.identity.inode)
+            now = replace(live, path=str(unpacked_path(path)), device=there.identity.device, inode=there.identity.inode)
             self._append(now, file, there)
             if now.read is not None:
                 now = replace(now, read=there.size)
@@ -121,7 +123,7 @@ class KeptFile:
             return False
         if known[-1].ended is not None:
             return True
-        with closing(OpenFile(path)) as file:
+        with closing(file_at(path)) as file:
             return self._difference(known[-1], file, file.status()) is not None
 
     def end(self, why: Ended) -> bool:

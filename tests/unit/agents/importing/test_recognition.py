@@ -205,8 +205,8 @@ def test_a_million_kinds_of_losses_are_told_as_a_hundred() -> None:
     assert left_out.losses()[-1].message == f"{2 * MOST} things of other kinds"
 
 
-def test_what_codex_has_packed_is_refused_with_the_way_to_unpack_it(tmp_path: Path) -> None:
-    path = tmp_path / "rollout-x.jsonl.zst"
+def test_what_is_packed_under_another_name_is_refused_with_the_way_to_unpack_it(tmp_path: Path) -> None:
+    path = tmp_path / "rollout-x.jsonl"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
     with pytest.raises(InvalidInputError, match="packed with zstd"):
         recognised(path)

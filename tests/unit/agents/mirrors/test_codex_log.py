@@ -211,10 +211,10 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path, file: CodexFile) -
 
 def test_only_rollouts_of_the_days_folders_are_found(file: CodexFile) -> None:
     day = file.path.parent
-    for other in (day / "notes.jsonl", day / "rollout-x.jsonl.zst", day / "rollout-x.json"):
+    for other in (day / "notes.jsonl", day / "rollout-x.json"):
         other.write_bytes(b"")
     (day / "deeper").mkdir()
     (day / "deeper" / "rollout-x.jsonl").write_bytes(b"")
     found = look("codex", file.folder)
     assert list(found.files) == [str(file.path)]
-    assert found.problems == ["1 sessions are packed (.jsonl.zst) and not read: unpack one with zstd -d"]
+    assert found.problems == []
