@@ -96,7 +96,8 @@ def test_a_file_that_is_packed_and_unpacked_again_is_the_same_session(watching: 
     data, packed = file.path.read_bytes(), file.path.with_name(file.path.name + ".zst")
 
     def source() -> str:
-        return str(mirror.opened()["session"]["source"]["path"])
+        infos = watching.call("session/list", limit=100)["sessions"]
+        return str(next(info["source"]["path"] for info in infos if info["sessionId"] == mirror.id))
 
     packed.write_bytes(zstd.compress(data))
     file.path.unlink()
