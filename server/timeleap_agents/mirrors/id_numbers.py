@@ -62,6 +62,7 @@ class IdNumbers:
         self._slots = self._scratch.numbers("I", 2 * len(self._slots))
         for number, key in enumerate(self._hashes.taken(), 1):
             self._slots[self._slot(key)] = number
+        self._scratch.let_go()
 
 
 class PackedTexts:

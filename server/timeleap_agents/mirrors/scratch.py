@@ -93,7 +93,8 @@ class Column:
     __slots__ = ("_code", "_scratch", "_size", "values")
 
     def __init__(self, scratch: Scratch, code: Code) -> None:
-        self._scratch, self._code, self._size = scratch, code, 0
+        self._scratch, self._size = scratch, 0
+        self._code: Code = code
         self.values = scratch.numbers(code, 16)
 
     def __len__(self) -> int:
@@ -129,6 +130,7 @@ class Column:
         wider = self._scratch.numbers(self._code, 2 * len(self.values))
         wider[: self._size] = self.values
         self.values = wider
+        self._scratch.let_go()
 
 
 class ScratchBytes:

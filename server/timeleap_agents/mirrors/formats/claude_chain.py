@@ -7,6 +7,7 @@ the program noted, and what `claude_places` and `claude_answers` tell.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -186,7 +187,7 @@ class Chain:
         way.reverse()
         answered = AnsweredWay(places, self._answers, way)
         self._lost = answered.lost
-        for place in (*way, *answered.placed):
+        for place in itertools.chain(way, answered.placed):
             self._used[place] = True
         placed, answer_of = answered.placed, answered.answer_of
         codes = array("i")
