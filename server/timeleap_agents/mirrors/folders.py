@@ -283,13 +283,15 @@ class _Look:
             if opencode_database.is_database(path.name):
                 yield from self._sessions(path)
         elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
-            if not is_packed(path):
+            if self._is_read(path):
                 yield str(path), facts
-            elif not unpacked_path(path).exists():  # else it is being packed, or unpacked
-                if self._can_unpack:
-                    yield str(path), facts
-                else:
-                    self._packed += 1
+
+    def _is_read(self, path: Path) -> bool:
+        """False of a packed file that cannot be unpacked, or beside which it stands unpacked."""
+        if not is_packed(path) or unpacked_path(path).exists():
+            return not is_packed(path)
+        self._packed += not self._can_unpack
+        return self._can_unpack
 
     def _sessions(self, database: Path) -> Iterator[tuple[str, FileFacts]]:
         try:

@@ -32,7 +32,7 @@ from timeleap_agents.mirrors.formats.conversion import (
     workspace_of,
 )
 from timeleap_agents.mirrors.formats.said_by import words_of_person
-from timeleap_agents.mirrors.scratch import STAGE, Column
+from timeleap_agents.mirrors.scratch import Column
 
 IN_TREE: Final = frozenset({"user", "assistant", "attachment", "system", "progress"})
 STATE: Final = frozenset(
@@ -224,8 +224,6 @@ class EntrySurvey:
     def take(self, line: JsonLine, record: Json) -> Node | None:
         """Take in a line; returns the node it is, if it is one."""
         self.number += 1
-        if self.number % STAGE == 0:
-            self.nodes.scratch.let_go()
         kind = str(record.get("type"))
         if self.session_id is None and isinstance(session_id := record.get("sessionId"), str):
             self.session_id = session_id[:200]

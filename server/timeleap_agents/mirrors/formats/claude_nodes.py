@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists, PackedTexts, packed_time, time_text
-from timeleap_agents.mirrors.scratch import Column, Scratch
+from timeleap_agents.mirrors.scratch import STAGE, Column, Scratch
 from timeleap_agents.mirrors.steps import Step
 
 Kind = Literal["prompt", "said", "answer", "result", "note", "progress"]
@@ -156,6 +156,8 @@ class NodeTable:
         marks = _USABLE * node.usable + _ROOT * node.root + _SIDECHAIN * node.sidechain + _MIDWAY * node.midway
         self._marks.append(marks + _BOUNDARY * node.boundary + _QUEUED * node.queued)
         row = len(self._kinds) - 1
+        if row % STAGE == 0:
+            self.scratch.let_go()
         if node.boundary:
             self.compactions[row] = node.follows, node.kept
         return row
