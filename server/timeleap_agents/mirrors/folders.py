@@ -282,8 +282,9 @@ class _Look:
         elif self._kind == "opencode":
             if opencode_database.is_database(path.name):
                 yield from self._sessions(path)
-        elif _is_session(self._kind, path) and (facts := facts_of(str(path))) is not None:
-            if self._is_read(path):
+        elif _is_session(self._kind, path) and self._is_read(path):
+            facts = facts_of(str(path))
+            if facts is not None:
                 yield str(path), facts
 
     def _is_read(self, path: Path) -> bool:

@@ -31,11 +31,11 @@ class Scratch:
     """Columns of numbers about one session. Where no file can be made, they stay in memory.
 
     Args:
-        beside: Columns that are read together with these: their memory is given back as well.
+        others: Columns that are read together with these: their memory is given back as well.
     """
 
-    def __init__(self, beside: Scratch | None = None) -> None:
-        self._beside = beside
+    def __init__(self, others: Scratch | None = None) -> None:
+        self._others = others
         self._map: mmap.mmap | None = None
         self._file: IO[bytes] | None = None
         self._used = 0
@@ -55,8 +55,8 @@ class Scratch:
         """Give back the memory of all columns that were put aside; they keep what they hold."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
-        if self._beside is not None:
-            self._beside.let_go()
+        if self._others is not None:
+            self._others.let_go()
 
     def stages(self, places: Iterable[int]) -> Iterator[int]:
         """Go through places; memory is given back now and then on the way."""
