@@ -94,7 +94,8 @@ test("a database that goes away is said to be, over a session that is shown; its
 
         await database.goAway();
         await window.run("refresh");
-        await expect(window.checkpoints.rows.or(window.saying(/database/)).filter({ hasText: /The database that the sessions are in cannot be used/ }).first()).toBeVisible();
+        await window.notifications.look(/The database that the sessions are in cannot be used/);
+        await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible(); // what was read stays
         await picture(window, "database-away");
         await database.comeBack();
         await patiently(async () => {

@@ -103,34 +103,27 @@ test("another program's compaction and clearing are told, with Undo", async ({ w
 test("four windows on one session: what one of them does is told in the others as that, and undone from another", async ({ window, workbench, store }) => {
     const before = store.log(session);
     const folder = new URLSearchParams({ folder: workbench.folder }).toString();
-    const pages = await Promise.all([1, 2, 3].map(async () => {
-        const other = await window.page.context().newPage();
-        await other.goto(`${workbench.address}/?${folder}`);
-        return other;
-    }));
-    const others = pages.map((other) => new Window(other, new Texts()));
-    for (const other of others) {
-        await other.page.bringToFront();
+    const others = await Promise.all([1, 2, 3].map(async () => {
+        const other = new Window(await window.page.context().newPage(), new Texts());
+        await other.page.goto(`${workbench.address}/?${folder}`);
         await other.show();
         await other.openSession(title);
         await expect(other.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
-    }
+        return other;
+    }));
     const [second, ...rest] = others as [Window, ...Window[]];
-    await second.page.bringToFront();
     await second.restore(second.checkpoints.row(SECOND_BUG, 1));
     await second.notifications.look(/Restored to before /);
     await expect(second.notifications.saying(/Another window/)).toHaveCount(0);
     for (const other of [window, ...rest]) {
-        await other.page.bringToFront();
         await expect(other.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
         await other.notifications.look(`Another window changed “${title}”: 14 messages`);
     }
-    await window.page.bringToFront();
     await expect(page.row(LAST)).toHaveCount(0);
     await window.notifications.press(`Another window changed “${title}”: 14 messages`, "Undo");
     for (const one of [window, ...others]) await expect(one.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
-    await Promise.all(pages.map((other) => other.close()));
+    await Promise.all(others.map((other) => other.page.close()));
 });
 
 test("a server that is killed under an open page: what is read stays, and goes on with the next server", async ({ window, store }) => {

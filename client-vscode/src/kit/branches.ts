@@ -8,7 +8,7 @@ import { writableSession } from "../core/commands/targets.js";
 import { notPresent, restore } from "../core/restore/timeTravel.js";
 import type { Session } from "../core/sessions/session.js";
 import { timelinesOf, type Branch } from "./timelines.js";
-import { age, bytes as sizeInBytes, checkpoints, fullTime, messages, relativeTime } from "../shared/text/format.js";
+import { age, bytes as sizeInBytes, checkpoints, fullTime, listed, messages } from "../shared/text/format.js";
 import { lostInWords } from "../shared/text/happened.js";
 import { checkpointRows, type Setting } from "../core/tree/checkpointNodes.js";
 import { titleOf } from "../shared/text/titles.js";
@@ -96,7 +96,7 @@ export function timelineName({ reason, createdAt }: Timeline, branch?: Branch, l
   if (said) {
     return said;
   }
-  return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;
+  return listed([reasonName(reason), createdAt === undefined ? "" : age(createdAt)]);
 }
 
 /** What set a timeline aside. */

@@ -228,9 +228,9 @@ test("in another language what the server says, which is English, stands behind 
   }
   const channel = log();
   await report(TimeleapError.make("corrupted", parser), { log: channel, views: {}, sessions: {} } as never);
-  expect(user.said).toMatchObject([{ message: `This session's files are damaged and cannot be used. Other sessions are not affected.（${parser}）`, buttons: ["Show Logs"] }]);
+  expect(user.said).toMatchObject([{ message: `This session's files are damaged and cannot be used.（${parser}）`, buttons: ["Show Logs"] }]);
   env.language = "en";
-  expect(wordsFor(TimeleapError.make("corrupted", parser)).message).toBe(`This session's files are damaged and cannot be used. Other sessions are not affected: ${parser}.`);
+  expect(wordsFor(TimeleapError.make("corrupted", parser)).message).toBe(`This session's files are damaged and cannot be used: ${parser}.`);
 });
 
 test("a warning of a later server is said as it says it", () => {

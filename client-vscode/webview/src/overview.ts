@@ -169,7 +169,7 @@ export class Overview {
     this.lanes.hidden = this.timelines.length === 0;
     const lane = (id: string | undefined, name: string, more: string): HTMLButtonElement => {
       const shown = facts.timeline === id;
-      return button(`${name} ${more}`, () => this.actions.showLog(id), { class: "lane", "aria-pressed": String(shown) }, make("span", { class: "lane-name" }, name), " ", make("small", {}, more));
+      return button(`${name} ${more}`.trim(), () => this.actions.showLog(id), { class: "lane", "aria-pressed": String(shown) }, make("span", { class: "lane-name" }, name), " ", make("small", {}, more));
     };
     const height = LANE * (this.timelines.length + 1);
     const middle = (row: number): number => row * LANE + LANE / 2;
@@ -184,7 +184,7 @@ export class Overview {
     });
     graph.append(draw("path", { class: "trunk", d: `M${scale(0)} ${middle(0)}H${scale(present)}` }), draw("circle", { class: "end live", cx: scale(present), cy: middle(0), r: 4 }));
     this.lanes.replaceChildren(graph, make("div", { class: "lane-list" },
-      lane(undefined, say("present"), facts.timeline === undefined ? counted("messages", facts.messages) : say("toPresent")),
+      lane(undefined, say("present"), facts.timeline === undefined ? counted("messages", facts.messages) : ""),
       ...this.timelines.map(({ id, name, messages, common = 0 }) => lane(id, name, `${counted("messages", messages - common)} ${say("setAside")}`))));
   }
 

@@ -47,7 +47,7 @@ async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
 
 /** Of a file as it was, beside what it is on the disk. */
 function untilNow(name: string): string {
-  return `${name} ↔ ${vscode.l10n.t("now")}`;
+  return `${name} ↔ ${vscode.l10n.t("Present")}`;
 }
 
 function isChanged(node: unknown): node is Changed {

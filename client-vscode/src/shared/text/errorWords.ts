@@ -78,7 +78,7 @@ function wordsForKind(kind: string, message: string): Words {
       return { message: withDetail(vscode.l10n.t("Putting files back was interrupted."), message), steps: [logs()] };
     case "corrupted":
     case "storageFailure":
-      return { message: withDetail(vscode.l10n.t("This session's files are damaged and cannot be used. Other sessions are not affected."), message), steps: [logs()] };
+      return { message: withDetail(vscode.l10n.t("This session's files are damaged and cannot be used."), message), steps: [logs()] };
     default:
       return { message: translated(refusal(kind), message), steps: [logs()] };
   }

@@ -9,7 +9,7 @@ export type ProblemKind = "damaged" | "locked" | "gone" | "failed";
 export function problemInWords(kind: ProblemKind, message: string): string {
   switch (kind) {
     case "damaged":
-      return withDetail(vscode.l10n.t("This session's files are damaged and cannot be used. Other sessions are not affected."), message);
+      return withDetail(vscode.l10n.t("This session's files are damaged and cannot be used."), message);
     case "locked":
       return withDetail(vscode.l10n.t("Another program is writing this session."), message);
     case "gone":

@@ -18,7 +18,7 @@ function sentence(kind: string): string | undefined {
     case "requestsDamaged":
     case "auditDamaged":
     case "damagedKept":
-      return vscode.l10n.t("Something of this session was damaged; what can be read of it counts.");
+      return vscode.l10n.t("Part of this session is damaged.");
     case "linesLost":
     case "timelineCut":
     case "logMissing":
