@@ -121,7 +121,7 @@ test("what a model took back can be undone from a toast, also in a session that 
     await use("timeleap_go_back", { sessionId: "mine", checkpointUid: uid });
     await vi.waitFor(() => expect(user.said.map(({ message }) => message)).toEqual([
       "Chat changed “Mine”: 2 messages, 1 checkpoint set aside.",
-      expect.stringMatching(/^Undone: the conversation has 3 messages/),
+      expect.stringMatching(/^Undone: the conversation is as it was, with 3 messages/),
     ]), { timeout: 20_000 });
     expect(await use("timeleap_read", { sessionId: "mine" })).toContain("port = 8080");
   }

@@ -141,7 +141,7 @@ async function step(bench: Workbench, session: Session, direction: Direction): P
 /** Says what was done, with the way back. */
 function sayStep(bench: Workbench, session: Session, direction: Direction, { done, also }: Changed<Direction>): void {
   const undone = direction === "context/undo";
-  const message = undone ? vscode.l10n.t("Undone: the conversation has {0} again.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
+  const message = undone ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
   const back: Direction = undone ? "context/redo" : "context/undo";
   offer(bench, message + also, {
     title: titleOf(undone ? "redo" : "undo"),
