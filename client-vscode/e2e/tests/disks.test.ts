@@ -97,15 +97,15 @@ test("a forbidden folder: the session is shown as long as it may be read, and th
     await serveBy(workbench, UNPRIVILEGED);
     await window.openSession("On a forbidden disk");
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
-    await expect(window.saying(/The permission to write is missing: .* can only be looked at here\./)).toBeVisible();
+    await expect(window.saying(/Permission is denied: .* can only be looked at here\./)).toBeVisible();
     await picture(window, "disk-forbidden");
 
     chmodSync(store.file("disk-forbidden", ""), 0o000);
     await window.run("refresh");
-    const reason = window.saying(/The permission to .* is missing: .* The session could not be opened\./);
+    const reason = window.saying(/Permission is denied: .* The session could not be opened\./);
     await expect(reason).toBeVisible();
     await window.run("refresh");
-    await expect(window.notifications.saying(/permission/)).toHaveCount(0); // one box per problem
+    await expect(window.notifications.saying(/Permission is denied/)).toHaveCount(0); // one box per problem
     await expect(reason).toBeVisible();
     const listed = await window.listed("disk-forbidden");
     await expect(listed).toContainText("cannot be read");
@@ -115,7 +115,7 @@ test("a forbidden folder: the session is shown as long as it may be read, and th
     permit(store, true);
     await window.checkpoints.row("Try Again").click();
     await expect(window.checkpoints.row(IMPORTS, 1)).toBeVisible();
-    await expect(window.saying(/permission/)).toHaveCount(0);
+    await expect(window.saying(/Permission is denied/)).toHaveCount(0);
     await window.ask("createCheckpoint", "Name; it may be empty", "permitted");
     await expect(window.checkpoints.row("permitted", 1)).toBeVisible();
 });

@@ -57,7 +57,7 @@ test("what changed stands under the checkpoint, and opens in the diff editor", a
     await window.checkpoints.expand(window.checkpoints.row(FIX, 1));
     await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
     await expect.poll(() => window.checkpoints.texts(2)).toEqual(expect.arrayContaining(["cents.py", "notes.txt", "split.py"]));
-    await expect(window.checkpoints.row("notes.txt", 2)).toHaveAccessibleName("notes.txt, deleted");
+    await expect(window.checkpoints.row("notes.txt", 2)).toHaveAccessibleName("File: notes.txt, deleted");
     await expect(window.checkpoints.row("cents.py", 2).locator(".codicon-diff-added")).toBeVisible();
     await window.checkpoints.row("split.py", 2).click();
     await expect(window.diff.before).toContainText("list[str]: ...");

@@ -56,7 +56,7 @@ test("on a read-only disk a session is read, and changed as soon as the disk can
   expect(user.said.at(-1)).toMatchObject({ kind: "warning", buttons: ["Refresh"], message: expect.stringContaining("The disk is read-only") as string });
   user.input = () => "a new one";
   await commands.executeCommand("timeleap.newSession");
-  expect(view.message).toMatch(/^The disk is read-only: .* The session could not be opened\. Make it writable/);
+  expect(view.message).toMatch(/^The disk is read-only: .* The session could not be opened\. Change that/);
   expect(labels(await running.rows("checkpoints"))).toEqual(["Try Again", "Open Session…", "Open Settings", "Show Logs"]);
   expect(user.said).toHaveLength(1);
   expect(user.context.get("timeleap.sessionProblem")).toBe("diskReadOnly");

@@ -21,9 +21,9 @@ const refusal = (errno: string): TimeleapError =>
 const CASES = [
   ["ENOSPC", "diskFull", "The disk is full", "Make room"],
   ["EDQUOT", "quotaUsedUp", "quota is used up", "Make room"],
-  ["EROFS", "diskReadOnly", "The disk is read-only", "Make it writable"],
-  ["EACCES", "noPermission", "permission", "Make it writable"],
-  ["EPERM", "noPermission", "permission", "Make it writable"],
+  ["EROFS", "diskReadOnly", "The disk is read-only", "Change that"],
+  ["EACCES", "noPermission", "Permission is denied", "Change that"],
+  ["EPERM", "noPermission", "Permission is denied", "Change that"],
   ["EIO", "storageRefused", "The operating system refused: cannot take the lock: EIO.", "Try again"],
 ] as const;
 

@@ -7,12 +7,14 @@ import type { Place } from "../../core/tree/parts.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import { withDetail } from "../../shared/text/detail.js";
 import { exact, files, fullTime, oneLine, relativeTime } from "../../shared/text/format.js";
-import { callInWords, grownInWords, wholeName } from "../../shared/text/happened.js";
+import { callInWords, firstWords, grownInWords, wholeName } from "../../shared/text/happened.js";
 import { gistOf } from "../../shared/text/message.js";
 import { growthOf } from "./facts.js";
 
 /** Characters of the text that it shows. */
 const SHOWN = 500;
+/** Characters of the name, which the editor does not wrap. */
+const NAMED = 70;
 
 /** Whether the text goes on in messages that have not been read. */
 export function isCut({ log }: Place, { checkpoint, start, end }: Span): boolean {
@@ -22,8 +24,11 @@ export function isCut({ log }: Place, { checkpoint, start, end }: Span): boolean
 export function tooltipOf(row: CheckpointNode): vscode.MarkdownString {
   const { checkpoint } = row.span;
   const text = new vscode.MarkdownString();
-  text.appendText(wholeName(checkpoint)).appendMarkdown("\n\n");
   const said = whatWasSaid(row);
+  const name = firstWords(wholeName(checkpoint), NAMED);
+  if (!oneLine(said).startsWith(name.replace(/…$/u, ""))) {
+    text.appendText(name).appendMarkdown("\n\n"); // else it would be said twice
+  }
   if (said !== "") {
     text.appendCodeblock(said, "text");
   }

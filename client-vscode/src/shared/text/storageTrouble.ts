@@ -65,7 +65,7 @@ function nameOf(kind: Exclude<StorageTroubleKind, "storageRefused" | "databaseRe
     case "diskReadOnly":
       return vscode.l10n.t("The disk is read-only.");
     case "noPermission":
-      return vscode.l10n.t("The permission to write is missing.");
+      return vscode.l10n.t("Permission is denied.");
   }
 }
 
@@ -76,7 +76,7 @@ function nextAfter(kind: StorageTroubleKind): string {
       return vscode.l10n.t("Make room, then try again.");
     case "diskReadOnly":
     case "noPermission":
-      return vscode.l10n.t("Make it writable or choose another place, then try again.");
+      return vscode.l10n.t("Change that or choose another place, then try again.");
     case "storageRefused":
     case "databaseRefused":
       return vscode.l10n.t("Try again; the log has the details.");
