@@ -400,7 +400,7 @@ class Session:
 
     async def made(self, request_ids: Sequence[str]) -> list[Effect]:
         """The changes that some requests have made already, oldest first, with what listeners were told of them."""
-        return await self.at_turn(lambda: self.transactions.requests.effects(request_ids))
+        return await self.at_turn(partial(self.transactions.requests.effects, request_ids))
 
     async def shut(self) -> None:
         """Finish what was accepted; what waits for an approval is cancelled first, and what comes now is refused."""

@@ -88,7 +88,7 @@ class SessionServices(Struct, frozen=True):
     fork_points: Callable[[str], set[str]]
     release: Callable[[SessionTransactions], Awaitable[None]]
     approval_requests: Callable[[SessionTransactions], ApprovalRequests]
-    moved_away: Callable[[SessionTransactions], bool] = lambda _: False
+    moved_away: Callable[[SessionTransactions], bool] | None = None
     files: Callable[[SessionTransactions], SessionFiles] = SessionFiles
 
 
@@ -128,25 +128,28 @@ class SessionTransactions:
         self.closed = self.deleted = False
         self._readers_turn = asyncio.Lock()
         self._latest: str | None = None  # the timeline that holds the log which the last rewrite replaced
-        self._stop_watching: Callable[[], object] = lambda: None
+        self._watches: list[Callable[[], object]] = []  # each ends one
         self.adopt(files)
 
     def adopt(self, files: Files) -> None:
         """Begin with the opened files; or go on with others, when a follower becomes the owner."""
         self._stop_watching()
-        engine, meta, self.shared = files.engine, files.meta, files.shared
-        self.engine, self.meta = engine, meta
-        self.state = StateManager(self.path, engine, meta, files.approvals)
-        self.requests = RequestTable(engine, meta, self.state, self.shapes)
+        self.engine, self.meta, self.shared = files.engine, files.meta, files.shared
+        self.state = StateManager(self.path, self.engine, self.meta, files.approvals)
+        self.requests = RequestTable(self.engine, self.meta, self.state, self.shapes)
         self.state.load()
-        if engine.access == "write":
+        if self.engine.access == "write":
             self.state.settle()
             self.requests.settle()
         self.notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
         self.away = bool(placeholder_warnings(self.path))
-        stop_log = engine.watch(partial(self.reread, log_changed=True))
-        stop_state = follow(self.state.stamp, self.reread) if engine.access == "read" else lambda: None
-        self._stop_watching = lambda: (stop_log(), stop_state())
+        self._watches.append(self.engine.watch(partial(self.reread, log_changed=True)))
+        if self.engine.access == "read":
+            self._watches.append(follow(self.state.stamp, self.reread))
+
+    def _stop_watching(self) -> None:
+        while self._watches:
+            self._watches.pop(0)()
 
     @property
     def access(self) -> Access:
@@ -411,27 +414,29 @@ class SessionTransactions:
         with what the transaction records of it. What is done `by_reader` changes nothing of the session's own."""
         if not by_reader:
             self.refuse_reader()
+        return await self.once(guard, partial(self._worked, work, by_reader))
 
-        async def attempt(transaction: Transaction) -> None:
-            async def on_turn(_: LogState) -> None:
-                announce(self.shared, transaction)
-                await work(transaction)
-                transaction.finish()
+    async def _worked(
+        self, work: Callable[[Transaction], Awaitable[None]], by_reader: bool, transaction: Transaction
+    ) -> None:
+        if by_reader and self.access == "readOnly":
+            async with self._readers_turn:
+                await self._work(work, transaction, self.engine.state)
+        else:
+            await self.engine.run(partial(self._work, work, transaction))
+        self.tell(transaction.events, transaction.request.cause)
 
-            if by_reader and self.access == "readOnly":
-                async with self._readers_turn:
-                    await on_turn(self.engine.state)
-            else:
-                await self.engine.run(on_turn)
-            self.tell(transaction.events, guard.cause)
-
-        return await self.once(guard, attempt)
+    async def _work(
+        self, work: Callable[[Transaction], Awaitable[None]], transaction: Transaction, _: LogState
+    ) -> None:
+        announce(self.shared, transaction)
+        await work(transaction)
+        transaction.finish()
 
     async def once(self, guard: Mutation, attempt: Callable[[Transaction], Awaitable[None]]) -> Json:
         """The result of a transaction, or of the one that the request made before."""
         while True:
-            if self.closed:
-                self.refuse_closed()
+            self.refuse_closed()
             transaction = Transaction(self.requests, guard)
             try:
                 await attempt(transaction)
@@ -456,11 +461,12 @@ class SessionTransactions:
             InvalidInputError: The id is known for another request.
             HeadConflictError: The head is not the expected one.
         """
+        return await self.once(guard, self._admitted) or None
 
-        async def attempt(transaction: Transaction) -> None:
-            await self.at_turn(lambda: transaction.admit(self.head))
-
-        return await self.once(guard, attempt) or None
+    async def _admitted(self, transaction: Transaction) -> None:
+        await self.at_turn(_nothing)
+        # Who has waited for a turn goes on before the next step begins.
+        transaction.admit(self.head)
 
     async def log_changed(self) -> None:
         """Where files are kept, let the clock of their times go on before a change of the log is answered: whether a file
@@ -505,20 +511,11 @@ class SessionTransactions:
 
     async def _prune(self, timelines: Sequence[Timeline]) -> None:
         """Remove the oldest timelines beyond the limits, and say so."""
-        limits, engine = self._services.retention, self.engine
-        if not past.excess(timelines, limits, (), engine.state, self._latest):
+        if not past.excess(timelines, self._services.retention, (), self.engine.state, self._latest):
             return
-
-        async def on_turn(_: LogState) -> str:
-            present = engine.timelines()
-            kept = past.referred_to(present, await asyncio.to_thread(self.fork_points), engine)
-            going = past.excess(present, limits, kept, engine.state, self._latest)
-            before = self.past()
-            text = await asyncio.to_thread(self.state.remove_timelines, going)
-            return text and text + past.fewer_steps(before, self.past())
-
         try:
-            text = await to_its_end(engine.run(on_turn))  # the request is done, and is answered so
+            # To its end: the request is done, and is answered so.
+            text = await to_its_end(self.engine.run(self._remove_excess))
         except (TimeleapError, OSError) as error:
             # The rewrite is done, whatever becomes of what is too much.
             self.warn("timelinesNotPruned", f"old timelines could not be removed: {error}")
@@ -526,16 +523,20 @@ class SessionTransactions:
         if text:
             self.warn("timelinesPruned", text)
 
+    async def _remove_excess(self, _: LogState) -> str:
+        """Remove what is too much; the warning of it. One's turn has come."""
+        present, before = self.engine.timelines(), self.past()
+        kept = past.referred_to(present, await asyncio.to_thread(self.fork_points), self.engine)
+        going = past.excess(present, self._services.retention, kept, self.engine.state, self._latest)
+        text = await asyncio.to_thread(self.state.remove_timelines, going)
+        return text and text + past.fewer_steps(before, self.past())
+
     # Changes that others make, and the end
 
     def reread(self, *, log_changed: bool = False) -> None:
         """Take over what stands beside the log; and the log, where its owner or a program that takes no lock has written to
         it. Of a session that is only read here, and that another process has deleted, listeners are told that, once."""
-        gone = (
-            self.shared.gone
-            if self.shared is not None
-            else self.access == "readOnly" and self._services.moved_away(self)
-        )
+        gone = self._moved_away() if self.shared is None else self.shared.gone
         if not self.deleted and gone:
             self.deleted = True
             self.emit(Event("deleted", self.head, cause=cause_elsewhere(self.shared)))
@@ -550,6 +551,10 @@ class SessionTransactions:
         self.meta.refresh()
         self.state.load()
         self.emit(*(changes(before, self.state.facts, self.head) if told is None else told))
+
+    def _moved_away(self) -> bool:
+        moved = self._services.moved_away
+        return moved is not None and self.access == "readOnly" and moved(self)
 
     @contextmanager
     def telling_half(self, cause: Cause) -> Iterator[None]:
@@ -574,17 +579,20 @@ class SessionTransactions:
         self.closed = True
         self._stop_watching()
         if self.access == "owner":
-            await self.engine.at_turn(lambda: None, latest=False)
+            await self.engine.at_turn(_nothing, latest=False)
+
+
+def _nothing() -> None:
+    return
 
 
 def announce(shared: SharedEvents | None, what: Transaction | Change, cause: Cause = NOBODY.cause) -> None:
     """Have other processes tell the events of a transaction or of a planned append, too."""
-    if shared is None:
-        return
+    if shared is not None:
+        shared.announce(partial(_announced, what, cause))
 
-    def told(head: str, before: LogState, after: LogState) -> list[Event]:
-        if isinstance(what, Transaction):
-            return [replace(event, cause=what.request.cause) for event in what.events]
-        return shapes.appended_events(Appended(before, after, head), what.made, what.told, cause)
 
-    shared.announce(told)
+def _announced(what: Transaction | Change, cause: Cause, head: str, before: LogState, after: LogState) -> list[Event]:
+    if isinstance(what, Transaction):
+        return [replace(event, cause=what.request.cause) for event in what.events]
+    return shapes.appended_events(Appended(before, after, head), what.made, what.told, cause)

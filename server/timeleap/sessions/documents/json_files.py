@@ -107,7 +107,7 @@ def read_document(path: Path) -> Document:
             members = json.loads(data)
         except ValueError:
             # An integer of thousands of digits is not worth the document: it becomes a number that no model takes.
-            members = json.loads(data, parse_int=lambda digits: int(digits) if len(digits) < 100 else math.inf)
+            members = json.loads(data, parse_int=_short_integer)
     except FileNotFoundError:
         return Document({}, present=False)
     except OSError as error:
@@ -119,6 +119,10 @@ def read_document(path: Path) -> Document:
     if not isinstance(members, dict):
         return Document({}, f"{path.name} is not a JSON object")
     return Document(members)
+
+
+def _short_integer(digits: str) -> float:
+    return int(digits) if len(digits) < 100 else math.inf
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -256,7 +260,7 @@ def append_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
         sync_directory(path.parent)
 
 
-def read_lines(path: Path, shape: Callable[[dict[str, Any]], bool] = lambda _: True) -> Lines:
+def read_lines(path: Path, shape: Callable[[dict[str, Any]], bool] | None = None) -> Lines:
     """All documents that have a shape and can be given to a client; a missing file has none.
 
     A line that ends in the middle is passed over in silence: a crash tore it, and nobody was told that it was written.
@@ -285,11 +289,11 @@ def read_last_lines(path: Path, size: int, containing: bytes) -> list[dict[str, 
     except OSError:
         return []
     whole_lines = data.split(b"\n")[1 if start else 0 :]
-    return _documents((line for line in whole_lines if containing in line), lambda _: True, Problems())
+    return _documents((line for line in whole_lines if containing in line), None, Problems())
 
 
 def _documents(
-    data: Iterable[bytes], shape: Callable[[dict[str, Any]], bool], problems: Problems
+    data: Iterable[bytes], shape: Callable[[dict[str, Any]], bool] | None, problems: Problems
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for position, line in enumerate(data, 1):
@@ -302,7 +306,7 @@ def _documents(
             continue
         # Going through every value of thousands of lines takes time: only where the bytes give reason to.
         suspicious = line.count(b"{") + line.count(b"[") > MAX_DEPTH or _ODD.search(line) is not None
-        if not isinstance(document, dict) or not shape(document):
+        if not isinstance(document, dict) or (shape is not None and not shape(document)):
             problems.add(where, "is not of its form")
         elif not suspicious or wire_value(document, where, problems) is not BAD:
             found.append(document)

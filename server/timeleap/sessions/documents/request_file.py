@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ FILE_LINES = 2 * REMEMBERED
 """With ids that clients gave; of those that attached processes made there may be `FILE_LINES_MADE`."""
 FILE_LINES_MADE = 2 * MADE_REMEMBERED
 FILE_BYTES = 2 * MAX_CHARACTERS
+_BY_NUMBER = attrgetter("number")
 _PLAIN = frozenset((int, bool, type(None)))  # Python writes them with as many characters as JSON
 _STATE = frozenset(("context", "dynamicSubagents", "approval", "pins"))
 
@@ -137,7 +139,7 @@ class Remembered:
     def oldest_first(self) -> list[StoredResponse]:
         """All of them."""
         every = (known for table in self._tables.values() for known in table.values())
-        return sorted(every, key=lambda known: known.number)
+        return sorted(every, key=_BY_NUMBER)
 
     def add(self, known: StoredResponse) -> None:
         """Remember a request as the newest; the oldest beyond the bounds are forgotten."""
@@ -151,7 +153,7 @@ class Remembered:
         if window is not None:
             if self._made >= MADE_REMEMBERED:
                 made = (requests for name, requests in self._tables.items() if name is not None)
-                oldest = min((next(iter(requests.values())) for requests in made), key=lambda known: known.number)
+                oldest = min((next(iter(requests.values())) for requests in made), key=_BY_NUMBER)
                 self._drop(window_of(oldest.request_id), oldest.request_id)
             self._made += 1
         self._tables.setdefault(window, table)[request_id] = known

@@ -17,6 +17,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final, Literal
@@ -119,7 +120,7 @@ def list_files(directory: Path) -> list[SessionFile]:
     """Every regular file of a session's directory, by name; raises StorageFailureError. Links are not followed, what
     vanishes meanwhile is left out."""
     with storage_errors("look at the session's files", directory):
-        return sorted(_files(directory), key=lambda file: file.name)
+        return sorted(_files(directory), key=attrgetter("name"))
 
 
 def quarantine_files(directory: Path) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +64,7 @@ def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: 
     """Damaged files of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
     checked: tuple[tuple[Path, str, Callable[[], files.Lines]], ...] = (
-        (requests, "requestsDamaged", lambda: files.read_lines(requests, is_request_line)),
+        (requests, "requestsDamaged", partial(files.read_lines, requests, is_request_line)),
         (audit, AUDIT_DAMAGED, Audit(directory).read),
     )
     for path, kind, read in checked:
