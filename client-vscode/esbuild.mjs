@@ -5,7 +5,7 @@
 
 import { cpSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { build, context } from "esbuild";
-import { clientAside, readsNames, sharesVscode, tableAside } from "./libraries.mjs";
+import { clientAside, readsNames, sharesModules, tableAside } from "./libraries.mjs";
 
 const common = { bundle: true, minify: true, charset: "utf8", logLevel: "warning" };
 
@@ -21,17 +21,17 @@ const host = {
 
 const bundles = [
   {
-    limit: 183 * 1024,
+    limit: 180 * 1024,
     options: {
       ...host,
       entryPoints: ["src/extension.ts"],
       outfile: "dist/extension.js",
-      plugins: [sharesVscode, clientAside, tableAside],
+      plugins: [sharesModules, clientAside, tableAside],
       supported: { "dynamic-import": false }, // the way of modules would be set up first, for one file
       logOverride: { "import-is-undefined": "error" },
     },
   },
-  { limit: 21 * 1024, options: { ...host, entryPoints: ["../protocol/typescript/src/client.ts"], outfile: "dist/client.js" } },
+  { limit: 21 * 1024, options: { ...host, entryPoints: ["../protocol/typescript/src/client.ts"], outfile: "dist/client.js", plugins: [sharesModules] } },
   {
     limit: 145 * 1024,
     options: {

@@ -9,14 +9,17 @@ export const readsNames = {
 };
 
 /**
- * All modules share what the editor gives: each name of it that a source uses becomes a variable of the bundle, asked for once. Without
- * this each module copies all of the editor's names as it is loaded.
+ * All modules share what the editor and Node.js give: each name of it that a source uses becomes a variable of the bundle, asked for
+ * once. Without this each module asks for itself, and copies all of the editor's names as it is loaded.
  */
-export const sharesVscode = {
-  name: "shares vscode",
+export const sharesModules = {
+  name: "shares modules",
   setup: ({ onResolve, onLoad }) => {
-    onResolve({ filter: /^vscode$/ }, ({ namespace }) => (namespace === "vscode" ? { path: "vscode", external: true } : { path: "vscode", namespace: "vscode" }));
-    onLoad({ filter: /.*/, namespace: "vscode" }, () => ({ contents: ['const api = require("vscode");', ...namesUsed().map((name) => `export const ${name} = /* @__PURE__ */ (() => api.${name})();`)].join("\n") }));
+    onResolve({ filter: /^(?:vscode|node:.*)$/ }, ({ path, namespace }) => (namespace === "shared" ? { path, external: true } : { path, namespace: "shared" }));
+    onLoad({ filter: /.*/, namespace: "shared" }, async ({ path }) => {
+      const names = path === "vscode" ? namesUsed() : Object.keys(await import(path)).filter((name) => name !== "default");
+      return { contents: [`const api = require("${path}");`, ...names.map((name) => `export const ${name} = /* @__PURE__ */ (() => api.${name})();`)].join("\n") };
+    });
   },
 };
 

@@ -37,8 +37,9 @@ export class Core extends Disposables {
     this.sessions = this.register(new Sessions(this.sidecar, context.workspaceState));
     this.views = this.register(new Views(this.sidecar, this.sessions));
     this.register(this.commands({ ...serverCommands(this), ...timeTravelCommands(this) }));
+    // With trust the settings of the workspace count, and sessions that were only looked at are opened for writing.
     this.register(onDidChangeServerSettings(() => void this.restart()));
-    this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => void this.trusted()));
+    this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => void this.restart()));
   }
 
   /** Registers `timeleap.<name>` for each handler. */
@@ -53,23 +54,10 @@ export class Core extends Disposables {
     }
   }
 
-  /** With other settings another server may be found. What goes wrong is in the views. */
+  /** Another server may be found now. What goes wrong is in the views. */
   private async restart(): Promise<void> {
     if (this.sidecar.state.kind !== "idle") {
       await this.sidecar.restart().catch(() => undefined);
-    }
-  }
-
-  /** A server may be found now that was not looked at before; sessions may be changed now. */
-  private async trusted(): Promise<void> {
-    const { sidecar, sessions } = this;
-    if (sidecar.state.kind === "idle") {
-      return;
-    }
-    // The workspace's settings count from now on as well, and may be having the server restarted at this moment.
-    await (sidecar.state.kind === "failed" ? sidecar.restart() : sidecar.started()).catch(() => undefined);
-    if (sidecar.state.kind === "ready") {
-      await sessions.reopenForWriting().catch(() => undefined);
     }
   }
 }

@@ -61,7 +61,7 @@ export class TimelineNode extends TreeNode {
       tooltip: [this.name, reasonName(reason), ...(createdAt === undefined ? [] : [fullTime(createdAt)]), whole, file].join("\n"),
       spoken: `${this.name}, ${description}`,
       context: "timeline",
-      expands: "collapsed",
+      expands: "Collapsed",
     });
   }
 

@@ -66,7 +66,7 @@ export class ChangedFilesNode extends TreeNode {
       icon: "files",
       spoken: listed([vscode.l10n.t("Changed Files"), count, until]),
       context: "changedFiles",
-      expands: "collapsed",
+      expands: "Collapsed",
     });
   }
 

@@ -3,8 +3,7 @@
 import * as vscode from "vscode";
 import type { HistoryMessage, ToolCall } from "timeleap-client";
 import type { Workbench } from "../core/commands/register.js";
-import { Refusal } from "../core/commands/report.js";
-import { revertToIndex, sessionToGoBackIn } from "../core/restore/timeTravel.js";
+import { notPresent, revert, sessionToGoBackIn } from "../core/restore/timeTravel.js";
 import type { Place, Range } from "../core/tree/parts.js";
 import { exact, listed, oneLine } from "../shared/text/format.js";
 import { argumentsOf, gistOf, noteOf, rowsOf, type Row } from "../shared/text/message.js";
@@ -121,7 +120,7 @@ export class ToolCallNode extends TreeNode {
 async function goBack(bench: Workbench, place: Place, { index, message }: HistoryMessage, gist: string, asks: boolean): Promise<void> {
   const session = sessionToGoBackIn(bench);
   if (place.session !== session || place.log.timelineId !== undefined) {
-    throw new Refusal(vscode.l10n.t("This is not in the present conversation. Restore its branch first."));
+    throw notPresent();
   }
-  await revertToIndex(bench, session, index, oneLine(gist, NAMED) || roleName(message.role), asks);
+  await revert(bench, session, { messageIndex: index }, oneLine(gist, NAMED) || roleName(message.role), asks);
 }

@@ -13,7 +13,6 @@ function world(...ids: string[]) {
   const answers: ((approvals: ApprovalRequest[]) => void)[] = [];
   const sessions = ids.map((id) => ({ id, request: () => new Promise((resolve) => answers.push((approvals) => resolve({ approvals }))) }));
   const sidecar = {
-    serves: () => true,
     onNotification: (name: string, listener: (params: unknown) => void) => events[name.replace("approval/", "") as "didRequest"].event(listener),
     onDidConnect: events.connect.event,
   };

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ROOT, stringsOfSources } from "../support/strings.js";
@@ -6,17 +6,18 @@ import { ROOT, stringsOfSources } from "../support/strings.js";
 /**
  * Lines of the core. Goes down only, to 2 500: the rest is plain code that can be plainer.
  */
-const CEILING = 2800;
+const CEILING = 2660;
 /** Lines below the ceiling from which on it has to be lowered. */
 const SLACK = 60;
 
-function lines(folder: string): number {
+/** What stands in a folder, file after file. */
+function sources(folder: string): string {
   const files = readdirSync(join(ROOT, "src", folder), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
-  return files.reduce((sum, file) => sum + readFileSync(join(ROOT, "src", folder, file), "utf8").split("\n").length - 1, 0);
+  return files.map((file) => readFileSync(join(ROOT, "src", folder, file), "utf8")).join("");
 }
 
 test("the core stays under its ceiling, and the ceiling follows it down", () => {
-  const core = lines("core");
+  const core = sources("core").split("\n").length - 1;
   expect(core).toBeLessThanOrEqual(CEILING);
   expect(core, "lower the ceiling").toBeGreaterThan(CEILING - SLACK);
 });
@@ -30,6 +31,15 @@ test("commands and strings stay under their ceilings", () => {
   const ofManifest = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.nls.json"), "utf8")) as object);
   expect(contributes.commands.length).toBeLessThanOrEqual(COMMANDS);
   expect(stringsOfSources().texts.size + ofManifest.length).toBeLessThanOrEqual(STRINGS);
+});
+
+test("each part of the manifest has the commands that are handled beside it", () => {
+  const parts = ["core", ...readdirSync(join(ROOT, "src", "features")).map((name) => `features/${name}`)].filter((folder) => existsSync(join(ROOT, "src", folder, "manifest.json")));
+  for (const folder of parts) {
+    const { commands = [] } = JSON.parse(readFileSync(join(ROOT, "src", folder, "manifest.json"), "utf8")) as { commands?: { command: string }[] };
+    const names = commands.map(({ command }) => command.replace("timeleap.", ""));
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b(?::| = |\\()`, "u").test(sources(folder))), folder).toEqual([]);
+  }
 });
 
 test("each feature has one way in", () => {

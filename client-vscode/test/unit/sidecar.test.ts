@@ -57,8 +57,6 @@ test("nothing is started before something is asked", async () => {
   expect(sidecar.state).toEqual({ kind: "idle" });
   await sidecar.request("session/list", {});
   expect(states).toEqual(["starting", "ready"]);
-  expect(sidecar.serves("session/list")).toBe(true);
-  expect(sidecar.serves("context/search")).toBe(false);
 });
 
 /** Its answers have the mark from the first search on until the next one. */

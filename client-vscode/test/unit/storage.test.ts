@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Memento } from "vscode";
 import { TimeleapError } from "timeleap-client";
 import { wordsFor } from "../../src/core/commands/report.js";
@@ -8,7 +8,8 @@ import { storageTroubleOf } from "../../src/shared/text/storageTrouble.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
 import { TroubleNode } from "../../src/core/tree/node.js";
 import { viewMessage } from "../../src/features/status/viewMessage.js";
-import { EventEmitter, user, workspace } from "../support/vscode.js";
+import { Views } from "../../src/core/tree/views.js";
+import { EventEmitter, Uri, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
@@ -126,4 +127,54 @@ test("a database that cannot be used is said so, and nothing is promised of a co
   const unknown = wordsFor(refused({ reason: "lost", outcome: "unknown" })).message;
   expect(unknown).toContain("Whether the change was made is not known");
   expect(unknown).not.toContain("Nothing was changed");
+});
+
+const unreachable = (): TimeleapError => new TimeleapError("no server answers", 4005, { kind: "storageFailure", retryable: true, store: "postgresql", reason: "unreachable" });
+
+test("a session whose database goes away is said to be unreachable, and is written to again once it is back", async () => {
+  const wire = server("EROFS", unreachable());
+  wire.errno = undefined;
+  let away = false;
+  const request = (method: string, params: object): Promise<object> => (away ? Promise.reject(unreachable()) : wire.request(method, params));
+  const sessions = sessionsOf({ onDidConnect: wire.onDidConnect, onNotification: wire.onNotification, request, state: { kind: "ready" } });
+  wire.request = () => Promise.resolve({ ...READABLE, access: "owner" });
+  await sessions.open({ sessionId: "chat" });
+  away = true;
+  wire.connected.fire({ refused: [{ sessionId: "chat", error: unreachable() }] });
+  await expect.poll(() => sessions.problem).toMatchObject({ kind: "databaseRefused", how: { sessionId: "chat", create: false } });
+  await expect(sessions.tryAgain(sessions.problem!, true)).rejects.toThrow("no server answers");
+  away = false;
+  await sessions.tryAgain(sessions.problem!, true);
+  expect(sessions.problem).toBeUndefined();
+  expect(sessions.shown).toMatchObject({ id: "chat", writable: true });
+});
+
+describe("where no session is shown", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test.each([[[]], [[{ sessionId: "chat", updatedAt: "2026" }]]])("a database that is away is asked now and then, not all the time, and shows what there is once it is back: %j", async (found) => {
+    workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+    let asked = 0;
+    let away = true;
+    const wire = server("EROFS", READABLE);
+    const answered = (method: string): Promise<object> => {
+      asked += 1;
+      return away ? Promise.reject(unreachable()) : Promise.resolve(method === "session/list" ? { sessions: found } : { ...READABLE, checkpoints: [] });
+    };
+    const { onDidConnect, onNotification } = wire;
+    const database = { onDidConnect, onNotification, request: answered, state: { kind: "ready" }, onDidChangeState: new EventEmitter<unknown>().event, started: () => Promise.resolve() };
+    const sessions = sessionsOf(database);
+    const views = new Views(database as never, sessions);
+    await views.tree.getChildren();
+    await vi.advanceTimersByTimeAsync(50_000);
+    expect(sessions.problem?.kind).toBe("databaseRefused");
+    expect(asked).toBe(1);
+    away = false;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sessions.problem).toBeUndefined();
+    expect(sessions.shown?.id).toBe(found[0]?.sessionId);
+    views.dispose();
+    sessions.dispose();
+  });
 });

@@ -47,7 +47,7 @@ export async function report(error: unknown, bench: Pick<Workbench, "log" | "vie
 
 /** The request was made on what is no longer so. */
 export function isStale(error: unknown): boolean {
-  return isTimeleapError(error, "contentModified") || isTimeleapError(error, "checkpointNotFound") || isTimeleapError(error, "timelineNotFound");
+  return (["contentModified", "checkpointNotFound", "timelineNotFound"] as const).some((kind) => isTimeleapError(error, kind));
 }
 
 export function wordsFor(error: unknown): Words {

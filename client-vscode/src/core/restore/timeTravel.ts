@@ -12,7 +12,7 @@ import { readSettings } from "../../shared/settings.js";
 import { checkpointName } from "../../shared/text/happened.js";
 import { CheckpointNode } from "../tree/checkpointNodes.js";
 import { TreeNode } from "../tree/node.js";
-import type { Changed, Question, RevertPlace } from "./changes.js";
+import type { Question, RevertPlace } from "./changes.js";
 import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal, report, thereIsNone } from "../commands/report.js";
 import { writableSession } from "../commands/targets.js";
@@ -22,9 +22,6 @@ export function timeTravelCommands(bench: Workbench): Handlers {
     createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
     restore: (node) => restoreTo(bench, node, readSettings().restoreAsks),
     restoreWithOptions: (node) => restoreTo(bench, node, true),
-    // Restore in a read-only copy, by the names that it has there.
-    continueInClaudeCode: (node) => restoreTo(bench, node, true),
-    continueInItsProgram: (node) => restoreTo(bench, node, true),
     undo: () => step(bench, writableSession(bench.sessions), "context/undo"),
     redo: () => step(bench, writableSession(bench.sessions), "context/redo"),
   };
@@ -40,7 +37,8 @@ async function createCheckpoint(session: Session): Promise<void> {
   }
 }
 
-async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promise<void> {
+/** What Restore does on a row; undefined: on the selected one, else on one that is chosen. */
+export async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promise<void> {
   const given = node ?? bench.views.checkpoints.selection[0];
   if (given instanceof TreeNode && given.restore) {
     await given.restore(bench, asks);
@@ -53,7 +51,7 @@ async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promis
   }
   const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, titleOf("restore")));
   if (checkpoint) {
-    await revertToCheckpoint(bench, session, checkpoint, asks);
+    await revert(bench, session, { checkpointUid: checkpoint.uid }, checkpointName(checkpoint), asks);
   }
 }
 
@@ -80,24 +78,14 @@ export function sessionToGoBackIn({ sessions }: Workbench): Session {
   return sessions.shown?.mirrorOf === undefined ? writableSession(sessions) : sessions.shown;
 }
 
-/** Takes the conversation back to before a checkpoint, and the files with it. */
-export async function revertToCheckpoint(bench: Workbench, session: Session, checkpoint: Checkpoint, asks = readSettings().restoreAsks): Promise<void> {
-  await revert(bench, session, { checkpointUid: checkpoint.uid }, { name: checkpointName(checkpoint), asks });
-}
-
-/** The same to before a message. Whether the conversation went back. */
-export async function revertToIndex(bench: Workbench, session: Session, messageIndex: number, name: string, asks = readSettings().restoreAsks): Promise<boolean> {
-  return revert(bench, session, { messageIndex }, { name, asks });
-}
-
-interface Going {
-  /** Name of the place. */
-  readonly name: string;
-  readonly asks: boolean;
-}
-
-/** Whether the conversation went back. */
-async function revert(bench: Workbench, session: Session, to: RevertPlace, { name, asks }: Going): Promise<boolean> {
+/**
+ * Takes the conversation back to before a checkpoint or a message, and the files with it.
+ *
+ * @param name Name of that place.
+ * @param asks Whether a person is asked at any rate.
+ * @returns Whether the conversation went back.
+ */
+export async function revert(bench: Workbench, session: Session, to: RevertPlace, name: string, asks = readSettings().restoreAsks): Promise<boolean> {
   if (session.mirrorOf !== undefined) {
     return bench.changes.elsewhere(session, session.mirrorOf, to, name);
   }
@@ -115,38 +103,19 @@ async function revert(bench: Workbench, session: Session, to: RevertPlace, { nam
   return changed !== undefined;
 }
 
-const DIRECTIONS = {
-  "context/undo": "nothingToUndo",
-  "context/redo": "nothingToRedo",
-} as const;
-
-type Direction = keyof typeof DIRECTIONS;
-
 /** One step back or forth among the changes of the whole conversation, files included. */
-async function step(bench: Workbench, session: Session, direction: Direction): Promise<void> {
+async function step(bench: Workbench, session: Session, direction: "context/undo" | "context/redo"): Promise<void> {
   const undoing = direction === "context/undo";
-  const ask = (plan: UndoResult): Question => {
-    return { message: stepInWords(undoing, size(plan)), detail: kept(), button: titleOf(undoing ? "undo" : "redo") };
-  };
-  try {
-    const changed = await bench.changes.make(session, direction, {}, ask, readSettings().restoreAsks);
-    if (changed) {
-      sayStep(bench, session, direction, changed);
-    }
-  } catch (error) {
-    throw isTimeleapError(error, DIRECTIONS[direction]) ? thereIsNone(titleOf(undoing ? "undo" : "redo")) : error;
-  }
-}
-
-/** Says what was done, with the way back. */
-function sayStep(bench: Workbench, session: Session, direction: Direction, { done, also }: Changed<Direction>): void {
-  const undone = direction === "context/undo";
-  const message = undone ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
-  const back: Direction = undone ? "context/redo" : "context/undo";
-  offer(bench, message + also, {
-    title: titleOf(undone ? "redo" : "undo"),
-    run: () => bench.sessions.withOpen(session.id, (open) => step(bench, open, back)),
+  const [name, back] = undoing ? (["undo", "redo"] as const) : (["redo", "undo"] as const);
+  const ask = (plan: UndoResult): Question => ({ message: stepInWords(undoing, size(plan)), detail: kept(), button: titleOf(name) });
+  const changed = await bench.changes.make(session, direction, {}, ask, readSettings().restoreAsks).catch((error: unknown) => {
+    throw isTimeleapError(error, undoing ? "nothingToUndo" : "nothingToRedo") ? thereIsNone(titleOf(name)) : error;
   });
+  if (changed) {
+    const { done, also } = changed;
+    const message = undoing ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
+    offer(bench, message + also, { title: titleOf(back), run: () => bench.sessions.withOpen(session.id, (open) => step(bench, open, `context/${back}`)) });
+  }
 }
 
 export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {

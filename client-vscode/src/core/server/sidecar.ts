@@ -66,8 +66,6 @@ const NOTIFICATIONS = [
   "bridge/didChange",
 ] as const satisfies readonly (keyof Notifications)[];
 
-type Listener = (params: never) => void;
-
 export class Sidecar extends Disposables implements Wire {
   private readonly stateChanged = this.register(new vscode.EventEmitter<SidecarState>());
   readonly onDidChangeState = this.stateChanged.event;
@@ -84,7 +82,7 @@ export class Sidecar extends Disposables implements Wire {
   private ended: Promise<void> = Promise.resolve();
   /** Counts what was asked for, so that a start which is no longer wanted can tell. */
   private turn = 0;
-  private readonly listeners = new Map<keyof Notifications, Set<Listener>>();
+  private readonly notified = this.register(new vscode.EventEmitter<{ readonly name: keyof Notifications; readonly params: unknown }>());
 
   constructor(private readonly options: SidecarOptions) {
     super();
@@ -92,11 +90,6 @@ export class Sidecar extends Disposables implements Wire {
 
   get state(): SidecarState {
     return this.current;
-  }
-
-  /** Whether the running server answers a method; a planned one may not be served yet. */
-  serves(method: keyof Methods): boolean {
-    return this.current.kind === "ready" && method in this.current.server.capabilities.experimental.timeleap.methods;
   }
 
   /** Sends a request, starting the server if need be. */
@@ -113,9 +106,11 @@ export class Sidecar extends Disposables implements Wire {
   }
 
   onNotification<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): vscode.Disposable {
-    const listeners = this.listeners.get(name) ?? new Set();
-    this.listeners.set(name, listeners.add(listener));
-    return new vscode.Disposable(() => listeners.delete(listener));
+    return this.notified.event((notification) => {
+      if (notification.name === name) {
+        listener(notification.params as Notifications[N]);
+      }
+    });
   }
 
   /** Resolves when the server answers. @throws ServerFailure */
@@ -206,7 +201,7 @@ export class Sidecar extends Disposables implements Wire {
       },
     );
     for (const name of NOTIFICATIONS) {
-      client.onNotification(name, (params) => this.listeners.get(name)?.forEach((listener) => listener(params as never)));
+      client.onNotification(name, (params) => this.notified.fire({ name, params }));
     }
     client.on("lost", (reason) => {
       this.options.log.warn(reason.message);

@@ -218,6 +218,7 @@ export class Sessions extends Disposables {
       return;
     }
     this.trouble = undefined;
+    this.first = undefined;
     await this.openFirst(newest);
     this.shownChanged.fire(this.current);
   }
@@ -228,26 +229,16 @@ export class Sessions extends Disposables {
     return this.first;
   }
 
-  /**
-   * Opens what was only looked at in Restricted Mode again, as it was asked for. Trust may change settings as well, and they the
-   * server: then it is another one that the session is opened on.
-   */
-  async reopenForWriting(): Promise<void> {
-    for (const session of this.all) {
-      if (session.restricted) {
-        await this.sidecar.request("session/close", { sessionId: session.id }).catch(() => undefined);
-        await session.reopen().catch((error: unknown) => this.lose(session, error));
-      }
-    }
-    this.listMayHaveChanged();
-  }
-
   /** A page of the list. */
   list(params: Methods["session/list"]["params"]): Promise<Methods["session/list"]["result"]> {
     return this.sidecar.request("session/list", params);
   }
 
+  /** Where the store did not say which session there is to show, it is asked again: by now it may. */
   listMayHaveChanged(): void {
+    if (this.trouble && !this.trouble.how) {
+      this.first = undefined;
+    }
     this.listChanged.fire(undefined);
   }
 
@@ -287,7 +278,7 @@ export class Sessions extends Disposables {
     }
   }
 
-  /** The newest session of this workspace. Where there is none, or none is to be had, it is looked for again. */
+  /** The newest session of this workspace. Where there is none it is looked for again. */
   private async newest(choices: number): Promise<SessionOpenParams | undefined> {
     try {
       const pages = await Promise.all(workspaces().map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
@@ -295,14 +286,18 @@ export class Sessions extends Disposables {
       if (found) {
         return { sessionId: found.sessionId, create: false };
       }
-      if (choices === this.choices) {
-        this.first = undefined;
+      if (this.trouble && !this.trouble.how) {
+        this.trouble = undefined;
+        this.shownChanged.fire(undefined);
       }
     } catch (error) {
-      this.first = undefined;
       if (choices === this.choices && storageTroubleOf(error)) {
         this.fail(problemOf(error));
+        return undefined;
       }
+    }
+    if (choices === this.choices) {
+      this.first = undefined;
     }
     return undefined;
   }

@@ -14,9 +14,9 @@ import type { Aside, Place, Range, RowPart } from "./parts.js";
 /** What rows need besides their data. */
 export interface Setting {
   /** Among many rows the newest are drawn, and those near this checkpoint. */
-  near?: { readonly uid: string; readonly reach: number };
+  near?: { readonly uid: string; readonly reach: number } | undefined;
   /** Only rows that open to one of these messages are drawn. */
-  only?: readonly number[];
+  only?: readonly number[] | undefined;
   readonly parts: readonly RowPart[];
   readonly refresh: () => void;
 }
@@ -195,7 +195,7 @@ export class CheckpointNode extends TreeNode {
       spoken: `${vscode.l10n.t("Checkpoint {0}", checkpoint.id)}: ${listed([this.name, spoken.join(" · ")])}`,
       context: place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       command: openHere(this),
-      ...(this.opens() ? { expands: unfolded ? "expanded" : "collapsed" } : {}),
+      ...(this.opens() ? { expands: unfolded ? "Expanded" : "Collapsed" } : {}),
     });
   }
 
@@ -242,7 +242,7 @@ export class BeginningNode extends TreeNode {
       icon: "debug-start",
       context: "beginning",
       command: openHere(this),
-      expands: "collapsed",
+      expands: "Collapsed",
     });
   }
 

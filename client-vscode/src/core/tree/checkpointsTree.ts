@@ -1,11 +1,10 @@
 /** The view of the shown session's live log. */
 
-import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { readSettings } from "../../shared/settings.js";
 import { CheckpointNode, checkpointRows, type Setting } from "./checkpointNodes.js";
-import { MoreNode, type TreeNode } from "./node.js";
+import type { TreeNode } from "./node.js";
 import type { Aside, Contributions } from "./parts.js";
 import { NodeTree } from "./tree.js";
 
@@ -21,9 +20,7 @@ export class CheckpointsTree extends NodeTree {
     private readonly sessions: Sessions,
     /** Whether there is a server; resolves when the session to show, if any, is open. */
     private readonly ready: () => Promise<boolean>,
-    private readonly added: Contributions = { rows: [], parts: [] },
-    /** Has all checkpoints drawn again, where only some are. */
-    private readonly showAll: () => Promise<void> = () => Promise.resolve(),
+    private readonly added: Pick<Contributions, "rows" | "parts" | "asides">,
   ) {
     super();
     this.setting = { parts: added.parts, refresh: () => this.refresh() };
@@ -41,19 +38,15 @@ export class CheckpointsTree extends NodeTree {
     return this.setting.only !== undefined;
   }
 
-  /** Draws only the checkpoints after which one of these messages stands. */
+  /** Draws only the checkpoints after which one of these messages stands; undefined: all. */
   only(indexes: readonly number[] | undefined): void {
-    if (indexes) {
-      this.setting.only = indexes;
-    } else {
-      delete this.setting.only;
-    }
+    this.setting.only = indexes;
     this.refresh();
   }
 
   override restart(): void {
-    delete this.setting.near;
-    delete this.setting.only;
+    this.setting.near = undefined;
+    this.setting.only = undefined;
     this.asides = [];
     super.restart();
   }
@@ -71,9 +64,6 @@ export class CheckpointsTree extends NodeTree {
     }
     if (readSettings().order === "oldestFirst") {
       rows.reverse();
-    }
-    if (this.setting.only) {
-      rows.unshift(new MoreNode(undefined, vscode.l10n.t("Show all checkpoints"), this.showAll, "all"));
     }
     const waiting = await Promise.all(this.added.rows.map((source) => source.rows?.(session) ?? Promise.resolve([])));
     return [...waiting.flat(), ...rows];

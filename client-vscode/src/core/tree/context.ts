@@ -13,8 +13,7 @@ export function contextKeys(server: SidecarState, sessions: Sessions, trusted: b
     "timeleap.session": state !== undefined,
     // From the state, not from what is loaded: a view must not say "empty" while its first page is on the way.
     "timeleap.empty": state !== undefined && state.context.messageCount + state.context.nCheckpoints === 0,
-    // A server without these methods says nothing of them; there the newest timeline can be restored.
-    "timeleap.canUndo": (state?.context.canUndo ?? state?.context.timelines ?? 0) > 0,
+    "timeleap.canUndo": (state?.context.canUndo ?? 0) > 0,
     "timeleap.canRedo": (state?.context.canRedo ?? 0) > 0,
     "timeleap.sessionProblem": sessions.problem?.kind ?? "",
     "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,

@@ -46,17 +46,11 @@ export interface Look {
   readonly command?: vscode.Command;
   /** Where its badge is learnt (see `badges.ts`). */
   readonly badge?: vscode.Uri;
-  readonly expands?: "collapsed" | "expanded";
+  readonly expands?: "Collapsed" | "Expanded";
 }
 
-const STATES = {
-  never: vscode.TreeItemCollapsibleState.None,
-  collapsed: vscode.TreeItemCollapsibleState.Collapsed,
-  expanded: vscode.TreeItemCollapsibleState.Expanded,
-};
-
 export function treeItem(id: string, { label, icon, color, spoken, context, badge, expands, ...rest }: Look): vscode.TreeItem {
-  return Object.assign(new vscode.TreeItem(label, STATES[expands ?? "never"]), rest, {
+  return Object.assign(new vscode.TreeItem(label, vscode.TreeItemCollapsibleState[expands ?? "None"]), rest, {
     id,
     accessibilityInformation: { label: spoken ?? [label, rest.description].filter(Boolean).join(", ") },
     ...(icon === undefined ? {} : { iconPath: new vscode.ThemeIcon(icon, color === undefined ? undefined : new vscode.ThemeColor(color)) }),

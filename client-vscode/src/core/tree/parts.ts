@@ -20,7 +20,6 @@ export interface Range {
 
 /** Rows above the checkpoints: what waits for a person. */
 export interface RowSource {
-  readonly onDidChange?: vscode.Event<unknown>;
   rows?(session: Session): Promise<TreeNode[]>;
   /** Where no session is shown. */
   instead?(): TreeNode[];
@@ -61,6 +60,8 @@ export interface AsideSource {
 }
 
 export interface Contributions {
+  /** What stands above the rows. */
+  readonly lines: (() => string | undefined)[];
   readonly rows: RowSource[];
   readonly parts: RowPart[];
   asides?: AsideSource;

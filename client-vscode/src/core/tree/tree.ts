@@ -4,11 +4,8 @@ import * as vscode from "vscode";
 import { Disposables } from "../../shared/lifecycle.js";
 import { TreeNode, TroubleNode } from "./node.js";
 
-/**
- * Milliseconds in which changes are shown together: a checkpoint and the message that names it. The editor itself draws a tree at most
- * every 200 ms; the more rows there are to read again, the longer other work may go first.
- */
-const GATHER = { least: 20, most: 80, perReading: 4 };
+/** Milliseconds in which changes are shown together: a checkpoint and the message that names it. The editor itself draws a tree at most every 200 ms. */
+const GATHER = 20;
 
 /** Under which the rows at the top are kept. */
 const TOP = "";
@@ -31,8 +28,6 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   /** Changes when what is being read is no longer wanted. */
   private epoch = 0;
   private gathering: NodeJS.Timeout | undefined;
-  /** Milliseconds that reading what is open took the last time. */
-  private took = 0;
   private reading = Promise.resolve();
   /** The editor's first question for the top, while it has no answer: the answer shows a change that comes meanwhile. */
   private first: { readonly answer: Promise<TreeNode[]>; readonly ask: () => void } | undefined;
@@ -81,17 +76,12 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   /** Shows changes soon, those that come together together: reads what is open again, then has it drawn if it looks different. */
   refresh(): void {
     this.changes += 1;
-    this.gathering ??= setTimeout(
-      () => {
-        this.reading = this.reading.then(async () => {
-          this.gathering = undefined;
-          const began = performance.now();
-          await this.readAhead();
-          this.took = performance.now() - began;
-        });
-      },
-      Math.min(GATHER.most, GATHER.least + GATHER.perReading * this.took),
-    );
+    this.gathering ??= setTimeout(() => {
+      this.reading = this.reading.then(() => {
+        this.gathering = undefined;
+        return this.readAhead();
+      });
+    }, GATHER);
   }
 
   /** Reads what is open again now. Resolves when the editor has been told. */

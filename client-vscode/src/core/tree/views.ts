@@ -11,8 +11,7 @@ import { withoutLinks } from "../../shared/text/say.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
 import type { TreeNode } from "./node.js";
-import type { AsideSource, Contributions, RowPart, RowSource } from "./parts.js";
-import type { NodeTree } from "./tree.js";
+import type { Contributions } from "./parts.js";
 
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
 const REDRAW = 60_000;
@@ -36,46 +35,29 @@ function head(view: Headed, wanted: Headed): void {
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
   readonly tree: CheckpointsTree;
-  private readonly added: Contributions = { rows: [], parts: [] };
+  /** What features add. */
+  readonly added: Contributions = { lines: [], rows: [], parts: [] };
   private readonly keys = new ContextKeys();
   private followed: Session | undefined;
-  /** What stands above the rows; features say it. */
-  readonly lines: (() => string | undefined)[] = [];
 
   constructor(
     private readonly sidecar: Sidecar,
     private readonly sessions: Sessions,
   ) {
     super();
-    const session = (): Promise<boolean> => this.firstSession();
-    this.tree = this.register(new CheckpointsTree(sessions, session, this.added, () => Promise.resolve().then(() => this.only(undefined))));
-    this.checkpoints = this.view("timeleap.checkpoints", this.tree);
+    this.tree = this.register(new CheckpointsTree(sessions, () => this.ready(), this.added));
+    this.checkpoints = this.register(vscode.window.createTreeView("timeleap.checkpoints", { treeDataProvider: this.tree, canSelectMany: true }));
+    this.tree.follow(this.checkpoints);
     this.listen();
     const redraw = setInterval(() => {
       if (this.sessions.shown) {
         this.redraw();
+      } else {
+        this.sessions.listMayHaveChanged();
       }
     }, REDRAW);
     this.register(new vscode.Disposable(() => clearInterval(redraw)));
     this.describe();
-  }
-
-  /** Puts rows above the checkpoints. */
-  addRows(source: RowSource): void {
-    this.added.rows.push(source);
-    if (source.onDidChange) {
-      this.register(source.onDidChange(() => this.redraw()));
-    }
-  }
-
-  /** Adds something to the rows of checkpoints. */
-  addPart(part: RowPart): void {
-    this.added.parts.push(part);
-  }
-
-  /** Says what left the log of a session. */
-  setAsides(source: AsideSource): void {
-    this.added.asides = source;
   }
 
   /** Asks for everything again. */
@@ -84,35 +66,17 @@ export class Views extends Disposables {
     this.redraw();
   }
 
-  /** Draws only the checkpoints after which one of these messages stands; undefined: all. */
-  only(indexes: readonly number[] | undefined): void {
-    this.tree.only(indexes);
-    this.describe();
-  }
-
-  private view(id: string, tree: NodeTree): vscode.TreeView<TreeNode> {
-    const view = this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, canSelectMany: true }));
-    tree.follow(view);
-    return view;
-  }
-
-  /** While the server is started again the rows stay as they are. */
-  private async hasServer(): Promise<boolean> {
-    if (this.sidecar.state.kind === "restarting") {
-      return true;
+  /** Whether there is a server; by then the session to show, if any, is open. While the server is started again the rows stay as they are. */
+  private async ready(): Promise<boolean> {
+    try {
+      if (this.sidecar.state.kind !== "restarting") {
+        await this.sidecar.started();
+      }
+    } catch {
+      return false;
     }
-    return this.sidecar.started().then(
-      () => true,
-      () => false,
-    );
-  }
-
-  private async firstSession(): Promise<boolean> {
-    const server = await this.hasServer();
-    if (server) {
-      await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
-    }
-    return server;
+    await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
+    return true;
   }
 
   private listen(): void {
@@ -154,7 +118,8 @@ export class Views extends Disposables {
     return session?.onDidChange(() => this.redraw());
   }
 
-  private redraw(): void {
+  /** Shows a change soon. */
+  redraw(): void {
     this.tree.refresh();
     this.describe();
   }
@@ -163,8 +128,7 @@ export class Views extends Disposables {
   describe(): void {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
-    this.keys.update({ "timeleap.filtered": this.tree.filtered });
-    const said = withoutLinks(this.lines.map((line) => line()).filter(Boolean).join("\n")) || undefined;
+    const said = withoutLinks(this.added.lines.map((line) => line()).filter(Boolean).join("\n")) || undefined;
     // Where there is a message VS Code shows no welcome view, which is the way to a server.
     const { state } = this.sidecar;
     const welcomed = state.kind === "failed" && state.failure.kind === "noServer";

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
+import { restoreTo } from "../../core/restore/timeTravel.js";
 import { run } from "../../shared/programs.js";
 import { Connections } from "./connecting.js";
 import { continueElsewhere } from "./continuing.js";
@@ -28,6 +29,9 @@ export const agents: Feature = (core) => {
   return vscode.Disposable.from(
     connections,
     core.commands({
+      // Restore in a read-only copy, by the names that it has there.
+      continueInClaudeCode: (node) => restoreTo(core, node, true),
+      continueInItsProgram: (node) => restoreTo(core, node, true),
       connect: (kind) => connections.connect(kind),
       openSample: () => openSample(core, installation),
       installServer: () => installation.ask(),

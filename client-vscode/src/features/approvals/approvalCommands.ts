@@ -187,14 +187,14 @@ function choices(session: Session, bench: Asking): Choice[] {
     description: withoutIcons(gistOfApproval(pending.request, 80)),
     run: () => decide(bench, pending),
   }));
-  const presence: Choice[] = bench.sidecar.serves("session/setAfk") && !yolo // which approves everything, whoever is there
-    ? [
+  const presence: Choice[] = yolo // which approves everything, whoever is there
+    ? []
+    : [
         {
           label: afk ? `$(person) ${vscode.l10n.t("I am back: let requests wait for me")}` : `$(sign-out) ${vscode.l10n.t("Away: requests are rejected")}`,
           run: () => setAfk(bench, !afk),
         },
-      ]
-    : [];
+      ];
   const switched: Choice = yolo
     ? {
         label: `$(lock) ${vscode.l10n.t("Ask again for everything")}`,

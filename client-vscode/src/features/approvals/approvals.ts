@@ -82,7 +82,7 @@ export class Approvals extends Disposables {
   private follow(): void {
     const open = new Set(this.sessions.all);
     for (const session of open) {
-      if (!this.listed.has(session) && this.sidecar.serves("approval/list")) {
+      if (!this.listed.has(session)) {
         this.listed.add(session);
         this.list(session).catch(() => this.listed.delete(session));
       }

@@ -13,8 +13,7 @@ export const approvals: Feature = (core) => {
   const { sidecar, sessions, views, changes, log } = core;
   const pending = new Approvals(sidecar, sessions);
   const asking: Asking = { sidecar, sessions, views, changes, log, approvals: pending };
-  views.addRows({
-    onDidChange: pending.onDidChange,
+  views.added.rows.push({
     rows: (session) => Promise.resolve(pending.pending(session).map((one) => new ApprovalNode(one))),
     waiting: () => pending.pending().length,
   });
@@ -30,7 +29,10 @@ export const approvals: Feature = (core) => {
   tell();
   return vscode.Disposable.from(
     pending,
-    pending.onDidChange(tell),
+    pending.onDidChange(() => {
+      tell();
+      views.redraw();
+    }),
     followed,
     new ApprovalItem(sessions, pending),
     new ApprovalQuestions(asking),

@@ -10,7 +10,7 @@ import { branchLabel, restoreTimeline, TimelineNode } from "../../kit/branches.j
 import { setAside, timelinesOf, type Aside } from "../../kit/timelines.js";
 
 export const branches: Feature = (core) => {
-  core.views.setAsides(setAsideRows);
+  core.views.added.asides = setAsideRows;
   return core.commands({ restoreTimeline: (node) => restoreTimeline(core, target(TimelineNode, node)) });
 };
 

@@ -5,6 +5,6 @@ import { registerBadges } from "./badges.js";
 import { detailsOfRows } from "./details.js";
 
 export const details: Feature = ({ views }) => {
-  views.addPart(detailsOfRows);
+  views.added.parts.push(detailsOfRows);
   return registerBadges();
 };

@@ -28,8 +28,8 @@ export const dmailFacts: RowPart = {
 
 export const dmail: Feature = (core) => {
   const { sessions, views } = core;
-  views.addRows(dmailRows);
-  views.addPart(dmailFacts);
+  views.added.rows.push(dmailRows);
+  views.added.parts.push(dmailFacts);
   const keys = new ContextKeys();
   const tell = (): void => keys.update({ "timeleap.dmail": Boolean(sessions.shown?.state.pendingDMail) });
   const followed = sessions.followShown((session) => {

@@ -6,7 +6,7 @@ import type { RowPart } from "../../core/tree/parts.js";
 import { messageRows, type Shown } from "../../kit/messageNodes.js";
 
 export const messages: Feature = ({ views }) => {
-  views.addPart(messagesOfRows());
+  views.added.parts.push(messagesOfRows());
   return new vscode.Disposable(() => undefined);
 };
 

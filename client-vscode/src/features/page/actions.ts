@@ -7,7 +7,7 @@ import { promptsOf } from "../../kit/prompts.js";
 import type { Workbench } from "../../core/commands/register.js";
 import { Refusal } from "../../core/commands/report.js";
 import { writableSession } from "../../core/commands/targets.js";
-import { notPresent, restore, revertToCheckpoint, revertToIndex } from "../../core/restore/timeTravel.js";
+import { notPresent, restore, revert } from "../../core/restore/timeTravel.js";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { gistOf, textOf } from "../../shared/text/message.js";
@@ -52,7 +52,7 @@ export async function act(bench: Workbench, shown: Shown, { action, index, selec
 export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "revert" | "fork", checkpoint: Checkpoint): Promise<void> {
   const session = present(shown);
   if (action === "revert") {
-    await revertToCheckpoint(bench, writable(session), checkpoint);
+    await revert(bench, writable(session), { checkpointUid: checkpoint.uid }, checkpointName(checkpoint));
   } else {
     await fork(bench, session, `${titleOf("fork")} ${checkpointName(checkpoint)}`, { checkpointUid: checkpoint.uid });
   }
@@ -82,7 +82,7 @@ async function goBack(bench: Workbench, shown: Shown, index: number, action: Act
   const session = writable(present(shown));
   const { message } = await messageAt(shown, index);
   const name = oneLine(gistOf(message), PREVIEW) || roleName(message.role);
-  if (!(await revertToIndex(bench, session, index, name)) || action !== "again") {
+  if (!(await revert(bench, session, { messageIndex: index }, name)) || action !== "again") {
     return;
   }
   const text = textOf(message);

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Workbench } from "../../core/commands/register.js";
 import type { Session } from "../../core/sessions/session.js";
+import { MoreNode } from "../../core/tree/node.js";
 import { messages } from "../../shared/text/format.js";
 
 /** Words that are looked for, and the messages of the session in which they stand. */
@@ -16,10 +17,16 @@ export class Filtering {
   private by: Filter | undefined;
 
   constructor(private readonly bench: Pick<Workbench, "views" | "sessions">) {
-    bench.views.lines.push(() => {
+    const { added } = bench.views;
+    added.lines.push(() => {
       const { present } = this;
       return present && vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", present.query, messages(present.indexes.length));
     });
+    const all = new MoreNode(undefined, vscode.l10n.t("Show all checkpoints"), () => {
+      this.end();
+      return Promise.resolve();
+    }, "all");
+    added.rows.push({ rows: () => Promise.resolve(this.present ? [all] : []) });
   }
 
   /** The words; undefined: all checkpoints are shown. */
@@ -33,13 +40,13 @@ export class Filtering {
     const oldest = by.indexes.reduce((least, index) => Math.min(least, index), Infinity);
     await by.session.log.find(({ start }) => start <= oldest);
     if (this.by === by && by.session === this.bench.sessions.shown) {
-      this.bench.views.only(by.indexes);
+      this.filter(by.indexes);
     }
   }
 
   end(): void {
     this.by = undefined;
-    this.bench.views.only(undefined);
+    this.filter(undefined);
   }
 
   /** Selects a checkpoint of the shown session, however far back it is. */
@@ -54,6 +61,12 @@ export class Filtering {
       throw new Error(vscode.l10n.t("This is not in the present conversation. Restore its branch first."));
     }
     await views.checkpoints.reveal(row, { select: true, focus: true });
+  }
+
+  private filter(indexes: readonly number[] | undefined): void {
+    const { views } = this.bench;
+    views.tree.only(indexes);
+    views.describe();
   }
 
   private get present(): Filter | undefined {

@@ -12,7 +12,7 @@ import { waysOut } from "./wayOut.js";
 
 export const status: Feature = (core) => {
   const { sidecar, sessions, views, log } = core;
-  views.addRows({ instead: () => waysOut(sidecar.state, sessions.problem) });
+  views.added.rows.push({ instead: () => waysOut(sidecar.state, sessions.problem) });
   const own = new OwnChanges();
   sessions.before.push((_, method, params) => own.mark(method, params));
   return vscode.Disposable.from(new Line(core), new TokenItem(sessions, stalenessOf(sidecar)), new UndoItem(sessions), new News(sidecar, sessions, log, own));

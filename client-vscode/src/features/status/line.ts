@@ -15,7 +15,7 @@ export class Line extends Disposables {
   constructor({ sidecar, sessions, views }: Core) {
     super();
     const staleness = stalenessOf(sidecar);
-    views.lines.push(() => viewMessage({ server: sidecar.state, recovered: this.recovered, stale: staleness.present, sessions }));
+    views.added.lines.push(() => viewMessage({ server: sidecar.state, recovered: this.recovered, stale: staleness.present, sessions }));
     let before = sidecar.state.kind;
     this.register(
       sidecar.onDidChangeState(({ kind }) => {

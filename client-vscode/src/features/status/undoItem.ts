@@ -33,7 +33,7 @@ export class UndoItem extends SessionItem {
       return;
     }
     // What is appended changes where a step back leads from, not where it leads to.
-    const about = `${session.id} ${String(canUndo)} ${String(canRedo)} ${String(session.kept.length)}`;
+    const about = `${session.id} ${canUndo} ${canRedo} ${session.kept.length}`;
     if (about === this.shown) {
       return;
     }
