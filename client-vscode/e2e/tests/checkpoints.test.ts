@@ -39,7 +39,7 @@ test("a checkpoint opens to its messages, with tool calls and their results in p
     const call = window.checkpoints.row(/^run\(.*sed -i/, 2);
     await expect(call).toContainText("25 passed in 0.09s");
     await expect(call.locator(".codicon-tools")).toBeVisible();
-    await expect(call).toHaveAccessibleName(/^run\(.*sed -i.*25 passed/);
+    await expect(call).toHaveAccessibleName(/^Tool: run\(.*sed -i.*25 passed/);
     await picture(window, "conversation");
 });
 
