@@ -39,7 +39,7 @@ def main() -> int:
         return hook(arguments)
     from timeleap.cli.app import main as command_line
 
-    return command_line(name)
+    return command_line()
 
 
 def occupy_standard_descriptors() -> None:

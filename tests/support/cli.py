@@ -24,6 +24,21 @@ from tests.support.inside import servers_inside
 from tests.support.server import runtime_directory
 
 from timeleap.__main__ import main
+from timeleap.cli.command_table import TABLE
+from timeleap.cli.parameters import Registered
+
+
+def every_command() -> list[tuple[tuple[str, ...], Registered]]:
+    """All commands, each with the words that name it."""
+    found: list[tuple[tuple[str, ...], Registered]] = []
+    for name, entry in TABLE.items():
+        member = entry.load()
+        if isinstance(member, Registered):
+            found.append(((name,), member))
+        else:
+            found += [((name, each.name), each) for each in member.members if isinstance(each, Registered)]
+    return found
+
 
 PATIENCE = 240.0
 """Seconds after which a command that has not ended is a failure."""

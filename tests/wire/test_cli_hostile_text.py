@@ -11,16 +11,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from tests.support.claude_file import ClaudeFile
-from tests.support.cli import PATIENCE, Cli
+from tests.support.cli import PATIENCE, Cli, every_command
 from tests.support.mostly_long import mostly_long
 
-from timeleap.cli.app import modules
 from timeleap.cli.command import complete_session, signature_of
-from timeleap.cli.parameters import Commands, Registered
 from timeleap.client import SyncTimeleap
 
 OBEYED = (
@@ -131,6 +128,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("m", "--to", f"/nowhere/{NAME}"),
     ],
     "agents resume": [("m",), ("m", HOSTILE), (HOSTILE,)],
+    "help": [(HOSTILE,), ("trash", HOSTILE)],
     "call": [(HOSTILE,), ("session/open", HOSTILE), ("context/getHistory", '{"sessionId": "s"}')],
     "schema": [(HOSTILE,)],
 }
@@ -151,16 +149,14 @@ MISTYPED = [
 ]
 
 
-def commands(found: Commands, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for member in found.members:
-        if not isinstance(member, Registered):
-            yield from commands(member, before if member.name is None else (*before, member.name))
-        elif member.name not in NEVER_ENDING:
-            yield (*before, member.name)
-            assert " ".join((*before, member.name)) in ARGUMENTS or signature_of(member.function).takes_session
+def commands() -> Iterator[tuple[str, ...]]:
+    for path, member in every_command():
+        if path[0] not in NEVER_ENDING:
+            yield path
+            assert " ".join(path) in ARGUMENTS or signature_of(member.function).takes_session
 
 
-COMMANDS = sorted({name for module in modules() for name in commands(module)})
+COMMANDS = sorted(commands())
 
 
 @pytest.fixture(scope="module")
@@ -314,11 +310,10 @@ def test_what_was_typed_is_not_obeyed_when_it_is_repeated(
 
 
 def test_a_shell_completes_no_name_that_it_would_obey(cli: Cli) -> None:
-    typed = SimpleNamespace(params={"home": cli.home})
     made = cli.home / "sessions" / NAME[:60]
     made.mkdir()
     try:
-        found = complete_session(typed, "")
+        found = complete_session("", cli.home)
         assert {"m", "s", "w"} <= set(found)
         assert leaks("\n".join(found)) == []
         assert made.name not in found

@@ -249,7 +249,7 @@ def test_what_was_changed_while_somebody_thought_is_not_taken_away(cli, session,
         cli.run("append", session, "one more")
         return True
 
-    monkeypatch.setattr("typer.confirm", think)
+    monkeypatch.setattr("timeleap.cli.terminal.Terminal.confirm", think)
     refused = cli.run(*command, input=Typed(""), code=1)
     assert "The session was changed meanwhile" in refused.err
     kept = cli.run("show", session, "--json").lines()

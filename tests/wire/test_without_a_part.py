@@ -132,9 +132,9 @@ def test_the_command_line_does_without_agents(
     installed: Path, run_in: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     take_out(installed, "timeleap_agents")
-    overview = run_in("--help")
+    overview = run_in("help", "--all")
     assert overview.returncode == 0
-    offered = {line.split()[1] for line in overview.stdout.splitlines() if line.startswith("│ ")}
+    offered = {line.split()[0] for line in overview.stdout.splitlines() if line.startswith("  ")}
     assert "serve" in offered and not offered & {"agents", "hook", "mcp"}
     assert run_in("new", "s").returncode == 0
     for arguments in (("agents", "status"), ("agents", "--help"), ("hook", "claude-code"), ("mcp",)):

@@ -1,7 +1,7 @@
-"""Reads a plain command line: every word is what it seems to be, and nothing is wrong with it.
+"""The parser of the command line: words become a command with the values of its parameters.
 
-Everything else (help, completion, errors in words, `--name=value`, letters together, words behind `--`) is left to the
-library, which takes several times as long to load as all the rest of a command. A test compares the two.
+Options and arguments may stand in any order. `--name=value`, letters together (`-yn`), a letter with its value (`-n5`),
+and `--`, behind which nothing is an option, mean what they mean to most programs.
 """
 
 from __future__ import annotations
@@ -10,21 +10,40 @@ import inspect
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from timeleap.cli.command import Signature, bare, signature_of
+from timeleap.cli.command import Home, Machine, Signature, bare, signature_of
 from timeleap.cli.parameters import Argument, Commands, Parameter, Registered
+from timeleap.cli.terminal import UsageError
 
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+HELP = ("--help", "-h")
+WITHOUT_COMMAND = ("--version", "--install-completion", "--show-completion")
+"""Options of the command line as a whole that ask for something, in the place of a command."""
+
+Found = Registered | Commands
 
 
-class NotPlainError(Exception):
-    """The library has to read it."""
+class MisuseError(UsageError):
+    """A command line that cannot be meant.
+
+    Attributes:
+        path: The words of the command, as far as they were understood.
+        command: The command, or the group; None: the command line as a whole.
+        unknown: The word that is none, if it is the name of a command or an option.
+    """
+
+    def __init__(self, message: str, path: tuple[str, ...], command: Found | None, unknown: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.command = command
+        self.unknown = unknown
 
 
-class PlainCall(NamedTuple):
+class ParsedCommand(NamedTuple):
     """A command and the values of its parameters, all of them."""
 
     command: Registered
@@ -34,155 +53,255 @@ class PlainCall(NamedTuple):
     machine: bool
 
 
-class _Value(NamedTuple):
-    """How a parameter is read."""
+class HelpAsked(NamedTuple):
+    """A question about the command line itself: an option of `WITHOUT_COMMAND`, `--help`, or "" for no word at all.
 
-    name: str
-    kind: Any
-    repeated: bool
-    default: Any
-    declared: Parameter
+    Attributes:
+        words: All that stands behind the option.
+        path, command: The command, or the group, whose help is wanted.
+        home, machine: The values of `--home` and `--json`.
+    """
 
-    def read(self, word: str) -> Any:
-        """The value of a word."""
-        try:
-            word.encode()
-        except UnicodeEncodeError:
-            raise NotPlainError from None
-        if self.kind is str:
-            return word
-        if self.kind is int and _NUMBER.fullmatch(word) and int(word) >= (self.declared.min or 0):
-            return int(word)
-        if get_origin(self.kind) is Literal and word in get_args(self.kind):
-            return word
-        if self.kind is Path and word and self._may_be(word):
-            return Path(word)
-        raise NotPlainError
-
-    def _may_be(self, path: str) -> bool:
-        try:
-            mode = os.stat(path).st_mode  # noqa: PTH116
-        except (OSError, ValueError):
-            return "\0" not in path
-        if (stat.S_ISREG(mode) and not self.declared.file_okay) or (stat.S_ISDIR(mode) and not self.declared.dir_okay):
-            return False
-        return os.access(path, os.R_OK)
+    option: str
+    words: Sequence[str]
+    path: tuple[str, ...]
+    command: Found | None
+    home: Path | None = None
+    machine: bool = False
 
 
-def read(arguments: Sequence[str], commands: Commands, home: Any, machine: Any) -> PlainCall:
-    """The call that a command line means; `home` and `machine` are the annotations of the options everywhere.
+def everywhere() -> list[inspect.Parameter]:
+    """The options that every command has."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter("home", keyword, default=None, annotation=Home),
+        inspect.Parameter("machine", keyword, default=False, annotation=Machine),
+    ]
+
+
+def read(arguments: Sequence[str], load: Callable[[str], Found | None]) -> ParsedCommand | HelpAsked:
+    """The call that a command line means.
+
+    Args:
+        arguments: The words behind the program's name.
+        load: The command, or the group, of a first word.
 
     Raises:
-        NotPlainError: It is none, or may mean something else.
+        MisuseError: It cannot be meant.
     """
-    words = iter(arguments)
-    everywhere = [
-        _value(inspect.Parameter("home", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=home)),
-        _value(inspect.Parameter("machine", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=machine)),
-    ]
-    before = _Values(everywhere)
-    command: Registered | Commands = commands
-    while isinstance(command, Commands):
-        word = next(words, "")
-        if word.startswith("-") and command is commands:
-            before.take_option(word, words)
-            continue
-        if (found := command.find(word)) is None:
-            raise NotPlainError
-        command = found
+    words = deque(arguments)
+    found = _find_command(words, load)
+    if isinstance(found, HelpAsked):
+        return found
+    path, command, shared = found
     if command.raw:
-        raise NotPlainError
+        if not set(HELP).isdisjoint(words):
+            return HelpAsked(HELP[0], (), path, command)
+        return ParsedCommand(command, Signature([], False, {}, ()), {"arguments": [*words]}, **shared)
     taken = signature_of(command.function)
-    values = _Values([*map(_value, taken.parameters), *everywhere])
-    words = iter(with_values(words, taken))
-    for word in words:
+    values = Values(path, command, [*taken.parameters, *everywhere()])
+    while words:
+        word = words.popleft()
+        if word == "--":
+            for argument in words:
+                values.take_argument(argument)
+            break
+        if word in HELP:
+            return HelpAsked(word, (), path, command)
         if word.startswith("-") and word != "-":
             values.take_option(word, words)
         else:
             values.take_argument(word)
     given = values.all()
-    return PlainCall(
-        command,
-        taken,
-        given,
-        given.pop("home") or before.found.get("home"),
-        bool(given.pop("machine") or before.found.get("machine")),
-    )
+    home, machine = given.pop("home"), given.pop("machine")
+    return ParsedCommand(command, taken, given, home or shared["home"], machine or shared["machine"])
 
 
-def with_values(words: Iterable[str], taken: Signature) -> list[str]:
-    """The words behind a command's name, with a value put behind each option that means something alone."""
-    filled: list[str] = []
-    values = {
-        name: (option.alone, get_args(bare(parameter.annotation)))
-        for parameter in taken.parameters
-        if (option := parameter.annotation.__metadata__[0]).alone is not None
-        for name in option.names
-    }
-    left = list(words)
-    for at, word in enumerate(left):
-        filled.append(word)
+def _find_command(
+    words: deque[str], load: Callable[[str], Found | None]
+) -> tuple[tuple[str, ...], Registered, dict[str, Any]] | HelpAsked:
+    """Take the words up to the command's name; returns its path, the command, and the values of `everywhere`."""
+    path: tuple[str, ...] = ()
+    command: Found | None = None
+    values = Values(path, command, everywhere())
+    while command is None or isinstance(command, Commands):
+        word = words.popleft() if words else None
+        if word in HELP or (word in WITHOUT_COMMAND and command is None):
+            return HelpAsked(word, [*words], path, command)
+        if word is None or (word == "--" and not words):
+            return HelpAsked("", (), path, command, **values.all())
         if word == "--":
-            return [*filled, *left[at + 1 :]]
-        if word in values and left[at + 1 : at + 2] not in [[value] for value in values[word][1]]:
-            filled.append(values[word][0])
-    return filled
+            word = words.popleft()
+        elif word.startswith("-"):
+            values.take_option(word, words)
+            continue
+        found = load(word) if command is None else command.find(word)
+        if found is None:
+            raise MisuseError(f"there is no command {' '.join((*path, word))}", path, command, word)
+        command = found
+        path = (*path, word)
+    return path, command, values.all()
 
 
-def _value(parameter: inspect.Parameter) -> _Value:
-    kind = bare(parameter.annotation)
-    repeated = get_origin(kind) is list
-    declared: Parameter = parameter.annotation.__metadata__[0]
-    return _Value(parameter.name, get_args(kind)[0] if repeated else kind, repeated, parameter.default, declared)
+class Values:
+    """The values of a command's parameters, found word by word."""
 
+    def __init__(self, path: tuple[str, ...], command: Found | None, parameters: Sequence[inspect.Parameter]) -> None:
+        self._path = path
+        self._command = command
+        self._parameters = parameters
+        self._words: dict[str, list[tuple[str, str]]] = {}
+        """Each word with the name by which a person knows the parameter."""
+        self._switches: dict[str, bool] = {}
+        self.arguments = [each for each in parameters if isinstance(declared(each), Argument)]
+        self.options = {name: (parameter, on) for parameter in parameters for name, on in spellings(parameter)}
 
-class _Values:
-    """The values of parameters, as they are found word by word."""
-
-    def __init__(self, values: list[_Value]) -> None:
-        self.found: dict[str, Any] = {}
-        self._values = values
-        self._arguments = [value for value in values if isinstance(value.declared, Argument)]
-        self._options: dict[str, tuple[_Value, bool]] = {}
-        for value in values:
-            if not isinstance(value.declared, Argument):
-                for names in value.declared.names or ("--" + value.name.replace("_", "-"),):
-                    on, _, off = names.partition("/")
-                    self._options |= {on: (value, True)} | ({off: (value, False)} if off else {})
-
-    def take_option(self, word: str, words: Iterator[str]) -> None:
-        value, side = self._options.get(word) or _not_plain()
-        if value.kind is bool:
-            self.found[value.name] = side
+    def take_option(self, word: str, words: deque[str]) -> None:
+        """Take an option, or several letters, with the value, which may be the next of `words`."""
+        if word.startswith("--"):
+            name, equals, given = word.partition("=")
+            parameter, on = self._option(name)
+            if not is_switch(parameter):
+                self._put(parameter, name, given if equals else self._next(parameter, name, words))
+            elif equals:
+                raise self._misuse(f"{name} takes no value")
+            else:
+                self._switches[parameter.name] = on
             return
-        given = next(words, None)
-        if given is None or (given.startswith("-") and given != "-"):
-            raise NotPlainError
-        self._put(value, given)
+        for at, letter in enumerate(word[1:], start=2):
+            name = f"-{letter}"
+            parameter, on = self._option(name)
+            if not is_switch(parameter):
+                self._put(parameter, name, word[at:] or self._next(parameter, name, words))
+                return
+            self._switches[parameter.name] = on
 
     def take_argument(self, word: str) -> None:
-        if not self._arguments:
-            raise NotPlainError
-        value = self._arguments[0]
-        if not value.repeated:
-            del self._arguments[0]
-        elif len(self._arguments) > 1:
-            raise NotPlainError
-        self._put(value, word)
+        """Take an argument for the first parameter that still wants one."""
+        if not self.arguments:
+            raise self._misuse(f"{word} is an argument too many")
+        parameter = self.arguments[0]
+        if not is_repeated(parameter):
+            del self.arguments[0]
+        self._put(parameter, argument_name(parameter), word)
 
     def all(self) -> dict[str, Any]:
-        """Arguments that were found, and defaults; SESSION, and the ones behind it, may be found out later."""
-        for value in self._values:
-            if value.name not in self.found:
-                self.found[value.name] = _not_plain() if value.default is inspect.Parameter.empty else value.default
-        return self.found
+        """The values of all parameters, by their names, with defaults for those that were not given.
 
-    def _put(self, value: _Value, word: str) -> None:
-        if value.repeated:
-            self.found.setdefault(value.name, []).append(value.read(word))
-        else:
-            self.found[value.name] = value.read(word)
+        Raises:
+            MisuseError: A value is none of its kind, or is missing.
+        """
+        values: dict[str, Any] = dict(self._switches)
+        for parameter in self._parameters:
+            given = [self._read(parameter, *each) for each in self._words.get(parameter.name, ())]
+            if parameter.name in values:
+                continue
+            if given:
+                values[parameter.name] = given if is_repeated(parameter) else given[-1]
+            elif parameter.default is parameter.empty:
+                names = spellings(parameter)
+                raise self._misuse(
+                    f"missing {f'option {names[0][0]}' if names else f'argument {argument_name(parameter)}'}"
+                )
+            else:
+                values[parameter.name] = parameter.default
+        return values
+
+    def given(self, name: str) -> str | None:
+        """The word that was given for a parameter."""
+        words = self._words.get(name)
+        return words[-1][1] if words else None
+
+    def _option(self, name: str) -> tuple[inspect.Parameter, bool]:
+        try:
+            return self.options[name]
+        except KeyError:
+            raise MisuseError(f"there is no option {name}", self._path, self._command, name) from None
+
+    def _next(self, parameter: inspect.Parameter, name: str, words: deque[str]) -> str:
+        alone = declared(parameter).alone
+        if alone is not None and (not words or words[0] not in get_args(bare(parameter.annotation))):
+            return alone
+        if not words:
+            raise self._misuse(f"{name} needs a value")
+        return words.popleft()
+
+    def _put(self, parameter: inspect.Parameter, name: str, word: str) -> None:
+        self._words.setdefault(parameter.name, []).append((name, word))
+
+    def _read(self, parameter: inspect.Parameter, name: str, word: str) -> Any:
+        kind = kind_of(parameter)
+        if kind is int:
+            return self._number(declared(parameter), name, word)
+        if get_origin(kind) is Literal and word not in get_args(kind):
+            raise self._misuse(f"{name}: {word} is not one of {', '.join(get_args(kind))}")
+        if kind is Path:
+            return self._path_of(declared(parameter), name, word)
+        return word
+
+    def _number(self, parameter: Parameter, name: str, word: str) -> int:
+        if _NUMBER.fullmatch(word.strip()) is None:
+            raise self._misuse(f"{name} takes a number, and {word} is none")
+        number = int(word)
+        if parameter.min is not None and number < parameter.min:
+            raise self._misuse(f"{name} is at least {parameter.min}, and not {number}")
+        return number
+
+    def _path_of(self, parameter: Parameter, name: str, word: str) -> Path:
+        if "\0" in word:
+            raise self._misuse(f"{name} is a path, and none has a null character in it")
+        try:
+            mode = os.stat(word).st_mode  # noqa: PTH116
+        except OSError:
+            return Path(word)  # it is about to be made, or the command says what is wrong with it
+        if stat.S_ISREG(mode) and not parameter.file_okay:
+            raise self._misuse(f"{name} is a directory, and {word} is a file")
+        if stat.S_ISDIR(mode) and not parameter.dir_okay:
+            raise self._misuse(f"{name} is a file, and {word} is a directory")
+        if not os.access(word, os.R_OK):
+            raise self._misuse(f"{word} may not be read: check the permissions")
+        return Path(word)
+
+    def _misuse(self, message: str) -> MisuseError:
+        return MisuseError(message, self._path, self._command)
 
 
-def _not_plain() -> Any:
-    raise NotPlainError
+def declared(parameter: inspect.Parameter) -> Parameter:
+    """The declaration in a parameter's annotation."""
+    found: Parameter = parameter.annotation.__metadata__[0]
+    return found
+
+
+def spellings(parameter: inspect.Parameter) -> list[tuple[str, bool]]:
+    """The names of an option, each with the value of a switch that is given by it; none for an argument."""
+    option = declared(parameter)
+    if isinstance(option, Argument):
+        return []
+    found: list[tuple[str, bool]] = []
+    for names in option.names or ("--" + parameter.name.replace("_", "-"),):
+        on, _, off = names.partition("/")
+        found.append((on, True))
+        if off:
+            found.append((off, False))
+    return found
+
+
+def kind_of(parameter: inspect.Parameter) -> Any:
+    """The type of one value of a parameter."""
+    kind = bare(parameter.annotation)
+    return get_args(kind)[0] if get_origin(kind) is list else kind
+
+
+def is_repeated(parameter: inspect.Parameter) -> bool:
+    """True for a parameter that takes several values."""
+    return get_origin(bare(parameter.annotation)) is list
+
+
+def is_switch(parameter: inspect.Parameter) -> bool:
+    """True for an option without a value."""
+    return bare(parameter.annotation) is bool
+
+
+def argument_name(parameter: inspect.Parameter) -> str:
+    """The word for an argument in messages."""
+    return (declared(parameter).metavar or parameter.name.upper().replace("_", "-")).strip("[].")

@@ -6,21 +6,20 @@ import fnmatch
 import json
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Literal
 
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command, text_or_file
-from timeleap.cli.installed_parts import PROGRAMS
+from timeleap.cli.installed_parts import PROGRAMS, program
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Exit, Terminal, UsageError
-from timeleap.optional_parts import part
 from timeleap_protocol.methods import METHODS, REQUESTS, Method
 
-app = Commands("Protocol")
+app = Commands()
 
 
-def complete_method(incomplete: str) -> list[tuple[str, str]]:
+def complete_method(incomplete: str, _home: Path | None) -> list[tuple[str, str]]:
     """Methods of the protocol that begin with what was typed."""
     return [(name, row.summary) for name, row in REQUESTS.items() if name.startswith(incomplete)]
 
@@ -28,9 +27,7 @@ def complete_method(incomplete: str) -> list[tuple[str, str]]:
 @command(app)
 def call(
     terminal: Terminal,
-    method: Annotated[
-        str, Argument(metavar="METHOD", help="Such as context/getHistory.", autocompletion=complete_method)
-    ],
+    method: Annotated[str, Argument(metavar="METHOD", help="Such as context/getHistory.", complete=complete_method)],
     params: Annotated[
         str | None, Argument(metavar="[PARAMS]", help="A JSON object; @FILE or - takes it from there.")
     ] = None,
@@ -114,14 +111,13 @@ def _rows(only: str) -> list[Method]:
 def _for_programs(name: str, text: str) -> None:
     """Register a command that programs start: `timeleap.__main__` goes past this to it."""
 
-    def run(terminal: Terminal | None, arguments: Sequence[str]) -> None:
-        home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
-        raise Exit(import_module(PROGRAMS[name]).main([*home, *arguments]))
+    def run(terminal: Terminal, arguments: Sequence[str]) -> None:
+        home = [] if terminal.home is None else ["--home", str(terminal.home)]
+        raise Exit(program(PROGRAMS[name]).main([*home, *arguments]))
 
     run.__doc__ = text
-    app.members.append(Registered(name, run, None, "Protocol", raw=True))
+    app.members.append(Registered(name, run, raw=True))
 
 
 _for_programs("serve", "Run the server: JSON-RPC 2.0 on the standard input and output, until their end.")
-if part("timeleap_agents") is not None:
-    _for_programs("mcp", "Offer a model its earlier conversations: the Model Context Protocol on the same streams.")
+_for_programs("mcp", "Offer a model its earlier conversations: the Model Context Protocol on the same streams.")

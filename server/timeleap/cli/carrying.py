@@ -13,7 +13,7 @@ from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 
-app = Commands("Carry")
+app = Commands()
 
 _BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
 

@@ -42,14 +42,14 @@ FAILED = 1
 MISUSED = 2
 
 
-def complete_session(ctx: Any, incomplete: str) -> list[str]:
+def complete_session(incomplete: str, home: Path | None) -> list[str]:
     """Session ids of the store that begin with what was typed.
 
     Read from the directory, not asked of a server: a Tab has to answer at once, and must not start anything.
     """
     from timeleap.service import config
 
-    chosen = ctx.params.get("home") or os.environ.get("TIMELEAP_HOME") or config.default_home()
+    chosen = home or os.environ.get("TIMELEAP_HOME") or config.default_home()
     try:
         names = [entry.name for entry in os.scandir(Path(chosen) / "sessions") if entry.is_dir()]
     except OSError:
@@ -62,18 +62,18 @@ Home = Annotated[
     Path | None,
     Option(
         help="The store's directory (default: $TIMELEAP_HOME, else the platform's).",
-        panel="Everywhere",
+        metavar="DIR",
         file_okay=False,
     ),
 ]
-Machine = Annotated[bool, Option("--json", help="For machines: one JSON document, or JSON lines.", panel="Everywhere")]
+Machine = Annotated[bool, Option("--json", help="For machines: one JSON document, or JSON lines.")]
 Session = Annotated[
     str,
     Argument(
         metavar="SESSION",
         help="A session's id, or the path of its directory or of its context.jsonl. Left out, or a dot: the newest "
         "session of this folder.",
-        autocompletion=complete_session,
+        complete=complete_session,
     ),
 ]
 """The session a command is about. `command` makes it optional: the function always gets one."""
@@ -141,14 +141,15 @@ def parse_time(text: str, refusal: str) -> str:
     return (time if time.tzinfo else time.astimezone()).isoformat()
 
 
-def subcommands(app: Commands, name: str, help: str, panel: str) -> Commands:
-    group = Commands(panel, name, help)
+def subcommands(app: Commands, name: str, help: str) -> Commands:
+    """Make a group of commands under one name."""
+    group = Commands(name, help)
     app.members.append(group)
     return group
 
 
 def command(
-    app: Commands, name: str | None = None, *, unless: str | None = None, panel: str | None = None
+    app: Commands, name: str | None = None, *, unless: str | None = None
 ) -> Callable[[Callable[Concatenate[Terminal, P], None]], Callable[Concatenate[Terminal, P], None]]:
     """Register a function as a command: its first parameter is the `Terminal`, the others are the user's.
 
@@ -159,7 +160,7 @@ def command(
 
     def register(function: Callable[Concatenate[Terminal, P], None]) -> Callable[Concatenate[Terminal, P], None]:
         called = name or function.__name__.replace("_", "-")
-        app.members.append(Registered(called, function, unless, panel or (app.panel if app.name is None else None)))
+        app.members.append(Registered(called, function, unless))
         return function
 
     return register
@@ -264,6 +265,9 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         raising.over()
         terminal.hint("interrupted")
         raise Exit(interrupt.EXIT_CODE) from None
+    except EOFError:  # the input ended where a person was asked
+        terminal.fail(["nobody answered, and nothing was changed"], {"kind": "usage", "message": "nobody answered"})
+        raise Exit(FAILED) from None
     except interrupt.AskedToEndError as asked:
         asked.repeat()
     except (UsageError, TimeleapClientError, TimeleapError, OSError) as error:

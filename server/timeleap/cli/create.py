@@ -19,7 +19,7 @@ from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
-app = Commands("Write")
+app = Commands()
 
 _EXAMPLE = '{"role": "user", "content": "..."}'
 _BATCH_MESSAGES = 100

@@ -6,7 +6,6 @@ import contextlib
 import json
 import queue
 import re
-import sys
 import threading
 from collections.abc import Iterable
 from typing import Annotated
@@ -20,7 +19,7 @@ from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED, Notification
 
-app = Commands("Write")
+app = Commands()
 
 _REQUESTED = "approval/didRequest"
 _RESOLVED = "approval/didResolve"
@@ -227,11 +226,10 @@ class _PendingRequests:
                 return None
 
     def _typed(self, question: str) -> str:
-        self._terminal.err.print(question, end="")
-        line = sys.stdin.readline()
-        if not line:
-            raise KeyboardInterrupt  # the end of input ends it as Ctrl-C does
-        return line.strip()
+        try:
+            return self._terminal.ask(question).strip()
+        except EOFError:
+            raise KeyboardInterrupt from None  # the end of input ends it as Ctrl-C does
 
 
 def _outcome(params: Json) -> str:

@@ -27,7 +27,7 @@ from timeleap.clock import new_uid
 from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 
-app = Commands("Look")
+app = Commands()
 
 _PATIENCE = 10.0
 _MOMENT = 0.05

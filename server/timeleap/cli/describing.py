@@ -12,14 +12,14 @@ from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 
-app = Commands("Describe")
-subagents = subcommands(app, "subagents", "List, define and remove sub-agents.", "Describe")
+app = Commands()
+subagents = subcommands(app, "subagents", "List, define and remove sub-agents.")
 
 Text = Annotated[list[str] | None, Argument(metavar="[TEXT]", help="Without it: print the present one.")]
 Name = Annotated[str, Argument(help="What it is called.")]
 
 
-@command(app, panel="Write")
+@command(app)
 def yolo(terminal: Terminal, session: Session, switch: Switch = None) -> None:
     """Switch the approval of everything on or off. Each change is recorded in the session's audit.
 
@@ -134,7 +134,7 @@ def usage(
     terminal.records(entries, columns, row, right=columns, none="no token count was recorded")
 
 
-@command(app, "auto-approve", panel="Write")
+@command(app, "auto-approve")
 def auto_approve(
     terminal: Terminal,
     session: Session,

@@ -21,7 +21,7 @@ from timeleap_client.errors import TimeleapRpcError
 if TYPE_CHECKING:
     from rich.text import Text
 
-app = Commands("Look")
+app = Commands()
 
 _MOST_LINES = 12
 """Lines of a message before the rest is only counted."""
@@ -232,7 +232,7 @@ def search(
         Argument(
             metavar="[SESSION]",
             help="Its id or path; default: every session of the store.",
-            autocompletion=complete_session,
+            complete=complete_session,
         ),
     ] = None,
     *,

@@ -28,15 +28,13 @@ from timeleap.cli.session_tables import list_sessions
 from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.json_value import Json
 
-app = Commands("Keep in order")
-trash = subcommands(app, "trash", "List, delete, undelete and purge sessions.", "Keep in order")
-space = Commands("Keep in order")
-app.members.append(space)  # after `trash` in the overview
+app = Commands()
+trash = subcommands(app, "trash", "List, delete, undelete and purge sessions.")
 
 _MOST_FILES = 20
 """Files with a secret in them that are named before the rest is only counted."""
 
-Ids = Annotated[list[str], Argument(metavar="SESSION...", help="Ids of sessions.", autocompletion=complete_session)]
+Ids = Annotated[list[str], Argument(metavar="SESSION...", help="Ids of sessions.", complete=complete_session)]
 
 
 def _for_each(group: Commands, name: str, method: str, done: str, text: str) -> None:
@@ -236,12 +234,12 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
     terminal.answer(done, words, hint=f"the log as it was is {done.get('timelineId', 'kept')}")
 
 
-@command(space)
+@command(app)
 def storage(
     terminal: Terminal,
     session: Annotated[
         str | None,
-        Argument(metavar="[SESSION]", help="Its id or path: with its files.", autocompletion=complete_session),
+        Argument(metavar="[SESSION]", help="Its id or path: with its files.", complete=complete_session),
     ] = None,
     limit: Annotated[int, Option("--limit", "-n", min=1, help="Sessions to list at most.")] = 50,
 ) -> None:
@@ -287,7 +285,7 @@ def storage(
         terminal.hint(f"{total}, {size(found['trashBytes'])} of it in the trash{saved}")
 
 
-@command(space)
+@command(app)
 def prune(
     terminal: Terminal,
     session: Session,
@@ -333,7 +331,7 @@ def prune(
     terminal.answer(done, f"{size(done['freedBytes'])} freed")
 
 
-@command(space)
+@command(app)
 def redact(
     terminal: Terminal,
     session: Session,
@@ -341,7 +339,7 @@ def redact(
     value_stdin: Annotated[bool, Option("--value-stdin", help="Take out the text on the standard input.")] = False,
     pattern: Annotated[str | None, Option(help="Take out what this regular expression matches.")] = None,
     secrets: Annotated[bool, Option("--secrets", help="Take out what looks like a key or a password.")] = False,
-    replacement: Annotated[str | None, Option(help=r"What stands in its place (default: \[redacted]).")] = None,
+    replacement: Annotated[str | None, Option(help="What stands in its place (default: [redacted]).")] = None,
     deleted_at: Annotated[
         str | None, Option(metavar="TIME", help="Of the session in the trash that was deleted then.")
     ] = None,
@@ -387,9 +385,7 @@ def _secret(terminal: Terminal, on_stdin: bool) -> str:
     elif terminal.machine or not terminal.interactive:
         raise UsageError("nobody is there to be asked for the value: --value-stdin, --pattern or --secrets")
     else:
-        import typer
-
-        value = str(typer.prompt("The text to take out (not shown)", hide_input=True, err=True))
+        value = terminal.ask_secret("The text to take out (not shown)")
     if not value:
         raise UsageError("there is nothing to take out: the value is empty")
     return value

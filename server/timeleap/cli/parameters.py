@@ -1,10 +1,14 @@
-"""Parameters of commands, declared without the library that parses the general case: `arguments` reads the plain one."""
+"""Declarations of commands and their parameters: `arguments` parses by them, `help` describes them, `completion` offers them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
+
+Completer = Callable[[str, Path | None], Iterable[str | tuple[str, str]]]
+"""Values that begin with a text, in the store of `--home`; each alone, or with a description."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +21,7 @@ class Parameter:
         metavar: The word for its value in the help.
         min: The least number.
         file_okay, dir_okay: Whether a path that exists may be a file, or a directory.
-        autocompletion: Values for what was typed so far.
-        panel: Where the help lists it.
+        complete: Values for what was typed so far.
         alone: Value of an option that is typed without one.
     """
 
@@ -28,8 +31,7 @@ class Parameter:
     min: int | None = None
     file_okay: bool = True
     dir_okay: bool = True
-    autocompletion: Callable[..., Any] | None = None
-    panel: str | None = None
+    complete: Completer | None = None
     alone: str | None = None
 
 
@@ -51,41 +53,32 @@ class Registered(NamedTuple):
     """A function that is a command.
 
     Attributes:
-        name: What it is called.
+        name: Its last word on the command line.
         function: Its first parameter is the `Terminal`, the others are the user's. One that takes its arguments `raw`
-            gets the parser's context instead.
+            gets a list of them instead.
         unless: With this option the argument after SESSION need not be given.
-        panel: Where the overview lists it.
-        raw: Whether all that stands behind the name is the command's own business.
+        raw: Whether the command parses all that stands behind its name itself.
     """
 
     name: str
     function: Callable[..., None]
-    unless: str | None
-    panel: str | None
+    unless: str | None = None
     raw: bool = False
 
 
 @dataclass
 class Commands:
-    """The commands of a module, or of a group, in the order of the overview.
+    """The commands of a module, or of a group, in the order of the help.
 
     Attributes:
-        panel: Where the overview lists the group; or its commands, where they do not say so themselves.
-        name: What the group is called; None: it is none, its commands stand by themselves.
-        help: What the group is for.
+        name: The word for the group; None: a module's commands, which stand by themselves.
+        help: The purpose of the group.
     """
 
-    panel: str | None = None
     name: str | None = None
-    help: str | None = None
+    help: str = ""
     members: list[Registered | Commands] = field(default_factory=list)
 
     def find(self, name: str) -> Registered | Commands | None:
         """The command, or the group, of that name."""
-        for member in self.members:
-            if member.name == name:
-                return member
-            if isinstance(member, Commands) and member.name is None and (found := member.find(name)) is not None:
-                return found
-        return None
+        return next((member for member in self.members if member.name == name), None)

@@ -24,8 +24,8 @@ from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 from timeleap_client.errors import NothingToUndoError
 
-app = Commands("Travel in time")
-dmail = subcommands(app, "dmail", "Leave notes to an earlier self, or to another session.", "Travel in time")
+app = Commands()
+dmail = subcommands(app, "dmail", "Leave notes to an earlier self, or to another session.")
 
 _COMPARING = "Comparing"
 _UNCHANGED = "nothing was changed (--dry-run)"
@@ -360,7 +360,7 @@ def send(
     ] = None,
     to: Annotated[
         str | None,
-        Option("--to", metavar="SESSION", help="Another session that gets it.", autocompletion=complete_session),
+        Option("--to", metavar="SESSION", help="Another session that gets it.", complete=complete_session),
     ] = None,
 ) -> None:
     """Leave a note to the self of a checkpoint, of this session or of another one.

@@ -22,7 +22,7 @@ _PASSWORD = re.compile(r"(?<=[?&]password=)[^&]*|(?<=:)(?!//)[^/@]*(?=@)")
 """In the URL of a database."""
 
 app = Commands()
-config = subcommands(app, "config", "Show and change the store's config.toml.", "Keep in order")
+config = subcommands(app, "config", "Show and change the store's config.toml.")
 
 
 def _reader() -> Any:
@@ -42,7 +42,7 @@ Key = Annotated[
     Argument(
         metavar="KEY",
         help="Such as maxContextSize or retention.maxTimelines.",
-        autocompletion=lambda incomplete: [key for key in _settings() if key.startswith(incomplete)],
+        complete=lambda incomplete, _home: [key for key in _settings() if key.startswith(incomplete)],
     ),
 ]
 

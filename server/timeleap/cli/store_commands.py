@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from timeleap_postgresql.database import Database
 
 app = Commands()
-store = subcommands(app, "store", "Set up, check and copy whole stores: directories and PostgreSQL.", "Keep in order")
+store = subcommands(app, "store", "Set up, check and copy whole stores: directories and PostgreSQL.")
 
 Url = Annotated[str, Argument(metavar="URL", help="Of a database: postgresql://host/database.")]
 Store = Annotated[str, Argument(metavar="STORE", help="postgresql://host/database, or a directory.")]

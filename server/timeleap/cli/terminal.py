@@ -228,12 +228,50 @@ class Terminal:
         if not yes:
             if self.machine or not self.interactive:
                 raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
-            import typer
-
-            if not typer.confirm(safe(as_line(question)), err=True):
+            if not self.confirm(question):
                 self.hint("nothing was changed")
                 raise Exit(1)
         return True
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person for a yes or a no; Enter alone is a no.
+
+        Raises:
+            EOFError: The input has ended.
+        """
+        while True:
+            said = self.ask(f"{question} [y/N]: ").strip().lower()
+            if said in ("y", "yes"):
+                return True
+            if said in ("", "n", "no"):
+                return False
+            self.hint("y or n")
+
+    def ask(self, question: str) -> str:
+        """The line that a person types after a question, which stands on the standard error output.
+
+        Raises:
+            EOFError: The input has ended.
+        """
+        sys.stderr.write(safe(as_line(question)))
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            sys.stderr.write("\n")
+            raise EOFError
+        return line.rstrip("\r\n")
+
+    def ask_secret(self, question: str) -> str:
+        """The line that a person types after a question, without showing it.
+
+        Raises:
+            EOFError: The input has ended.
+        """
+        from getpass import getpass
+
+        sys.stderr.write(f"{question}: ")
+        sys.stderr.flush()
+        return getpass("")
 
     def wait(self, work: Future[T], progress: Progress, what: str) -> T:
         """The result of `work`; on a terminal, with a progress bar if it takes long."""

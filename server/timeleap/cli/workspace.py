@@ -23,7 +23,7 @@ from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
-app = Commands("Describe")
+app = Commands()
 
 _WAYS = {
     "moved": "follow",

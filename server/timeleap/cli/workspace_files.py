@@ -37,8 +37,8 @@ from timeleap_client.errors import TimeleapRpcError
 if TYPE_CHECKING:
     from rich.text import Text
 
-app = Commands("Travel in time")
-files = subcommands(app, "files", "Save, compare and put back the files of a session's folder.", "Travel in time")
+app = Commands()
+files = subcommands(app, "files", "Save, compare and put back the files of a session's folder.")
 
 _DISK: Final = "disk"
 _SNAPSHOT: Final = re.compile(r"f[0-9]{1,15}(-[0-9a-f]{0,12})?")

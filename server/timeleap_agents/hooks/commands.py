@@ -45,10 +45,8 @@ from timeleap_agents.hooks.settings_file import (
 from timeleap_agents.hooks.unsafe import UnsafeSettingsError
 from timeleap_agents.mirrors.vault.clean_up import deleted_and_kept
 
-app = Commands("Other agents")
-agents = subcommands(
-    app, "agents", "Let other agents' sessions appear here, with undo of their files.", app.panel or ""
-)
+app = Commands()
+agents = subcommands(app, "agents", "Let other agents' sessions appear here, with undo of their files.")
 
 _VERSION_SECONDS: Final = 10.0
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
@@ -287,18 +285,18 @@ def resume(
         terminal.hint(each)
 
 
-def hook(terminal: Terminal | None, arguments: Sequence[str]) -> None:
+def hook(terminal: Terminal, arguments: Sequence[str]) -> None:
     """Tell Timeleap of an event of an agent, which is read from the standard input: what `agents install` has them run.
 
     Says nothing and ends with 0, whatever happens: an agent is never held up. What went wrong is in hooks/hook.log in
     the store's directory.
     """
     # `timeleap.__main__` goes there without loading any of this; only other ways in come here.
-    home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
+    home = [] if terminal.home is None else ["--home", str(terminal.home)]
     raise Exit(tell_of_event([*home, "hook", *arguments]))
 
 
-app.members.append(Registered("hook", hook, None, app.panel, raw=True))
+app.members.append(Registered("hook", hook, raw=True))
 
 
 def _chosen(name: str) -> Agent:

@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import json
 import signal
-from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.core import TyperGroup
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from timeleap.cli import interrupt
-from timeleap.cli.app import _MODULES, application, main
+from timeleap.cli.app import main
 from timeleap.cli.backend import session_identity
 from timeleap.cli.command import guarded
 from timeleap.cli.settings import _settings
@@ -20,89 +16,31 @@ from timeleap.service import config
 from timeleap_client.errors import ConnectionLostError, TimeleapRpcError
 from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
-COMMANDS = [
-    *("demo", "new", "append", "call", "state", "yolo", "tail", "sessions", "log", "show", "checkpoint", "revert"),
-    *("search", "diff", "at", "pins", "storage", "prune", "export", "import", "redact"),
-    *("dmail send", "dmail show", "dmail deliver", "dmail cancel"),
-    *("undo", "restore", "compact", "fork", "archive", "unarchive", "verify", "repair", "schema"),
-    *(
-        "trash list",
-        "trash delete",
-        "trash undelete",
-        "config show",
-        "config get",
-        "config set",
-        "config unset",
-        "config path",
-    ),
-]
+
+def run(monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["timeleap", *words])
+    return main()
 
 
-whole = cache(application)
-"""With all commands, made once: it keeps nothing of a call."""
-
-
-def run(*args: str, **more):
-    return CliRunner().invoke(whole(), list(args), env={"COLUMNS": "120", "TERM": "dumb"}, **more)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_teaches_and_takes_the_shared_options(command):
-    told = run(*command.split(), "--help")
-    assert told.exit_code == 0
-    assert "--home" in told.output
-    assert "--json" in told.output
-    if command not in {"trash list", "config show"}:
-        assert f"timeleap {command}" in told.output.split("Examples", 1)[1]
-
-
-def test_brackets_in_help_are_no_markup():
-    assert "(default: [redacted])" in run("redact", "--help").output
-    assert "[FILE]" in run("export", "--help").output
-
-
-def test_the_overview_names_every_command_and_the_exit_codes():
-    told = run("--help").output
-    for command in [*COMMANDS, "serve"]:
-        assert f" {command.split()[0]} " in told
-    assert "Exit codes" in told
-
-
-def commands(needed):
-    """The commands there are where that one is needed."""
-    group = get_command(application(needed))
-    assert isinstance(group, TyperGroup)
-    return sorted(group.commands)
-
-
-@pytest.mark.parametrize("module", _MODULES)
-def test_a_command_is_found_without_loading_those_of_other_modules(module):
-    assert commands(_MODULES[module][0]) == sorted(_MODULES[module])
-
-
-def test_no_command_is_in_no_module():
-    assert commands(None) == sorted(name for names in _MODULES.values() for name in names)
-    assert commands("no-such-command") == commands(None)
-
-
-def test_what_is_not_known_is_a_misuse():
-    assert run("no-such-command").exit_code == 2
-    assert run("revert").exit_code == 2
-    assert run("yolo", "s", "maybe").exit_code == 2
-
-
-@pytest.mark.parametrize(("typed", "meant"), [("delete", "timeleap trash delete"), ("ls", "timeleap sessions")])
-def test_a_usual_name_of_something_else_leads_to_ours(typed, meant):
-    assert meant in " ".join(run(typed).stderr.split())
+@pytest.mark.parametrize("words", [["no-such-command"], ["yolo", "s", "maybe"], ["log", "-n", "x"], ["trash"], []])
+def test_what_is_not_known_is_a_misuse(words, capsys, monkeypatch):
+    assert run(monkeypatch, *words) == 2
+    out, err = capsys.readouterr()
+    assert bool(out) != bool(err.startswith("error: "))
 
 
 @pytest.mark.parametrize("command", ["trash", "config", "dmail", "subagents"])
 def test_for_machines_a_missing_command_is_one_json_error(command, capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["timeleap", "--json", command])
-    assert main(command) == 2
+    assert run(monkeypatch, "--json", command) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "list" in (said := json.loads(err)["error"]["message"]) or "show" in said
+
+
+def test_for_machines_a_misuse_is_one_json_error(capsys, monkeypatch):
+    assert run(monkeypatch, "log", "-n", "x", "--json") == 2
+    out, err = capsys.readouterr()
+    assert (out, json.loads(err)) == ("", {"error": {"kind": "usage", "message": "-n takes a number, and x is none"}})
 
 
 @pytest.mark.parametrize(

@@ -1,195 +1,136 @@
-"""A plain command line means what the library says it means; what the library refuses, or reads in its own way, is none."""
+"""Every word of a command line means what it says, in any order and any usual spelling, or the refusal says why not."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.exceptions import TyperException
-from typer.main import get_command
+from tests.support.cli import every_command
 
-from timeleap.cli import typer_app
-from timeleap.cli.app import _MODULES, modules
-from timeleap.cli.arguments import NotPlainError, read
-from timeleap.cli.command import Home, Machine, bare, signature_of
-from timeleap.cli.parameters import Argument, Commands, Registered
+from timeleap.cli.arguments import (
+    HelpAsked,
+    MisuseError,
+    ParsedCommand,
+    declared,
+    is_repeated,
+    is_switch,
+    kind_of,
+    read,
+    spellings,
+)
+from timeleap.cli.command import signature_of
+from timeleap.cli.command_table import load
+from timeleap.cli.help import suggestion, way_out
+from timeleap.cli.parameters import Argument
 
-
-class Meant(NamedTuple):
-    """What a command line was read as."""
-
-    function: Any
-    values: dict[str, Any]
-    home: Path | None
-    machine: bool
-
-
-def every(commands: Commands, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Registered]]:
-    """The commands, by the words that name them."""
-    found: list[tuple[tuple[str, ...], Registered]] = []
-    for member in commands.members:
-        if isinstance(member, Registered):
-            found.append(((*path, member.name), member))
-        else:
-            found += every(member, path if member.name is None else (*path, member.name))
-    return found
+COMMANDS = {path: command for path, command in every_command() if not command.raw}
 
 
-COMMANDS = {path: command for module in modules() for path, command in every(module) if not command.raw}
-LIBRARY: Any = get_command(typer_app.application(modules()))
+def call(*words: str) -> ParsedCommand:
+    meant = read(words, load)
+    assert isinstance(meant, ParsedCommand)
+    return meant
 
 
-def plain(arguments: list[str]) -> Meant | None:
-    """How the plain reader takes it; None where it leaves it to the library."""
-    module = next(module for module, names in _MODULES.items() if arguments_name(arguments) in names)
-    try:
-        call = read(arguments, modules(_MODULES[module][0])[0], Home, Machine)
-    except NotPlainError:
-        return None
-    return Meant(call.command.function, call.values, call.home, call.machine)
+def refused(*words: str) -> MisuseError:
+    with pytest.raises(MisuseError) as caught:
+        read(words, load)
+    return caught.value
 
 
-def arguments_name(arguments: list[str]) -> str:
-    return next(word for word in arguments if any(word == path[0] for path in COMMANDS))
-
-
-def by_library(arguments: list[str]) -> Meant | None:
-    """How the library takes it; None where it refuses."""
-    seen: list[Meant] = []
-
-    def note(command: Registered, _taken: Any, terminal: Any, values: dict[str, Any]) -> None:
-        seen.append(Meant(command.function, values, terminal.home, terminal.machine))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer_app, "run_command", note)
-        try:
-            LIBRARY.main(arguments, prog_name="timeleap", standalone_mode=False)
-        except TyperException:
-            return None
-    return seen[0] if seen else None
-
-
-WORDS = [
-    "s",
-    "1",
-    "0",
-    "12",
-    "-",
-    "on",
-    "off",
-    "a b",
-    "",
-    ".",
-    "#3",
-    "1.5",
-    "007",
-    "é",
-    "\udcff",
-    "a\tb",
-    "x" * 70,
-    os.devnull,
-    "/",
-    "no/where",
-]
-ODD = [
-    "--",
-    "--help",
-    "-h",
-    "--home",
-    "--json",
-    "--home=/x",
-    "-n5",
-    "-yn",
-    "--no-such",
-    "-1",
-    "--n",
-    "--version",
-    "--no-json",
-]
-
-
-def options(command: Registered) -> list[tuple[str, Any]]:
-    """The names of its options, with their types."""
-    return [
-        (side, bare(parameter.annotation))
-        for parameter in signature_of(command.function).parameters
-        if not isinstance(parameter.annotation.__metadata__[0], Argument)
-        for name in parameter.annotation.__metadata__[0].names or ("--" + parameter.name.replace("_", "-"),)
-        for side in name.split("/")
-    ]
+def value_of(parameter: Any, draw: st.DrawFn) -> str:
+    kind = kind_of(parameter)
+    if get_origin(kind):
+        return draw(st.sampled_from(get_args(kind)))
+    if kind is int:
+        return str(draw(st.integers(declared(parameter).min or 0, 10**15)))
+    return draw(st.sampled_from(["s", "a b", "é", "no/where", "1.5", "a=b", "-", "x" * 70, "#3", "-dash", "--home"]))
 
 
 @st.composite
-def command_lines(draw: st.DrawFn) -> list[str]:
+def command_lines(draw: st.DrawFn) -> tuple[list[str], dict[str, Any]]:
+    """A command with some of its parameters, in any order and spelling, and the words that each was given."""
     path = draw(st.sampled_from(sorted(COMMANDS)))
-    words = [*draw(st.sampled_from([[], [], [], ["--json"], ["--home", "/x"], ["--home", "", "--json"]])), *path]
-    known = [*options(COMMANDS[path]), ("--home", Path), ("--json", bool)]
-    for _ in range(draw(st.integers(0, 5))):
-        kind = draw(st.integers(0, 9))
-        if kind < 5:
-            words.append(draw(st.sampled_from(WORDS)))
-        elif kind < 9:
-            name, value = draw(st.sampled_from(known))
-            words.append(name)
-            if value is not bool and draw(st.integers(0, 9)):
-                choices = [str(each) for each in get_args(value)] if get_origin(value) not in (None, list) else []
-                words.append(draw(st.sampled_from([*WORDS, *choices, "5", "20"])))
+    parameters = signature_of(COMMANDS[path].function).parameters
+    expected: dict[str, Any] = {}
+    options: list[list[str]] = []
+    arguments: list[str] = []
+    for parameter in parameters:
+        is_argument = isinstance(declared(parameter), Argument)
+        if not is_argument and parameter.default is not parameter.empty and not draw(st.booleans()):
+            continue
+        if is_switch(parameter):
+            name, on = draw(st.sampled_from(spellings(parameter)))
+            expected[parameter.name] = on
+            options.append([name])
+            continue
+        words = [value_of(parameter, draw) for _ in range(draw(st.integers(1, 2)) if is_repeated(parameter) else 1)]
+        if is_argument:
+            words = [word.lstrip("-") or "x" for word in words]
+            arguments += words
         else:
-            words.append(draw(st.sampled_from(ODD)))
-    return words
+            written: list[str] = []
+            for word in words:
+                name, _ = draw(st.sampled_from(spellings(parameter)))
+                joined = f"{name}={word}" if name.startswith("--") else f"{name}{word}"
+                written += draw(st.sampled_from([[name, word], [joined]]))
+            options.append(written)
+        read_words = [kind_of(parameter)(word) if kind_of(parameter) in (int, Path) else word for word in words]
+        expected[parameter.name] = read_words if is_repeated(parameter) else read_words[-1]
+    line = [*path]
+    in_any_order: list[list[str]] = draw(st.permutations(options))
+    for option in in_any_order:
+        number = draw(st.integers(0, len(arguments)))
+        line += [*arguments[:number], *option]
+        arguments = arguments[number:]
+    return line + arguments, expected
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(command_lines())
-def test_what_is_plain_is_what_the_library_says(arguments: list[str]) -> None:
-    meant = plain(arguments)
-    if meant is not None:
-        assert meant == by_library(arguments), arguments
+def test_every_parameter_gets_the_words_that_were_meant_for_it(line: tuple[list[str], dict[str, Any]]) -> None:
+    words, expected = line
+    assert {name: call(*words).values[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("path", sorted(COMMANDS))
-def test_every_command_can_be_plain(path: tuple[str, ...]) -> None:
-    """With every option and every argument it has, each with a value of its kind."""
-    words = [*path]
-    for parameter in signature_of(COMMANDS[path].function).parameters:
-        declared, kind = parameter.annotation.__metadata__[0], bare(parameter.annotation)
-        value = {int: "7", Path: "no/where"}.get(kind) or (
-            get_args(kind)[0] if get_origin(kind) not in (None, list) else "x"
-        )
-        if isinstance(declared, Argument):
-            words.append(value)
-        else:
-            names = declared.names or ("--" + parameter.name.replace("_", "-"),)
-            words += [names[-1].split("/")[-1], *([] if kind is bool else [value])]
-    words += ["--json", "--home", "no/where"]
-    meant = plain(words)
-    assert meant is not None
-    assert meant == by_library(words)
+@pytest.mark.parametrize("path", sorted(COMMANDS), ids=" ".join)
+def test_defaults_stand_where_nothing_is_given(path: tuple[str, ...]) -> None:
+    parameters = signature_of(COMMANDS[path].function).parameters
+    required: list[str] = []
+    for each in parameters:
+        if each.default is each.empty:
+            word = "x" if kind_of(each) in (str, Path) else get_args(kind_of(each))[0]
+            required += [*(name for name, _ in spellings(each)[:1]), word]
+    values = call(*path, *required).values
+    assert all(values[each.name] == each.default for each in parameters if each.default is not each.empty)
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "values"),
     [
-        *("append", "append s", "append s text", "append s two words --role tool", "append - -r user", "log s -w"),
-        *(
-            "--json sessions",
-            "sessions --json",
-            "trash list",
-            "trash purge a b -y",
-            "revert s 3 --dry-run",
-            "undo -n 2",
-            "new s --files --json",
-            "new --files turn s",
-            "revert s 3 --restore both --on-conflict keep",
-        ),
+        ("append s two words --role tool", {"session": "s", "text": ["two", "words"], "role": "tool"}),
+        ("append - -r user", {"session": "-", "role": "user"}),
+        ("log -n5", {"checkpoints": 5}),
+        ("log -n 007 s --no-graph", {"checkpoints": 7, "session": "s", "graph": False}),
+        ("undo -n 2 --restore=both", {"steps": 2, "restore": "both"}),
+        ("prune s -yn", {"yes": True, "dry_run": True}),
+        ("title s -- --yes", {"session": "s", "text": ["--yes"]}),
+        ("title s -- -h", {"text": ["-h"]}),
+        ("title --home /x --home /y s", {"session": "s"}),
+        ("search -E -- -x", {"query": "-x", "regex": True}),
+        ("new --title --json", {"title": "--json"}),
+        ("trash purge a b -y", {"sessions": ["a", "b"], "yes": True}),
+        ("pins s --add a --add b", {"add": ["a", "b"]}),
+        ("-- sessions", {}),
     ],
 )
-def test_what_people_type_is_plain(line: str) -> None:
-    assert plain(line.split()) == by_library(line.split()) is not None
+def test_usual_spellings(line: str, values: dict[str, Any]) -> None:
+    found = call(*line.split()).values
+    assert {name: found[name] for name in values} == values
 
 
 @pytest.mark.parametrize(
@@ -200,20 +141,80 @@ def test_what_people_type_is_plain(line: str) -> None:
         ("new --files=turn", "turn", None),
         ("new --files s", "checkpoint", "s"),
         ("new s --files --title x", "checkpoint", "s"),
-        ("new s -- --files", None, "s"),
     ],
 )
-def test_an_option_may_stand_without_its_value(line: str, mode: str | None, session: str | None) -> None:
-    meant = plain(line.split()) or by_library(line.split())
-    if mode is None:
-        assert meant is None  # behind `--` it is a second argument, which is one too many
-    else:
-        assert meant is not None
-        assert (meant.values["files"], meant.values["session"]) == (mode, session)
+def test_an_option_may_stand_without_its_value(line: str, mode: str, session: str | None) -> None:
+    values = call(*line.split()).values
+    assert (values["files"], values["session"]) == (mode, session)
+
+
+@pytest.mark.parametrize("line", ["--home /x --json state s", "state --json s --home /x", "--json state s --home=/x"])
+def test_what_every_command_has_stands_before_it_and_behind_it(line: str) -> None:
+    meant = call(*line.split())
+    assert (meant.home, meant.machine, meant.values["session"]) == (Path("/x"), True, "s")
+    assert call("--home", "/x", "trash", "--json", "list", "--home", "/y").home == Path("/y")
 
 
 @pytest.mark.parametrize(
-    "line", ["append --help", "append --role=tool", "append -- -x", "log -n5", "log -n x", "log -n 0", "yolo s maybe", "trash", "append --no-such"]
-)  # fmt: skip
-def test_the_rest_is_left_to_the_library(line: str) -> None:
-    assert plain(line.split()) is None
+    ("line", "said"),
+    [
+        ("log -n x", "-n takes a number, and x is none"),
+        ("log --checkpoints=", "--checkpoints takes a number"),
+        ("log -n 0", "-n is at least 1, and not 0"),
+        ("log -n", "-n needs a value"),
+        ("log --json=yes", "--json takes no value"),
+        ("log --check 3", "there is no option --check"),
+        ("log -1", "there is no option -1"),
+        ("prune s -yx", "there is no option -x"),
+        ("new s -- --files", "--files is an argument too many"),
+        ("yolo s maybe", "maybe is not one of on, off"),
+        ("search", "missing argument TEXT"),
+        ("config get", "missing argument KEY"),
+        ("subagents put s name", "missing option --prompt"),
+        ("trash nothing", "there is no command trash nothing"),
+        ("no-such-command", "there is no command no-such-command"),
+        ("--no-such state", "there is no option --no-such"),
+        ("--home", "--home needs a value"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(line: str, said: str) -> None:
+    error = refused(*line.split())
+    assert said in str(error)
+    assert any("--help" in line or "help --all" in line for line in way_out(error))
+
+
+def test_a_path_of_the_wrong_kind_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert f"--home is a directory, and {file} is a file" in str(refused("state", "--home", str(file)))
+    assert f"is a file, and {tmp_path} is a directory" in str(refused("export", "s", str(tmp_path)))
+    assert "null character" in str(refused("state", "--home", "a\0b"))
+    assert call("state", "--home", str(tmp_path / "not there")).home == tmp_path / "not there"
+    if os.geteuid():
+        file.chmod(0)
+        assert "may not be read" in str(refused("export", "s", str(file)))
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("delete", "timeleap trash delete"),
+        ("ls", "timeleap sessions"),
+        ("delet", "timeleap trash delete"),
+        ("sesions", "timeleap sessions"),
+        ("trash lst", "timeleap trash list"),
+        ("log --chekpoints 3", "--checkpoints"),
+        ("--jsno sessions", "--json"),
+        ("xyzzy", ""),
+        ("search", ""),
+    ],
+)
+def test_a_word_that_is_close_to_another_leads_to_it(line: str, meant: str) -> None:
+    assert suggestion(refused(*line.split())) == (f"did you mean {meant}?" if meant else "")
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", "trash -h", "trash purge --help", "log -n x --help", "hook x --help"])
+def test_help_is_asked_for_at_every_place(line: str) -> None:
+    asked = read(line.split(), load)
+    assert isinstance(asked, HelpAsked)
+    assert asked.path == tuple(word for word in line.split() if word in ("trash", "purge", "log", "hook"))
