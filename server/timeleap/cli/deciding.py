@@ -14,6 +14,7 @@ from timeleap.cli.backend import OpenSession, change_session, read_state, writin
 from timeleap.cli.command import Session, Switch, command
 from timeleap.cli.formatting import ago, one_line, safe
 from timeleap.cli.parameters import Argument, Commands, Option
+from timeleap.cli.styled_text import StyledText
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
@@ -196,17 +197,15 @@ class _PendingRequests:
             self._ended.add(params["approvalId"])
             if params["approvalId"] == self._asking:
                 # The next one is asked after Enter only: what is being typed just now is not meant for it.
-                self._terminal.err.print(f"\n  {_outcome(params)}; Enter goes on ", end="")
+                self._terminal.err.write(f"\n  {_outcome(params)}; Enter goes on ", end="")
 
     def _print(self, request: Json) -> None:
-        from rich.text import Text
-
         who = f" by {one_line(request['client'])}" if "client" in request else ""
         # All of the detail: what is cut off could be what matters.
         detail = json.dumps(request["detail"], ensure_ascii=False, indent=2) if "detail" in request else ""
         lines = [*str(request.get("description", "")).splitlines(), *detail.splitlines()]
         self._terminal.say(
-            Text(f"\n{one_line(request['action'])}", style="bold"),
+            StyledText(f"\n{one_line(request['action'])}", style="bold"),
             f"  asked{who}, {ago(request['requestedAt'])}",
             *(f"  {safe(line)}" for line in lines),
         )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Final, Literal
 
 from timeleap.cli.formatting import safe
 from timeleap.cli.graph import PLAIN, Graph, draw, glyphs_for
+from timeleap.cli.styled_text import StyledText, columns_of, padded
 from timeleap.cli.terminal import Terminal
 from timeleap.json_value import Json
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+_CORNERS: Final = (("╭╮╰╯", "─", "│"), ("++++", "-", "|"))
+"""Corners and edges of a box; the second is for terminals that know ASCII only."""
 _WIDTH = 110
 _MOST_TEXT = 72
 _MOST_ENTRIES = 2
@@ -35,57 +36,43 @@ class Screen:
     """Tells the story on a terminal; with `--json` it is silent, and only its checks count."""
 
     def __init__(self, terminal: Terminal) -> None:
-        from rich import box
-
         self.checks: list[Check] = []
         self._terminal = terminal
         self._out = terminal.out
         self._width = min(_WIDTH, self._out.width) if self._out.is_terminal else _WIDTH
-        self._out.width = self._width
         self._began = time.monotonic()
         self._scene = ""
         self._scenes = 0
         self._glyphs = glyphs_for(sys.stdout.encoding)
         self._plain = self._glyphs is PLAIN
-        self._box = box.ASCII if self._plain else box.ROUNDED
+        self._corners = _CORNERS[self._plain]
 
     def title(self, text: str, under: str) -> None:
-        from rich.panel import Panel
-
-        self._show(Panel(under, title=text, box=self._box, width=self._width, padding=(1, 2)))
+        lines = textwrap.wrap(under, self._width - 6)
+        self._show(*self._boxed(["", *(f" {line}" for line in lines), ""], f" {text} ".center(self._width - 4, "\0")))
 
     def scene(self, name: str) -> None:
-        from rich.rule import Rule
-        from rich.text import Text
-
         self._scene = name
         self._scenes += 1
-        heading = Text(f" {self._scenes}  {name} ", style="bold")
-        self._show(Text(), Rule(heading, align="left", characters="-" if self._plain else "─", style="cyan"))
+        heading = f" {self._scenes}  {name} "
+        rule = ("-" if self._plain else "─") * (self._width - columns_of(heading))
+        self._show(StyledText(), StyledText.assemble((heading, "bold"), (rule, "cyan")))
 
     def say(self, text: str, style: str = "") -> None:
-        from rich.padding import Padding
-        from rich.text import Text
-
-        self._show(Padding(Text(safe(text), style=style), (0, 0, 0, 1)))
+        for line in textwrap.wrap(safe(text), self._width - 1, replace_whitespace=False) or [""]:
+            self._show(StyledText(f" {line}", style))
 
     def wire(self, direction: Literal["sent", "received"], message: Json) -> None:
         """A message that crossed the wire, abridged."""
-        from rich.text import Text
-
         arrows, style = ("->→", "cyan") if direction == "sent" else ("<-←", "green")
-        prefix = Text(f" {arrows[:2] if self._plain else arrows[2]} ", style=f"bold {style}")
+        prefix = f" {arrows[:2] if self._plain else arrows[2]} "
         body = json.dumps(_abridged(message), ensure_ascii=False)
-        for number, line in enumerate(Text(safe(body), style=style).wrap(self._out, self._width - 4)):
-            self._show((prefix if number == 0 else Text("   ")) + line)
+        for line in textwrap.wrap(safe(body), self._width - 4):
+            self._show(StyledText.assemble((prefix, f"bold {style}"), (line, style)))
+            prefix = "   "
 
     def picture(self, graph: Graph) -> None:
-        from rich.console import Group
-        from rich.panel import Panel
-
-        inside = Group(*draw(graph, self._width - 6, self._glyphs))
-        form: Any = {"box": self._box, "width": self._width, "border_style": "dim"}
-        self._show(Panel(inside, title="timeleap log", title_align="left", **form))
+        self._show(*self._boxed(draw(graph, self._width - 6, self._glyphs), " timeleap log ", "dim"))
 
     def listing(self, lines: Iterable[str]) -> None:
         """Lines as they are, set off."""
@@ -94,37 +81,51 @@ class Screen:
 
     def check(self, promise: str, kept: bool, found: str = "") -> None:
         """Note whether a promise was kept, and show it."""
-        from rich.text import Text
-
         self.checks.append(Check(self._scene, promise, kept, found))
         sign = ("ok" if kept else "FAILED") if self._plain else ("✓" if kept else "✗")
         shown = f"  ({found})" if found else ""
-        self._show(Text.assemble((f" {sign} ", "bold green" if kept else "bold red"), promise, (safe(shown), "dim")))
+        self._show(
+            StyledText.assemble((f" {sign} ", "bold green" if kept else "bold red"), promise, (safe(shown), "dim"))
+        )
 
     def summary(self, requests: int) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=self._box, title="What was proven", width=self._width)
-        table.add_column("scene", style="bold", no_wrap=True)
-        table.add_column("promise", ratio=1)
-        table.add_column("kept", justify="center")
+        """A table of all checks, and how many promises were kept."""
+        self._show(StyledText(), StyledText(" What was proven", "bold"))
+        first = max((columns_of(check.scene) for check in self.checks), default=0)
+        room = max(20, self._width - first - 10)
         scene = ""
         for check in self.checks:
-            kept = Text("yes", style="green") if check.kept else Text("NO", style="bold red")
-            table.add_row("" if check.scene == scene else check.scene, safe(check.promise), kept)
+            name = "" if check.scene == scene else check.scene
             scene = check.scene
+            kept = ("yes", "green") if check.kept else ("NO", "bold red")
+            begin, *others = textwrap.wrap(safe(check.promise), room) or [""]
+            self._show(
+                StyledText.assemble((f" {padded(name, first)}  ", "bold"), f"{padded(begin, room)}  ", kept),
+                *(StyledText(f" {'':<{first}}  {line}") for line in others),
+            )
         kept_all, every = sum(check.kept for check in self.checks), len(self.checks)
-        self._show(Text(), table)
         self.say(
             f"{kept_all} of {every} promises kept, {requests} requests, {time.monotonic() - self._began:.1f} seconds",
             "bold green" if kept_all == every else "bold red",
         )
 
-    def _show(self, *what: RenderableType) -> None:
+    def _boxed(self, lines: Sequence[str | StyledText], title: str, style: str = "") -> Iterator[StyledText]:
+        """Lines in a box with a title in its upper edge."""
+        corners, across, down = self._corners
+        edge = title.replace("\0", across)
+        yield StyledText(
+            f"{corners[0]}{across}{edge}{across * (self._width - 3 - columns_of(edge))}{corners[1]}", style
+        )
+        for line in lines:
+            inside = StyledText(line) if isinstance(line, str) else line
+            blanks = " " * max(0, self._width - 4 - columns_of(inside.plain))
+            yield StyledText().append(f"{down} ", style).append(inside).append(f"{blanks} {down}", style)
+        yield StyledText(f"{corners[2]}{across * (self._width - 2)}{corners[3]}", style)
+
+    def _show(self, *lines: StyledText) -> None:
         if not self._terminal.machine:
-            for each in what:
-                self._out.print(each)
+            for line in lines:
+                self._out.write(line)
 
 
 def _abridged(value: Any) -> Any:

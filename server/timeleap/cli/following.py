@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from timeleap.cli.backend import LOSSES
 from timeleap.cli.formatting import count, now, one_line, render
+from timeleap.cli.styled_text import StyledText
 from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from timeleap.cli.backend import OpenSession
     from timeleap_client.notifications import Notification
 
@@ -32,7 +31,7 @@ class TerminalFollower:
         self._known = _size(session.state)
         self._told = {warning["message"] for warning in session.state.get("warnings", ())}
 
-    def tell(self, notification: Notification) -> Iterator[Text]:
+    def tell(self, notification: Notification) -> Iterator[StyledText]:
         params = notification.params
         if notification.kind == "external" or notification.method == RECONNECTED:
             # Nobody said what changed: show what has come where nothing has gone, else say how things are.
@@ -55,12 +54,10 @@ class TerminalFollower:
         elif "context" in params:
             self._known = _size(params)
 
-    def _messages(self, start: int, end: int) -> Iterator[Text]:
-        from rich.text import Text
-
+    def _messages(self, start: int, end: int) -> Iterator[StyledText]:
         first = max(start, end - _MOST_MESSAGES)
         if first > start:
-            yield Text(f"    ... {count(first - start, 'message')} before these", style="dim")
+            yield StyledText(f"    ... {count(first - start, 'message')} before these", style="dim")
         window: Json = {"from": first, "to": end}
         try:
             page = self._session.call("context/getHistory", **window)
@@ -76,13 +73,11 @@ def describe(notification: Notification) -> str:
     return one_line(words if isinstance(words, str) else words(notification.params))
 
 
-def _line(words: str, params: Json) -> Text:
-    from rich.text import Text
-
+def _line(words: str, params: Json) -> StyledText:
     cause = params.get("cause")
     client = cause.get("client") if isinstance(cause, dict) else None
     by = f"  by {one_line(str(client), 40)}" if client else ""
-    return Text.assemble((f"{now()}  ", "dim"), (words, "bold"), (by, "dim"))
+    return StyledText.assemble((f"{now()}  ", "dim"), (words, "bold"), (by, "dim"))
 
 
 def _size(state: Json) -> tuple[int, int]:

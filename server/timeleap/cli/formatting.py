@@ -7,14 +7,11 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from timeleap.cli.styled_text import StyledText
 from timeleap.json_value import Json
 from timeleap.message_text import texts
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
 
 _UNSAFE = re.compile(
     # Control characters, and what reorders or hides: marks of direction, characters without width, tags.
@@ -148,15 +145,13 @@ def gist(message: Mapping[str, Any], width: int) -> str:
     return one_line(f"[{', '.join(kinds)}]", width) if kinds else "(empty)"
 
 
-def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
+def render(entry: Json, most_lines: int | None) -> Iterator[StyledText]:
     """Lines of one `{index, message}` of a history: its author, then its parts, each up to `most_lines`."""
-    from rich.text import Text
-
     message = entry["message"]
     role = str(message.get("role", "?"))
     name = f" {one_line(str(message['name']))}" if message.get("name") else ""
     answers = f" answers {one_line(str(message['tool_call_id']))}" if message.get("tool_call_id") else ""
-    yield Text.assemble(
+    yield StyledText.assemble(
         (f"[{entry['index']}] ", "dim"), (one_line(role), _STYLES.get(role, "bold")), (name + answers, "dim")
     )
     for text, style in _parts(message):
@@ -166,11 +161,11 @@ def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
             more = len(line) - _LONGEST_LINE
             if most_lines is not None and more > 0:
                 cut = count(more, "more character")
-                yield Text(f"    {line[:_LONGEST_LINE]}… ({cut}; --full shows them)", style=style)
+                yield StyledText(f"    {line[:_LONGEST_LINE]}… ({cut}; --full shows them)", style=style)
             else:
-                yield Text("    " + line, style=style)
+                yield StyledText("    " + line, style=style)
         if len(shown) < len(lines):
-            yield Text(f"    ... {count(len(lines) - len(shown), 'more line')}; --full shows them", style="dim")
+            yield StyledText(f"    ... {count(len(lines) - len(shown), 'more line')}; --full shows them", style="dim")
 
 
 def _parts(message: Json) -> Iterator[tuple[str, str]]:

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.file_changes import mark
 from timeleap.cli.formatting import clock, count, now, one_line, size
+from timeleap.cli.output import Redrawn
+from timeleap.cli.styled_text import StyledText
 from timeleap.json_value import Json
 from timeleap.message_text import span_name
 from timeleap.summaries.names import growth
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from timeleap.cli.terminal import Terminal
 
 _ENDED_BY = {
@@ -176,24 +176,20 @@ def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[GraphRow]:
         yield GraphRow("   ", f"... {count(graph.timelines_omitted, 'older timeline')} not drawn", style="dim")
 
 
-def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
+def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[StyledText]:
     """The picture as lines of at most `width` columns."""
-    from rich.text import Text
-
     lines = []
     drawn = list(rows(graph, glyphs))
     filled = {column for row in drawn for column, fact in enumerate(row.facts) if fact or column < _ALWAYS}
     widths = [width if column in filled else 0 for column, width in enumerate(_COLUMNS)]
     name_width = max(24, min(60, width - sum(widths)))
     for row in drawn:
-        line = Text(row.signs, style=row.sign_style)
+        line = StyledText(row.signs, style=row.sign_style)
         room = name_width - len(row.signs)
         line.append(one_line(row.name, room).ljust(room) if row.facts else row.name, style=row.style)
         for fact, pad in zip(row.facts, widths, strict=False):
             line.append(fact.rjust(pad), style="dim" if row.style == "dim" else "")
-        line.rstrip()
-        line.truncate(width, overflow="ellipsis")
-        lines.append(line)
+        lines.append(line.truncated(width))
     return lines
 
 
@@ -233,13 +229,11 @@ def shown(terminal: Terminal, *, again: bool) -> Iterator[Callable[[Graph, str],
 
     For pipes and programs each comes after the one before.
     """
-    from rich.text import Text
-
     out, glyphs = terminal.out, glyphs_for(sys.stdout.encoding)
 
-    def lines(graph: Graph, why: str) -> list[Text]:
+    def lines(graph: Graph, why: str) -> list[StyledText]:
         drawn = draw(graph, out.width if out.is_terminal else _PIPE_WIDTH, glyphs)
-        return [Text(f"{now()}  {why or 'as it is now'}", style="dim"), *drawn] if again else drawn
+        return [StyledText(f"{now()}  {why or 'as it is now'}", style="dim"), *drawn] if again else drawn
 
     def show(graph: Graph, why: str) -> None:
         terminal.say(*lines(graph, why))
@@ -248,11 +242,8 @@ def shown(terminal: Terminal, *, again: bool) -> Iterator[Callable[[Graph, str],
     if terminal.machine:
         write = terminal.line if again else terminal.document
         yield lambda graph, _: write(graph.as_json())
-    elif not (again and out.is_terminal):
+    elif not (again and out.is_styled):
         yield show
     else:
-        from rich.console import Group
-        from rich.live import Live
-
-        with Live(console=out, auto_refresh=False, vertical_overflow="crop") as live:
-            yield lambda graph, why: live.update(Group(*lines(graph, why)), refresh=True)
+        redrawn = Redrawn(out, sys.stdout)
+        yield lambda graph, why: redrawn.show(lines(graph, why))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from timeleap.cli.backend import Backend, OpenSession, given, reading
 from timeleap.cli.command import Full, Session, TimelineOption, command, complete_session, parse_time, place
@@ -14,12 +14,10 @@ from timeleap.cli.formatting import clock, count, one_line, process, render, saf
 from timeleap.cli.graph import read_graph, read_kin, shown
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.session_tables import add_subagents, list_by_project, list_sessions
+from timeleap.cli.styled_text import StyledText
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 app = Commands()
 
@@ -289,12 +287,10 @@ def _opened(backend: Backend, query: str, session: str) -> tuple[OpenSession, st
         raise
 
 
-def _matching(match: Json) -> Text:
-    from rich.text import Text
-
+def _matching(match: Json) -> StyledText:
     hits = len(match["ranges"])
     more = f"  ({hits:,} matches{' and more' if match.get('moreRanges') else ''})" if hits > 1 else ""
-    return Text.assemble((f"{_where(match)}:{match['index']}: ", "cyan"), _line(match), (more, "dim"))
+    return StyledText.assemble((f"{_where(match)}:{match['index']}: ", "cyan"), _line(match), (more, "dim"))
 
 
 def _where(place: Json) -> str:
@@ -302,17 +298,15 @@ def _where(place: Json) -> str:
     return one_line(f"{place['sessionId']}{timeline}")
 
 
-def _line(match: Json) -> Text:
+def _line(match: Json) -> StyledText:
     """The line of the message that the first match begins in, with all matches in it standing out."""
-    from rich.text import Text
-
     excerpt = match.get("excerpt")
     if excerpt is None:
-        return Text()
+        return StyledText()
     text = excerpt["text"]
     ranges = [tuple(_offset(text, units - excerpt["start"]) for units in each) for each in match["ranges"]]
     begin, end = _window(text, *ranges[0])
-    shown, at = Text("…" if begin and text[begin - 1] != "\n" else ""), begin
+    shown, at = StyledText("…" if begin and text[begin - 1] != "\n" else ""), begin
     for start, stop in ranges:
         first, last = max(start, at), min(stop, end)
         if first < last:
@@ -435,21 +429,19 @@ def _find_point(opened: OpenSession, name: str) -> tuple[str, Json]:
     return f"{where}#{found['id']}{label}", {"checkpointUid": found["uid"]}
 
 
-def _compared(names: Iterable[str], found: Json, *, stat: bool, most_lines: int | None) -> Iterator[Text]:
-    from rich.text import Text
-
+def _compared(names: Iterable[str], found: Json, *, stat: bool, most_lines: int | None) -> Iterator[StyledText]:
     for sign, name, side in zip(("---", "+++"), names, ("from", "to"), strict=True):
         facts = f"{count(found['state'][side]['messageCount'], 'message')}, {count(found['tokens'][side], 'token')}"
-        yield Text(f"{sign} {name}  ({facts})", style="bold")
+        yield StyledText(f"{sign} {name}  ({facts})", style="bold")
     if found["state"]["from"]["systemPrompt"] != found["state"]["to"]["systemPrompt"]:
-        yield Text("the system prompt is another one", style="yellow")
+        yield StyledText("the system prompt is another one", style="yellow")
     if not (found["removedCount"] or found["addedCount"]):
-        yield Text(f"the same {count(found['common'], 'message')}")
+        yield StyledText(f"the same {count(found['common'], 'message')}")
         return
     changed = f"-{found['removedCount']:,} +{found['addedCount']:,}"
-    yield Text(f"@@ {count(found['common'], 'message')} in common, then {changed} @@", style="cyan")
+    yield StyledText(f"@@ {count(found['common'], 'message')} in common, then {changed} @@", style="cyan")
     sides = () if stat else (("-", "red", found["removed"]), ("+", "green", found["added"]))
     for sign, style, entries in sides:
         for entry in entries:
             for line in render(entry, most_lines):
-                yield Text(f"{sign} {line.plain}", style=style)
+                yield StyledText(f"{sign} {line.plain}", style=style)

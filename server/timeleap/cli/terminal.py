@@ -1,7 +1,7 @@
 """The one place where a command's words go: results to the standard output, all else to the standard error output.
 
 Texts of a session are a stranger's. A terminal gets none of what it would obey, whichever command writes: plain lines,
-JSON and all that rich draws are made safe here, where they are written. A pipe gets lines and JSON as they are, and a
+JSON and all that is drawn are made safe by `output`, where they are written. A pipe gets lines and JSON as they are, and a
 text of the type `Exact` byte for byte; tables are safe for pipes, too. A line stays one line, whatever it
 quotes; on a terminal only a text of the type `ExactLines` has several.
 """
@@ -11,19 +11,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
-from timeleap.cli.formatting import Exact, as_line, cell, one_line, safe, safe_json
+from timeleap.cli.formatting import as_line, cell, one_line, safe_json
+from timeleap.cli.output import Output, Redrawn
+from timeleap.cli.styled_text import StyledText, columns_of, padded
 from timeleap.json_value import Json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from rich.console import Console, RenderableType
 
 T = TypeVar("T")
 
@@ -31,13 +31,10 @@ _PATIENCE = 1.0
 """Seconds after which work deserves a progress bar."""
 
 
-_STYLED_BY = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"})
-"""Variables by which rich takes what is no terminal for one."""
-_NOT_AS_IT_IS = re.compile("[\t\a\b\v\f\r]")
 _LEAST_WIDTH = 12
 """Columns that a text of a table has, however narrow the terminal is."""
 _GAP = 2
-"""Characters that rich leaves out of a line or replaces."""
+"""Blanks between two columns of a table."""
 
 
 class Exit(Exception):
@@ -80,18 +77,18 @@ class Terminal:
         self._noticed: set[str] = set()
 
     @property
-    def out(self) -> Console:
-        return _console(stderr=False)
+    def out(self) -> Output:
+        return Output(sys.stdout)
 
     @property
-    def err(self) -> Console:
-        return _console(stderr=True)
+    def err(self) -> Output:
+        return Output(sys.stderr)
 
     @property
     def interactive(self) -> bool:
         return sys.stdin.isatty() and sys.stderr.isatty()
 
-    def answer(self, result: object, *lines: RenderableType, hint: str = "") -> None:
+    def answer(self, result: object, *lines: str | StyledText, hint: str = "") -> None:
         """The result of a command: for machines a JSON document; else in words, with a hint after it."""
         if self.machine:
             self.document(result)
@@ -108,19 +105,16 @@ class Terminal:
         _write_json(sys.stdout, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
         sys.stdout.flush()
 
-    def say(self, *lines: RenderableType) -> None:
+    def say(self, *lines: str | StyledText) -> None:
         """A result in words; silent in `--json`."""
         if not self.machine:
             for line in lines:
-                shown = as_line(line, seen=sys.stdout.isatty()) if isinstance(line, str) else line
-                if not _write_plain(sys.stdout, shown):
-                    self.out.print(shown, soft_wrap=True)
+                self.out.write(as_line(line, seen=sys.stdout.isatty()) if isinstance(line, str) else line)
 
     def hint(self, text: str) -> None:
         """Something useful to know that is not the result; silent in `--json`."""
-        text = as_line(text)
-        if not self.machine and (_styled(sys.stderr) or not _write_plain(sys.stderr, text)):
-            self.err.print(text, style="dim", soft_wrap=True)
+        if not self.machine:
+            self.err.write(as_line(text), "dim")
 
     def notice(self, text: str, members: Json) -> None:
         """Something to be known in any case that is not the result; in `--json` a JSON line."""
@@ -140,13 +134,9 @@ class Terminal:
             _write_json(sys.stderr, json.dumps({"error": error}, ensure_ascii=False))
             return
         first, *others = map(as_line, lines)
-        if _styled(sys.stderr) or not _write_plain(sys.stderr, f"error: {first}"):
-            from rich.text import Text
-
-            self.err.print(Text.assemble(("error: ", "bold red"), first), soft_wrap=True)
+        self.err.write(StyledText.assemble(("error: ", "bold red"), first))
         for line in others:
-            if not _write_plain(sys.stderr, line):
-                self.err.print(line, soft_wrap=True)
+            self.err.write(line)
 
     def records(
         self,
@@ -170,30 +160,22 @@ class Terminal:
 
         In a narrow terminal texts are cut, but neither numbers nor the first column: it names what other commands take.
         """
-        if not (_styled(sys.stdout) and self.out.is_terminal):
+        if not self.out.is_terminal:
             for row in [columns, *rows]:
                 sys.stdout.write("\t".join(map(cell, row)) + "\n")
             return
-        from rich.cells import cell_len
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-        lines = [[Text(_grouped(value)) for value in row] for row in rows]
-        widths = [
-            max([cell_len(name), *(each.cell_len for each in cells)])
-            for name, *cells in zip(columns, *lines, strict=True)
-        ]
+        lines = [[_grouped(value) for value in row] for row in rows]
+        widths = [max(map(columns_of, column)) for column in zip(columns, *lines, strict=True)]
         cut = {at for at, name in enumerate(columns) if at and name not in right}
         for least in (_LEAST_WIDTH, 1):  # a cut name could not be handed to another command
             while sum(widths) + _GAP * (len(widths) - 1) > self.out.width and any(widths[at] > least for at in cut):
                 widths[max(cut, key=widths.__getitem__)] -= 1
-        for name, width in zip(columns, widths, strict=True):
-            side: Literal["left", "right"] = "right" if name in right else "left"
-            table.add_column(name, justify=side, overflow="ellipsis", no_wrap=True, width=width)
-        for line in lines:
-            table.add_row(*line)
-        self.out.print(table)
+        for line, style in ((columns, "bold"), *((line, "") for line in lines)):
+            shown = [
+                padded(text, width, right=name in right)
+                for text, width, name in zip(line, widths, columns, strict=True)
+            ]
+            self.out.write(StyledText((" " * _GAP).join(shown).rstrip(), style))
 
     def grouped(
         self, columns: Sequence[str], rows: Sequence[Sequence[object]], levels: int, right: Sequence[str] = ()
@@ -201,18 +183,16 @@ class Terminal:
         """A table whose last columns, as many as there are `levels`, are the groups of its rows, which are in their order:
         on a terminal their values are headings, where there is more than one group."""
         groups = [tuple(row[-levels:]) for row in rows]
-        seen = _styled(sys.stdout) and self.out.is_terminal
+        seen = self.out.is_terminal
         if not seen or len(set(groups)) < 2:
             cut = -levels if seen else len(columns)
             self.table(columns[:cut], [row[:cut] for row in rows], right)
             return
-        from rich.text import Text
-
         before: tuple[object, ...] = ()
         for group in dict.fromkeys(groups):
             for level, value in enumerate(group):
                 if group[: level + 1] != before[: level + 1] and (value or not level):
-                    self.say(Text("  " * level + (one_line(str(value)) or "no folder"), style="bold"))
+                    self.say(StyledText("  " * level + (one_line(str(value)) or "no folder"), style="bold"))
             own = [row[:-levels] for row, its in zip(rows, groups, strict=True) if its == group]
             self.table(columns[:-levels], own, right)
             before = group
@@ -253,8 +233,7 @@ class Terminal:
         Raises:
             EOFError: The input has ended.
         """
-        sys.stderr.write(safe(as_line(question)))
-        sys.stderr.flush()
+        self.err.write(as_line(question), end="")
         line = sys.stdin.readline()
         if not line:
             sys.stderr.write("\n")
@@ -276,11 +255,10 @@ class Terminal:
     def wait(self, work: Future[T], progress: Progress, what: str) -> T:
         """The result of `work`; on a terminal, with a progress bar if it takes long."""
         try:
-            if not self.machine and _styled(sys.stderr):
+            if not self.machine and self.err.is_styled:
                 with contextlib.suppress(TimeoutError):
                     return work.result(timeout=_PATIENCE)
-                if self.err.is_terminal:
-                    self._show(work, progress, what)
+                self._show(work, progress, what)
             while not work.done():  # a signal that comes just before this waits does not interrupt it
                 with contextlib.suppress(TimeoutError):
                     return work.result(timeout=_PATIENCE)
@@ -292,37 +270,15 @@ class Terminal:
     def _show(self, work: Future[T], progress: Progress, what: str) -> None:
         from concurrent.futures import wait as wait_for
 
-        from rich import progress as bars
-
-        columns = (
-            bars.SpinnerColumn(),
-            bars.TextColumn("{task.description}", markup=False),
-            bars.BarColumn(),
-            bars.TaskProgressColumn(),
-            bars.TimeElapsedColumn(),
-        )
-        with bars.Progress(*columns, console=self.err, transient=True) as display:
-            task = display.add_task(what, total=None)
+        began = time.monotonic()
+        redrawn = Redrawn(self.err, sys.stderr)
+        try:
             while not wait_for([work], timeout=0.1).done:
-                total = None if progress.percentage is None else 100
-                done = progress.percentage or 0
-                display.update(task, description=progress.message or what, total=total, completed=done)
-
-
-def _styled(stream: TextIO) -> bool:
-    """True if rich may show styles there. If not, a line is written as it is, without loading rich for it."""
-    return stream.isatty() or not os.environ.keys().isdisjoint(_STYLED_BY)
-
-
-def _write_plain(stream: TextIO, line: RenderableType) -> bool:
-    """Write a line without a style; returns whether rich would have written just that."""
-    if isinstance(line, str) and stream.isatty():
-        line = safe(line)
-    if not isinstance(line, str) or (_NOT_AS_IT_IS.search(line) and not isinstance(line, Exact)):
-        return False
-    stream.write(f"{line}\n")
-    stream.flush()
-    return True
+                seconds = int(time.monotonic() - began)
+                share = "" if progress.percentage is None else f"  {progress.percentage}%"
+                redrawn.show([f"{as_line(progress.message or what)}{share}  {seconds // 60}:{seconds % 60:02}"])
+        finally:
+            redrawn.erase()
 
 
 _ENDS_OF_LINES: Final = {ord(each): json.dumps(each)[1:-1] for each in "\x85\u2028\u2029"}
@@ -331,26 +287,6 @@ _ENDS_OF_LINES: Final = {ord(each): json.dumps(each)[1:-1] for each in "\x85\u20
 
 def _write_json(stream: TextIO, document: str) -> None:
     stream.write((safe_json(document) if stream.isatty() else document.translate(_ENDS_OF_LINES)) + "\n")
-
-
-def _console(*, stderr: bool) -> Console:
-    from rich.console import Console, ConsoleOptions
-    from rich.segment import Segment
-
-    class Ours(Console):
-        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-            if isinstance(renderable, str) and self.is_terminal:
-                renderable = safe(renderable)  # before it is laid out: what takes no column takes several then
-            for segment in super().render(renderable, options):
-                if segment.control or not self.is_terminal:
-                    yield segment
-                else:
-                    yield Segment(safe(segment.text), segment.style)
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the process itself, as failed
-
-    return Ours(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
 def _grouped(value: object) -> str:

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import quote, unquote_to_bytes
 
 from timeleap import user_folders
@@ -30,12 +30,10 @@ from timeleap.cli.file_changes import (
 from timeleap.cli.formatting import ago, count, one_line, safe, size
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.patches import unified_lines
+from timeleap.cli.styled_text import StyledText
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.json_value import Json
 from timeleap_client.errors import TimeleapRpcError
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 app = Commands()
 files = subcommands(app, "files", "Save, compare and put back the files of a session's folder.")
@@ -164,9 +162,7 @@ def _changes(opened: OpenSession, before: Json, after: Json, **more: object) -> 
         yield from page["changes"]
 
 
-def _patch(opened: OpenSession, sides: Sequence[Json], change: Json) -> Iterator[Text]:
-    from rich.text import Text
-
+def _patch(opened: OpenSession, sides: Sequence[Json], change: Json) -> Iterator[StyledText]:
     largest = max(change.get("bytesFrom", 0), change.get("bytesTo", 0))
     if change.get("binary") or largest > _MOST_PATCH or change["kind"] == "mode":
         return
@@ -177,7 +173,7 @@ def _patch(opened: OpenSession, sides: Sequence[Json], change: Json) -> Iterator
     shown = file_name(change)
     for line in unified_lines(before, after, f"a/{shown}", f"b/{shown}"):
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        yield Text(safe(line.expandtabs(4)), style="bold" if line.startswith(("+++", "---")) else style)
+        yield StyledText(safe(line.expandtabs(4)), style="bold" if line.startswith(("+++", "---")) else style)
 
 
 def _content(opened: OpenSession, side: Json, entry: Json) -> bytes:

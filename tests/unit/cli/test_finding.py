@@ -10,7 +10,7 @@ from timeleap.cli.terminal import UsageError
 def line(text, *ranges, start=0, cut=None):
     excerpt = text if cut is None else cut
     found = _line({"ranges": [list(each) for each in ranges], "excerpt": {"start": start, "text": excerpt}})
-    return found.plain, [found.plain[span.start : span.end] for span in found.spans]
+    return found.plain, [text for text, style in found.parts if style]
 
 
 def test_only_the_line_of_the_first_match_is_shown():

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from tests.support.holding import PATIENCE
 
 from timeleap.cli import terminal as terminals
+from timeleap.cli.formatting import Exact
+from timeleap.cli.output import Output, Redrawn
+from timeleap.cli.styled_text import StyledText
 from timeleap.cli.terminal import Progress, Terminal
 
 
@@ -97,26 +100,79 @@ def test_work_that_is_waited_for_no_longer_is_cancelled(look, monkeypatch):
         work.result()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(st.sampled_from("ab \n\t\a\b\v\f\r\x1b\x00[]é\u4e2d\U0001f389:\\"), max_size=12), st.integers(0, 2))
-def test_a_line_is_written_without_rich_as_rich_would_write_it(text, kind):
-    def written(plain):
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            if not plain:
-                patch.setattr(terminals, "_write_plain", lambda *_: False)
-            terminal = Terminal(None, machine=False)
-            if kind == 0:
-                terminal.say(text, text)
-            elif kind == 1:
-                terminal.hint(text)
-            else:
-                terminal.fail([text, text], {})
-        return out.getvalue(), err.getvalue()
+def written(way, text, *, seen, environ, monkeypatch):
+    """Run `way` of a terminal on a text; returns both outputs."""
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    out, err = (Screen(), Screen()) if seen else (io.StringIO(), io.StringIO())
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    way(Terminal(None, machine=False), text)
+    return out.getvalue() + err.getvalue()
 
-    assert written(plain=True) == written(plain=False)
+
+WAYS = {
+    "say": lambda terminal, text: terminal.say(text),
+    "styled": lambda terminal, text: terminal.say(StyledText.assemble((text, "bold red"), "!")),
+    "hint": lambda terminal, text: terminal.hint(text),
+    "fail": lambda terminal, text: terminal.fail([text, text], {}),
+    "ask": lambda terminal, text: terminal.err.write(text, end=""),
+}
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("environ", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TTY_COMPATIBLE": "1"}], ids=str)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.sampled_from("ab \t\a\b\v\f\r\x1b\x00[]é\u4e2d\U0001f389:\\\u202e\x9b"), max_size=12))
+def test_a_terminal_gets_nothing_of_a_text_that_it_would_obey(way, environ, monkeypatch, text):
+    shown = CODES.sub("", written(WAYS[way], text, seen=True, environ=environ, monkeypatch=monkeypatch))
+    assert not set(shown) & set("\t\a\b\v\f\r\x1b\x00\u202e\x9b")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("environ", "seen", "styled", "coloured"),
+    [
+        ({}, True, True, True),
+        ({}, False, False, False),
+        ({"NO_COLOR": "1"}, True, True, False),
+        ({"TERM": "dumb"}, True, False, False),
+        ({"FORCE_COLOR": "1"}, False, True, True),
+        ({"TTY_COMPATIBLE": "1"}, False, True, True),
+        ({"FORCE_COLOR": ""}, True, False, False),
+    ],
+)
+def test_styles_are_for_terminals_that_know_them(way, environ, seen, styled, coloured, monkeypatch):
+    shown = written(WAYS[way], "a text", seen=seen, environ=environ, monkeypatch=monkeypatch)
+    expected = styled and way in {"styled", "hint", "fail"}
+    assert ("\x1b[" in shown) == expected
+    assert ("31m" in shown) == (expected and coloured and way in {"styled", "fail"})
+    assert "a text" in CODES.sub("", shown)
+
+
+def test_a_pipe_gets_words_as_they_are_but_for_controls(monkeypatch):
+    shown = written(WAYS["say"], "a\tb\a\x1bé", seen=False, environ={}, monkeypatch=monkeypatch)
+    assert shown == "a       b\x1bé\n"
+    exact = written(lambda t, text: t.say(Exact(text)), "a\tb\r", seen=False, environ={}, monkeypatch=monkeypatch)
+    assert exact == "a\tb\r\n"
+
+
+def test_what_is_redrawn_takes_the_place_of_what_was_there(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("LINES", "4")
+    screen = Screen()
+    redrawn = Redrawn(Output(screen), screen)
+    redrawn.show(["one", "two"])
+    redrawn.show([f"line {number} that is too wide for it" for number in range(9)])
+    redrawn.erase()
+    redrawn.erase()
+    lines = "".join(f"line {number} that is too …\n" for number in range(3))
+    assert screen.getvalue() == f"one\ntwo\n\x1b[2A\x1b[J{lines}\x1b[3A\x1b[J"
 
 
 @pytest.mark.parametrize("columns", ["80", "104", "200"])
@@ -129,7 +185,7 @@ def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(monkeypatch
     Terminal(None, machine=False).table(
         ("session", "tokens", "state", "title"), [(name, 123456, state, "")], ("tokens",)
     )
-    heading, line = re.sub(r"\x1b\[\d*m", "", screen.getvalue()).splitlines()
+    heading, line = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
     assert name in line
     assert "123,456" in line
     assert "title" in heading

@@ -364,7 +364,7 @@ def test_serving_imports_nothing_of_the_command_line() -> None:
 import sys
 sys.argv = ["timeleap", "--log-level", "error", "serve"]
 from timeleap.__main__ import main
-code, slow = main(), ("rich", "lsprotocol.types", "jsonschema")
+code, slow = main(), ("lsprotocol.types", "jsonschema")
 loaded = {name for name in sys.modules if name in slow or name.startswith("timeleap.cli.")}
 of_every_program = {"timeleap.cli.serve", "timeleap.cli.installed_parts", "timeleap.cli.interrupt"}
 print(code, sorted(loaded - of_every_program), file=sys.stderr)

@@ -516,7 +516,7 @@ def test_a_store_costs_nothing_that_the_first_reply_need_not_wait_for() -> None:
     """Neither pydantic nor platformdirs nor aiofiles are imported for opening a session."""
     program = (
         "import sys, timeleap.store.store;"
-        "print([n for n in ('pydantic', 'platformdirs', 'aiofiles', 'psutil', 'rich') if n in sys.modules])"
+        "print([n for n in ('pydantic', 'platformdirs', 'aiofiles', 'psutil') if n in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
