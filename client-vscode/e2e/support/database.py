@@ -5,10 +5,12 @@ import sys
 from timeleap.cli.private_cluster import Cluster, private_cluster
 
 with private_cluster(Cluster) as cluster:
-    print(cluster.url(), flush=True)
+    sys.stdout.write(f"{cluster.url()}\n")
+    sys.stdout.flush()
     for line in sys.stdin:
         if line.strip() == "stop":
             cluster.stop()
         else:
             cluster.start()
-        print("done", flush=True)
+        sys.stdout.write("done\n")
+        sys.stdout.flush()
