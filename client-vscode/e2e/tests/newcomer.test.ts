@@ -77,7 +77,7 @@ test("a few clicks and a minute from an empty view to one's own conversation, th
     await click(connect);
     await expect(window.dialog.root).toContainText("Connect Claude Code?");
     await expect(window.dialog.detail).toContainText(".claude");
-    await expect(window.dialog.detail).toContainText("An environment of this extension's own");
+    await expect(window.dialog.detail).toContainText("The Timeleap server is installed into");
     await picture(window, "connect");
     await click(window.dialog.root.getByRole("button", { name: "Connect", exact: true }));
 
@@ -96,6 +96,7 @@ test("disconnecting leaves the settings of Claude Code as they were", async ({ w
     await window.run("connect");
     await window.quick.choose("Connect or Disconnect an Agent…", "Claude Code");
     await window.notifications.look(/hooks are taken out/);
+    await window.clearNotifications();
     await expect.poll(() => settings(workbench.scratch)).toBe(SETTINGS);
     await expect(window.checkpoints.row("Add a test with 100.00", 1)).toBeVisible(); // what was read stays
 });

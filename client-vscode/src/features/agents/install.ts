@@ -30,7 +30,7 @@ export class Installation {
 
   /** What would be done, for a question. */
   inWords(python: string): string {
-    return vscode.l10n.t("An environment of this extension's own is made with {0}. The server comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", python);
+    return vscode.l10n.t("The Timeleap server is installed into an environment of this extension's own, made with {0}. It comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", python);
   }
 
   async carryOut(python: string): Promise<void> {
