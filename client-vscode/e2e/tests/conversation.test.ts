@@ -104,7 +104,7 @@ test("who speaks is said once in a turn; output is as it was written, in its col
     await expect(page.row(1).locator(".answer pre")).toHaveText("FAILED a.py link");
     await expect(page.row(1).locator(".answer .sgr-red")).toHaveText("FAILED");
     await picture(window, "page-output");
-    await page.row(4).getByRole("button", { name: /^Show [\d,]+ lines/ }).click();
+    await page.row(4).getByRole("button", { name: /^Show more \([\d,]+\)/ }).click();
     await expect(page.row(4)).toContainText("line 500");
     await window.openSession("Shares that add up");
     await window.run("openConversation");

@@ -6,7 +6,7 @@ import { button, make } from "./dom.js";
 import { MOST_MARKDOWN, rendered } from "./markdown.js";
 import { blocksOf } from "./prose.js";
 import { plain } from "./terminal.js";
-import { exact, say, words } from "./words.js";
+import { say, words } from "./words.js";
 
 export interface MessageContext {
   /** The message that answers a call of this one; null: there is none; undefined: it is not here yet. */
@@ -129,7 +129,7 @@ function picture(url: string): HTMLElement {
 
 function rest(text: string, whole: number, place: TextPlace, { readOn }: MessageContext): HTMLElement {
   const left = text.length < whole;
-  return make("p", { class: "quiet" }, left ? `${exact(text.length)} / ${exact(whole)}` : "", " ", left && readOn !== undefined && button(say("readOn"), () => readOn(place, text.length), { class: "link" }));
+  return make("p", { class: "quiet" }, left ? say("cut", text.length, whole) : "", " ", left && readOn !== undefined && button(say("readOn"), () => readOn(place, text.length), { class: "link" }));
 }
 
 function oneLine(text: string): string {

@@ -25,6 +25,7 @@ export function words() {
     noText: vscode.l10n.t("(empty)"),
     thought: vscode.l10n.t("Thought"),
     picture: vscode.l10n.t("Picture"),
+    cut: vscode.l10n.t("The first {0} of {1} characters"),
     readOn: vscode.l10n.t("Read On"),
     changedFiles: counted(vscode.l10n.t("1 file changed | {0} files changed")),
     filesOfTurn: vscode.l10n.t("Changed Files"),
