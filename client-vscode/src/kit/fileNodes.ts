@@ -57,7 +57,7 @@ export class ChangedFilesNode extends TreeNode {
   }
 
   item(): vscode.TreeItem {
-    const until = this.range.to === undefined ? vscode.l10n.t("Present") : "";
+    const until = this.range.to === undefined ? vscode.l10n.t("until now") : "";
     const count = this.count();
     this.drawn = count;
     return treeItem(this.id, {

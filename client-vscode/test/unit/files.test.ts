@@ -92,7 +92,7 @@ test("where nothing changed until the next checkpoint there is no row; the newes
   const [newest, , oldest] = await rows();
   expect((await rows(oldest!.node)).map(({ item }) => item.contextValue)).not.toContain("changedFiles");
   const [changed] = await rows(newest!.node);
-  expect(changed!.item.description).toBe("Present"); // and how many, once somebody has asked
+  expect(changed!.item.description).toBe("until now"); // and how many, once somebody has asked
   expect((await rows(changed!.node)).map(({ item }) => item.label)).toEqual(["Nothing found"]);
   expect(asked.at(-1)).toMatchObject({ method: "files/diff", from: { snapshot: "f3-cc" }, to: {} });
 });
@@ -105,13 +105,13 @@ test("how many files changed until now stands in the row once they are loaded, a
   const group = async () => (await rows((await rows())[0]!.node))[0]!;
   await rows((await group()).node);
   await told;
-  expect((await group()).item.description).toBe("5 · Present");
+  expect((await group()).item.description).toBe("5 · until now");
   session.filesChanged();
   Object.assign(page, { nextCursor: "next" });
   tree.refresh();
   await rows((await group()).node);
   tree.refresh();
-  expect((await group()).item.description).toBe("5+ · Present");
+  expect((await group()).item.description).toBe("5+ · until now");
   tree.dispose();
 });
 
