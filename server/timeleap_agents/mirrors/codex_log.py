@@ -29,6 +29,7 @@ from timeleap_agents.mirrors.formats.codex import (
     LineChange,
     call_of,
     change_of,
+    counts_as_prompt,
     is_aborted,
     prompt_of,
     result_of,
@@ -434,7 +435,7 @@ class _StepMaker:
             return self.step("call", number, call)
         if (result := result_of(item)) is not None:
             return self.step("result", number, result)
-        if words_in(item) is not None:
+        if counts_as_prompt(item):
             return self.step("prompt", number)
         return self.step("aborted" if is_aborted(item) else "other", number)
 

@@ -31,7 +31,7 @@ class ItemStep(PlacedStep, frozen=True):
 
     Attributes:
         item: Which one of its line.
-        kind: `aborted`: the note of an interruption. `event`: it stands in an event alone. `tokens`: a token count.
+        kind: `prompt`: the program counts it as one of the person's. `aborted`: the note of an interruption. `event`: it stands in an event alone. `tokens`: a token count.
         call: The id of the call that it makes, or answers.
     """
 

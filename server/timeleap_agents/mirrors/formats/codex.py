@@ -167,6 +167,37 @@ def words_in(item: Json) -> str | None:
     return words
 
 
+def counts_as_prompt(item: Json) -> bool:
+    """True for a message that Codex counts as one of the person's when it rolls back or sums up: any of the role `user`
+    but those with a part that is one of its own elements, whoever typed the rest."""
+    if item.get("type") != "message" or item.get("role") != "user":
+        return False
+    content = item.get("content")
+    return not any(map(_is_own, [content] if isinstance(content, str) else _texts(content)))
+
+
+def _is_own(text: str) -> bool:
+    text = text.strip()
+    begins, ends = text[:LONGEST_TAG].lower(), text[-LONGEST_TAG:].lower()
+    return any(begins.startswith(beginning) and ends.endswith(end) for beginning, end in _OWN)
+
+
+_OWN: Final = (
+    ("another language model started to solve this p", ""),
+    ("# agents.md instructions", "</instructions>"),
+    ("<codex_internal_context source=", "</codex_internal_context>"),
+    *(
+        (f"<{tag}>", f"</{tag}>")
+        for tag in (
+            "environment_context", "recommended_plugins", "agent_message_board_notification", "skill", "turn_aborted",
+            "subagent_notification", "user_shell_command",
+        )
+    ),
+)  # fmt: skip
+"""Beginnings and ends of the texts that Codex 0.169.0 takes for its own."""
+LONGEST_TAG: Final = 50  # characters
+
+
 def _typed(part: Mapping[str, Any]) -> str | None:
     """The text of a part; None for what stands around a picture."""
     text = part.get("text")

@@ -23,12 +23,8 @@ _TAGS: Final = (
     # Codex
     "environment_context", "user_instructions", "permissions", "permissions instructions", "user_shell_command",
     "turn_aborted", "subagent_notification", "in-app-browser-context", "collaboration_mode", "skill", "skills_instructions", "user_action",
-    "recommended_plugins", "plugins_instructions", "apps_instructions", "environments_instructions", "codex_internal_context",
-    "codex_delegation", "realtime_delegation", "realtime_conversation", "startup_context", "side_conversation", "heartbeat",
-    "agent_message_board_notification", "user_verification_notice", "image_resize_notice", "model_switch", "persistent_mode",
-    "multi_agent_role", "multi_agent_mode", "git_attribution", "personality_spec", "token_budget", "rollout_budget",
-    "context_window", "context_window_guidance", "context_window_reminder", "current_time_reminder",
-    "current_time_unavailable", "command_sessions",
+    "recommended_plugins", "codex_internal_context", "codex_delegation", "realtime_delegation", "heartbeat", "side_conversation",
+    "agent_message_board_notification", "image_resize_notice", "current_time_reminder", "context_window_reminder",
     # Gemini CLI, kimi-cli, kimi-code
     "session_context", "hook_context", "state_snapshot", "system", "notification", "imported_context", "uploaded_files",
     "active-background-tasks", "git-context", "cron-fire", "plugin_session_start", "skill-loaded",

@@ -11,10 +11,12 @@ import pytest
 from tests.support.codex_file import CodexFile, Segment, message
 from tests.unit.agents.mirrors.reading import messages
 
+from timeleap.storage.engine import LogState
 from timeleap_agents.mirrors import codex_files
 from timeleap_agents.mirrors.codex_log import CodexLog
 from timeleap_agents.mirrors.folders import is_subagent, look, mirror_id, parent_of, session_key
 from timeleap_agents.mirrors.growing_file import Conversation
+from timeleap_agents.mirrors.record_list import RecordList
 
 ONE, TWO = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 SEGMENT, SECOND = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
@@ -236,11 +238,10 @@ def noted(author: str, text: str) -> dict[str, Any]:
 
 
 TAGS = (
-    "codex_internal_context", "codex_delegation", "realtime_delegation", "heartbeat", "startup_context",
-    "agent_message_board_notification", "image_resize_notice", "user_verification_notice", "multi_agent_mode",
-    "model_switch", "environments_instructions", "plugins_instructions", "context_window_reminder",
+    "codex_internal_context", "codex_delegation", "realtime_delegation", "heartbeat", "side_conversation",
+    "agent_message_board_notification", "image_resize_notice", "current_time_reminder", "context_window_reminder",
 )  # fmt: skip
-"""Elements that Codex 0.169.0 puts into messages of the role `user`, or whose texts it takes for none of the person's."""
+"""Elements that Codex 0.169.0 puts into messages of the role `user`."""
 PROMPTS = {
     "a picture first": (picture("what is this?"), "what is this?"),
     "a picture alone": (picture(), ""),
@@ -272,8 +273,39 @@ def test_a_prompt_is_what_a_person_typed(tmp_path: Path, item: dict[str, Any], w
     file.write("response_item", item)
     file.says("answer")
     log = read(file.path)
-    assert [getattr(step, "kind", "") == "prompt" for step in log.steps()][1] == (words is not None)
+    found = RecordList(log.file.left_out, LogState())
+    list(log.write(log.steps(), found))
+    assert len(found.made) == (words is not None)
     assert (log.first_prompt or "") == (words or "")
+
+
+def parts(*texts: str) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": text} for text in texts]
+    return {"type": "message", "role": "user", "content": content}
+
+
+CONTEXT = "<environment_context>\nx\n</environment_context>"
+TURNS = {
+    "words": (parts("go on"), True),
+    "the environment": (parts(CONTEXT), False),
+    "the environment with words beside it": (parts("go on", f"\n{CONTEXT}\n"), False),
+    "the environment with words below it": (parts(f"{CONTEXT}\ngo on"), True),
+    "the environment in capitals": (parts(CONTEXT.upper()), False),
+    "instructions": (parts("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\nx\n</INSTRUCTIONS>"), False),
+    "instructions that end otherwise": (parts("# AGENTS.md instructions for /shop"), True),
+    "a goal": (parts('<codex_internal_context source="user_goal">x</codex_internal_context>'), False),
+    "an automation": (parts("<heartbeat>x</heartbeat>"), True),
+    "a picture": (picture(), True),
+    "what the program wrote, by its mark": (noted("harness", "Do go on."), True),
+}
+
+
+@pytest.mark.parametrize(("item", "counts"), TURNS.values(), ids=TURNS.keys())
+def test_a_rollback_counts_what_the_program_counts(first: CodexFile, item: dict[str, Any], counts: bool) -> None:
+    first.write("response_item", item)
+    first.turn(4)
+    first.event("thread_rolled_back", num_turns=2)
+    assert texts(read(first.path)) == [*TURN[0], *TURN[1], *(TURN[2] if counts else [])]
 
 
 def test_calls_and_results_of_any_kind_go_together_and_orphans_are_told(tmp_path: Path) -> None:
