@@ -21,8 +21,8 @@ pytestmark = pytest.mark.long  # a run of the program for each history
 OURS = re.compile(r"(?:question|answer|steer|summary) \w+")
 
 
-def heard(request: list[dict[str, Any]]) -> list[Said]:
-    """What a request of the program says: texts, calls and results."""
+def heard(request: list[dict[str, Any]], machine: set[str]) -> list[Said]:
+    """What a request of the program says: texts of ours, and of what the program said in the history, calls and results."""
     found: list[Said] = []
     for each in request:
         content = each["content"]
@@ -36,7 +36,7 @@ def heard(request: list[dict[str, Any]]) -> list[Said]:
                 steered = re.search(r"steer \d+", block["text"])
                 text = steered[0] if steered else block["text"].strip()
                 who = "assistant" if each["role"] == "assistant" else "user"
-                found += [(who, text)] if OURS.fullmatch(text) else []
+                found += [(who, text)] if OURS.fullmatch(text) or text in machine else []
     return found
 
 
@@ -64,7 +64,13 @@ async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Pa
         read = said(messages(log))
         assert read == history.log, seed
         await program.ask("resumed", resume=history.file.session_id)
-        sent = [each for each in read if each[1] not in history.unsent]
-        assert in_any_order(heard(model.requests[-1]["messages"])) == in_any_order(
+        sent = [part for each in read if each[1] not in history.unsent for part in apart(each)]
+        assert in_any_order(heard(model.requests[-1]["messages"], history.machine)) == in_any_order(
             [*sent, ("user", "question resumed")]
         ), seed
+
+
+def apart(said: Said) -> list[Said]:
+    """A prompt behind what an editor tells, as the two texts that it is."""
+    seen, found, text = said[1].rpartition("</ide_opened_file>")
+    return [(said[0], seen + found), (said[0], text)] if found else [said]

@@ -27,7 +27,12 @@ async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Pa
         read = said(messages(log))
         assert read == history.log, seed
         await program.ask("resumed", resume=history.file.session_id)
-        assert items_of(model.requests[-1]["input"]) == [*read, ("user", "question resumed")], seed
+        heard = [
+            each
+            for each in items_of(model.requests[-1]["input"])
+            if each[0] != "result" or each[1] not in history.made_up
+        ]
+        assert heard == [*read, ("user", "question resumed")], seed
 
 
 async def test_segments_forks_and_what_is_gone_on_with_are_what_the_program_sends(model: Model, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,28 @@ from tests.support.agent_file import CREATED, AgentFile
 class ClaudeFile(AgentFile):
     """Attributes:
     last: The uuid of the last record.
+    passes: Each record is a second later than the one before.
     """
 
     def __init__(self, folder: Path, workspace: str = "/shop", name: str | None = None) -> None:
         super().__init__(folder, workspace, name)
         self.last: str | None = None
+        self.passes = False
+        self._written = 0
 
     def place(self) -> Path:
         return self.folder / self.workspace.replace("/", "-") / f"{self.session_id}.jsonl"
 
     def record(self, kind: str, **members: Any) -> dict[str, Any]:
         """A record that follows the last one, not written yet."""
+        self._written += self.passes
+        time = datetime.fromisoformat(CREATED) + timedelta(seconds=self._written)
         made: dict[str, Any] = {"parentUuid": self.last, "isSidechain": False, "type": kind, "uuid": str(uuid.uuid4())}
         made |= {
             "sessionId": self.session_id,
             "cwd": self.workspace,
             "version": "2.1.330",
-            "timestamp": CREATED,
+            "timestamp": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             **members,
         }
         self.last = made["uuid"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.codex_file import CodexFile, message
-from tests.support.said import said as pairs_of
+from tests.support.said import said_apart
 
 Said = tuple[str, str]
 Op = tuple[str, Any]
@@ -20,6 +20,7 @@ SUMMARY = (
     "already been done and avoid duplicating work. Here is the summary produced by the other language model, use the "
     "information in this summary to assist with your own analysis:"
 )
+PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 CONTEXT = {"approval_policy": "never", "sandbox_policy": {"type": "danger-full-access"}, "summary": "auto"}
 
 
@@ -30,6 +31,7 @@ class CodexHistory:
         file: The file.
         ops: What was done and not taken back: of kinds `said`, `note` and `compact`, in their order.
         left: What was sent before each rollback and compaction.
+        made_up: Calls without results, to which the program makes some up.
     """
 
     def __init__(self, folder: Path, seed: int, workspace: str = "/shop") -> None:
@@ -38,6 +40,7 @@ class CodexHistory:
         self.file = CodexFile(folder, workspace, name=name)
         self.ops: list[Op] = []
         self.left: list[list[Said]] = []
+        self.made_up: set[str] = set()
         self.first: str | None = None
         self._number = 0
 
@@ -49,8 +52,11 @@ class CodexHistory:
     def grow(self, steps: int) -> CodexHistory:
         """Do some random steps, the first of which is a turn."""
         self.turn()
-        kinds = [self.turn, self.parallel, self.steered, self.compacts, self.rolls_back, self.interrupted, self.notes]
-        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 2, 1, 2], k=steps):
+        kinds = [
+            self.turn, self.parallel, self.steered, self.compacts, self.rolls_back, self.interrupted, self.notes,
+            self.shows_picture, self.edits_elsewhere, self.is_told, self.leaves_open, self.patches,
+        ]  # fmt: skip
+        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1], k=steps):
             step()
         self.turn()
         return self
@@ -117,6 +123,68 @@ class CodexHistory:
         self.ops.append(("said", ("result", call)))
         self.prompt("steer")
         self.answers()
+
+    def _asks(self, text: str, *parts: dict[str, Any]) -> None:
+        """A prompt of these parts, of which `text` is the last."""
+        item = {"type": "message", "role": "user", "content": list(parts)}
+        self.file.write("response_item", item)
+        self.file.event("user_message", message=text, images=[])
+        self.ops.append(("said", ("user", text)))
+
+    def shows_picture(self) -> None:
+        """A prompt with a pasted picture, which stands before the words."""
+        text = self._name("question")
+        with self.task():
+            self._asks(
+                text, {"type": "input_text", "text": "<image>"}, {"type": "input_image", "image_url": PICTURE},
+                {"type": "input_text", "text": "</image>"}, {"type": "input_text", "text": text},
+            )  # fmt: skip
+            self.answers()
+
+    def edits_elsewhere(self) -> None:
+        """A prompt behind what an editor tells."""
+        text = self._name("question")
+        above = f"# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\n{text}"
+        with self.task():
+            self._asks(above, {"type": "input_text", "text": above})
+            self.answers()
+
+    def is_told(self) -> None:
+        """What the program says in the person's name before a turn."""
+        tag = self.random.choice(["environment_context", "recommended_plugins", "user_shell_command", "heartbeat"])
+        text = f"<{tag}>\n{self._name('told')}\n</{tag}>"
+        self.file.asks(text)
+        if tag == "heartbeat":  # the program takes no other text of the role `user` for one of its own
+            self.ops.append(("said", ("user", text)))
+        self.turn()
+
+    def leaves_open(self) -> None:
+        """A call that is never answered, and a result of a call that nobody made."""
+        with self.task():
+            self.prompt()
+            call = self._name("call").replace(" ", "_")
+            self.file.calls(call)
+            self.made_up.add(call)
+            self.ops.append(("said", ("call", call)))
+            if self.random.random() < 0.5:
+                self.file.gets(f"{call}_of_nobody", "result of nothing")
+            self.answers()
+
+    def patches(self) -> None:
+        """A call of a tool that takes a text, with what was thought before."""
+        with self.task():
+            self.prompt()
+            call = self._name("call").replace(" ", "_")
+            thought = {
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": "hm"}],
+                "encrypted_content": "x",
+            }
+            made = {"type": "custom_tool_call", "name": "apply_patch", "call_id": call, "input": "*** Begin Patch"}
+            for item in (thought, made, {"type": "custom_tool_call_output", "call_id": call, "output": "done"}):
+                self.file.write("response_item", item)
+            self.ops += [("said", ("call", call)), ("said", ("result", call))]
+            self.answers()
 
     def interrupted(self) -> None:
         """A turn that was broken off: the program says so in the person's name."""
@@ -203,21 +271,22 @@ def items_of(request: list[dict[str, Any]]) -> list[Said]:
         if kind == "message" or (kind is None and "role" in item):
             texts = [part.get("text", "") for part in item["content"]]
             found += [(item["role"], text) for text in texts if is_ours(text)]
-        elif kind == "function_call":
+        elif kind in ("function_call", "custom_tool_call"):
             found.append(("call", item["call_id"]))
-        elif kind == "function_call_output":
+        elif kind in ("function_call_output", "custom_tool_call_output"):
             found.append(("result", item["call_id"]))
     return found
 
 
 def is_ours(text: str) -> bool:
     """True of texts that histories are made of."""
-    return text.split(" ")[0] in ("question", "answer", "steer", "Another")
+    beginnings = ("question ", "answer ", "steer ", "Another ", "# Context from my IDE", "<heartbeat>")
+    return text.startswith(beginnings)
 
 
 def said(messages: list[dict[str, Any]]) -> list[Said]:
     """Messages of a log in the form of `CodexHistory.log`."""
-    return pairs_of(messages, is_ours)
+    return [each for each in said_apart(messages) if each[0] in ("call", "result") or is_ours(each[1])]
 
 
 def lines_of(file: CodexFile) -> list[dict[str, Any]]:

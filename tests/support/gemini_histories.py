@@ -38,8 +38,11 @@ class GeminiHistory:
     def grow(self, steps: int) -> GeminiHistory:
         """Do some random steps, the first of which is a turn."""
         self.turn()
-        kinds = [self.turn, self.calls, self.rewinds, self.is_resumed, self.compresses, self.notes]
-        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 1, 3], k=steps):
+        kinds = [
+            self.turn, self.calls, self.rewinds, self.is_resumed, self.compresses, self.notes, self.shows_picture,
+            self.is_told, self.is_cancelled, self.empties,
+        ]  # fmt: skip
+        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 1, 3, 1, 1, 1, 0.3], k=steps):
             step()
         self.turn()
         return self
@@ -85,6 +88,34 @@ class GeminiHistory:
         text = self._name("answer")
         self._add(message("gemini", text), [("assistant", text)])
 
+    def shows_picture(self) -> None:
+        """A prompt with a pasted picture, which stands before the words."""
+        text = self._name("question")
+        self.first = self.first or text
+        picture = {"inlineData": {"mimeType": "image/png", "data": PICTURE}}
+        self._add(message("user", [picture, {"text": text}]), [("user", text)])
+        text = self._name("answer")
+        self._add(message("gemini", text), [("assistant", text)])
+
+    def is_told(self) -> None:
+        """What a hook says in the person's name."""
+        self._add(message("user", [{"text": f"<hook_context>{self._name('told')}</hook_context>"}]), [])
+
+    def is_cancelled(self) -> None:
+        """A call that the person broke off, whose result says so."""
+        self.prompt()
+        call = self._name("call").replace(" ", "_")
+        response = {"functionResponse": {"id": call, "name": "ls", "response": {"error": "[Operation Cancelled]"}}}
+        noted = {"id": call, "name": "ls", "args": {}, "status": "cancelled", "result": [response]}
+        self._add(message("gemini", "", toolCalls=[noted]), [("call", call), ("result", call)])
+        self.file.write(message("info", "Request cancelled."))
+
+    def empties(self) -> None:
+        """All messages are taken away, as by a session that another program of the same kind loads."""
+        self.left.append(self.log)
+        self.file.write({"$set": {"messages": []}})
+        self.kept = []
+
     def rewinds(self) -> None:
         """A prompt and all that follows it is taken back."""
         prompts = [number for number, (_, said) in enumerate(self.kept) if said and said[0][0] == "user"]
@@ -127,6 +158,9 @@ class GeminiHistory:
             self.file.write_bytes(b"\0" * 100 + b"\n\n[1]\n")
         elif self.kept:  # a record that is written a second time
             self.file.write(self.random.choice(self.kept)[0])
+
+
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def is_ours(text: str) -> bool:

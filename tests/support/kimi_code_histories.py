@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from tests.support.kimi_code_file import KimiCodeFile
 from tests.support.said import said as pairs_of
 
+PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
 
 class Said(NamedTuple):
     """A message that is sent: who, and the text, or the id of a call or of a result.
@@ -60,9 +62,9 @@ class History:
         self.turn()
         kinds = [
             self.turn, self.parallel, self.steered, self.compacts, self.compacts_as_before, self.undoes, self.switches,
-            self.undoes_too_much, self.clears, self.notes, self.reminds, self.breaks_off,
+            self.undoes_too_much, self.clears, self.notes, self.reminds, self.breaks_off, self.shows_picture,
         ]  # fmt: skip
-        weights = [5, 5, 2, 1, 1, 2, 2, 1, 0.5, 2, 2, 1]
+        weights = [5, 5, 2, 1, 1, 2, 2, 1, 0.5, 2, 2, 1, 1]
         for step in self.random.choices(kinds, weights=weights, k=steps):
             step()
         self.turn()
@@ -81,6 +83,16 @@ class History:
             text = self._name("reminder")
             line = self.file.reminds(text, ownerPromptId=prompt)
             self.log.append(Said("reminder", text, line, owner=prompt))
+        self.answers()
+
+    def shows_picture(self) -> None:
+        """A prompt with a pasted picture, which stands before the words."""
+        text = self._name("question")
+        self.first = self.first or text
+        prompt = f"msg_{self._number}"
+        picture = {"type": "image_url", "imageUrl": {"url": PICTURE}}
+        self.file.said("user", text, {"kind": "user"}, id=prompt, content=[picture, {"type": "text", "text": text}])
+        self.log.append(Said("user", text, self.file.lines, anchor=prompt, kept=True))
         self.answers()
 
     def answers(self) -> None:

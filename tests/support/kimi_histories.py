@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.support.kimi_file import KimiFile
 
 Said = tuple[str, str]
+PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 class KimiHistory:
@@ -32,8 +33,11 @@ class KimiHistory:
     def grow(self, steps: int) -> KimiHistory:
         """Do some random steps, the first of which is a turn."""
         self.turn()
-        kinds = [self.turn, self.calls, self.steered, self.goes_back, self.compacts, self.clears, self.notes]
-        for step in self.random.choices(kinds, weights=[4, 4, 2, 2, 1, 0.5, 3], k=steps):
+        kinds = [
+            self.turn, self.calls, self.steered, self.goes_back, self.compacts, self.clears, self.notes,
+            self.shows_picture, self.is_told,
+        ]  # fmt: skip
+        for step in self.random.choices(kinds, weights=[4, 4, 2, 2, 1, 0.5, 3, 1, 1], k=steps):
             step()
         self.turn()
         return self
@@ -78,6 +82,23 @@ class KimiHistory:
         self.file.gets(call, f"result of {call}")
         self.file.write({"role": "user", "content": text})
         self.log += [("call", call), ("result", call), ("user", text)]
+        self.answers()
+
+    def shows_picture(self) -> None:
+        """A prompt with a pasted picture, which stands before the words."""
+        text = self._name("question")
+        self.first = self.first or text
+        self._turns.append((self.file.next_checkpoint, len(self.log)))
+        self.file.asks([{"type": "image_url", "image_url": {"url": PICTURE}}, {"type": "text", "text": text}])
+        self.log.append(("user", text))
+        self.answers()
+
+    def is_told(self) -> None:
+        """A notice of a task, and an answer to it."""
+        text = f'<notification id="{self._name("told")}" category="task">\nx\n</notification>'
+        self.file.checkpoint()
+        self.file.write({"role": "user", "content": [{"type": "text", "text": text}]})
+        self.log.append(("user", text))
         self.answers()
 
     def clears(self) -> None:

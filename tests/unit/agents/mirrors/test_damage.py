@@ -71,8 +71,23 @@ class Format(NamedTuple):
 
 OF_PI = ("turn", "parallel", "steered", "goes_back", "compacts", "fails", "runs", "notes")
 """Not an edit, whose words go with the entry that it changes."""
+
+
+class PlainHistory(ClaudeHistory):
+    """A session of Claude Code without steps that end the log elsewhere on purpose, or say other words under an id."""
+
+    def grow(self, steps: int) -> PlainHistory:
+        self.file.passes = False
+        self.turn()
+        kinds = [self.turn, self.parallel, self.steered, self.compacts, self.rewinds, self.works_aside, self.notes]
+        for step in self.random.choices(kinds, weights=[4, 4, 2, 1, 2, 1, 2], k=steps):
+            step()
+        self.turn()
+        return self
+
+
 FORMATS = {
-    "claude-code": Format(ClaudeHistory, {"type": "dream", "uuid": "x"}, named=("uuid",)),
+    "claude-code": Format(PlainHistory, {"type": "dream", "uuid": "x"}, named=("uuid",)),
     "codex": Format(CodexHistory, {"type": "dream", "payload": {}}),
     "gemini": Format(GeminiHistory, {"dream": 1}, named=("id",)),
     "kimi": Format(KimiHistory, {"role": "dream"}),
