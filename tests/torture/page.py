@@ -41,7 +41,8 @@ user answers: keep mine. What the others get wrong is noted here; ours has to be
 LEFT_OUT: Final = """\
 Not run: Gemini CLI 0.61.0, which follows the recipe of the last column, makes its checkpoints only in the interactive
 terminal, while an edit waits for approval; its mode for editors (ACP) restores them, but makes none. cline 3.0.65 goes back
-through its terminal or its SDK, and nothing here drives those yet.
+through its terminal or its SDK, and nothing here drives those yet. With Timeleap's hooks kimi-code, which undoes no files
+itself, and opencode have played some of the cases so far: "not run" are those they have not.
 """
 
 
