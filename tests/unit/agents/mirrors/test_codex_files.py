@@ -11,7 +11,7 @@ import pytest
 from tests.support.codex_file import CodexFile, Segment, message
 from tests.unit.agents.mirrors.reading import messages
 
-from timeleap.storage.engine import LogState
+from timeleap.storage.log_values import LogState
 from timeleap_agents.mirrors import codex_files
 from timeleap_agents.mirrors.codex_log import CodexLog
 from timeleap_agents.mirrors.folders import is_subagent, look, mirror_id, parent_of, session_key
