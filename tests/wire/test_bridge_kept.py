@@ -230,3 +230,17 @@ def test_killed_while_a_file_is_given_back_there_is_none_or_all_of_it(
     later.initialize()
     later.call("bridge/restoreFile", sessionId=mirror(file))
     assert file.path.read_bytes() == whole
+
+
+@pytest.mark.long
+def test_of_many_files_that_go_at_once_all_that_is_kept_is_compressed(start: StartServer, tmp_path: Path) -> None:
+    files = [ClaudeFile(tmp_path / "claude" / "projects", f"/shop{number}") for number in range(40)]
+    for file in files:
+        file.says(hashlib.shake_256(str(file.path).encode()).hexdigest(200_000))
+    server = start()
+    server.call("bridge/watch", kind="claude-code", path=str(files[0].folder))
+    until(lambda: all(generations(server, mirror(file)) for file in files))
+    for file in files:
+        file.path.unlink()
+    packed = [server.home / "sessions" / mirror(file) / "kept_1.xz" for file in files]
+    until(lambda: all(path.exists() for path in packed))

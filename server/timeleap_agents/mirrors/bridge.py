@@ -30,7 +30,10 @@ MAX_OPEN: Final = 32
 """Mirrors that stay open, those that changed last."""
 LIMIT_SECONDS: Final = 1.0
 """Between a change and the look at how much is kept of all files."""
-IDLE_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 10.0
+"""After which a mirror is closed that does not change: the log of each that is open is looked at ten times a second."""
+LOST_AT_ONCE: Final = 2
+"""Files that are gone whose bytes are compressed at the same time."""
 DID_CHANGE: Final = "bridge/didChange"
 
 
@@ -47,6 +50,7 @@ class Bridge:
         self._gone: dict[str, str] = {}  # by session id: the path of a file that was lost, until that is told
         self._limiting: asyncio.Task[None] | None = None
         self._losing: list[asyncio.Task[None]] = []
+        self._losing_turn, self._ending = asyncio.Semaphore(LOST_AT_ONCE), False
         self._taken_over = Takeover(service.store)
         self._news: dict[str, str] = {}  # by session id: added, changed or gone
         service.background["mirrors"] = asyncio.get_running_loop().create_task(self._tidy())
@@ -87,7 +91,10 @@ class Bridge:
             self._used.pop(mirror.session_id, None)
             self._used[mirror.session_id] = asyncio.get_running_loop().time()
             while len(self._used) > MAX_OPEN:
-                await self._close(next(iter(self._used)))
+                waiting = [name for name in self._used if not self._is_packing(name)]
+                if not waiting:
+                    return
+                await self._close(waiting[0])
 
     # Folders
 
@@ -175,8 +182,11 @@ class Bridge:
         """End what is kept of a file that is gone."""
         self._losing = [task for task in self._losing if not task.done()]
         try:
-            await mirror.lose()
-            await self._note_use(mirror)
+            async with self._losing_turn:
+                if not self._ending:
+                    await mirror.lose()
+                    await self._note_use(mirror)
+                    await mirror.settle()
         except (TimeleapError, OSError) as error:  # as another process that follows it does
             _logger.info("what is kept of %s has not ended: %s", mirror.path, error)
 
@@ -200,6 +210,10 @@ class Bridge:
             else:
                 client.notify(DID_CHANGE, said)
 
+    def _is_packing(self, session_id: str) -> bool:
+        mirror = self._mirrors.get(session_id)
+        return mirror is not None and mirror.is_packing
+
     async def _close(self, session_id: str) -> None:
         self._used.pop(session_id, None)
         mirror = self._mirrors.pop(session_id, None)
@@ -213,8 +227,12 @@ class Bridge:
                 await asyncio.sleep(IDLE_SECONDS / 4)
                 before = asyncio.get_running_loop().time() - IDLE_SECONDS
                 for session_id in [name for name, used in self._used.items() if used < before]:
-                    await self._close(session_id)
+                    if not self._is_packing(session_id):
+                        await self._close(session_id)
         finally:
+            self._ending = True
+            for mirror in self._mirrors.values():
+                mirror.stop_packing()
             tasks = [task for _, task in self._watches.values()]
             tasks += [] if self._limiting is None else [self._limiting]
             for task in tasks:

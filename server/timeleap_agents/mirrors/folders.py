@@ -241,7 +241,7 @@ class _Look:
     def __init__(self, kind: str, found: FoundFiles) -> None:
         self._kind, self._place, self._found = kind, FOLDERS[kind], found
         self._met: set[tuple[int, int]] = set()  # device and inode
-        self._packed, self._can_unpack = 0, can_unpack()
+        self._packed = 0
 
     def all_files(self, folder: Path) -> Iterator[tuple[str, FileFacts]]:
         yield from self._of_all(folder)
@@ -291,8 +291,9 @@ class _Look:
         """False of a packed file that cannot be unpacked, or beside which it stands unpacked."""
         if not is_packed(path) or unpacked_path(path).exists():
             return not is_packed(path)
-        self._packed += not self._can_unpack
-        return self._can_unpack
+        is_read = can_unpack()
+        self._packed += not is_read
+        return is_read
 
     def _sessions(self, database: Path) -> Iterator[tuple[str, FileFacts]]:
         try:

@@ -232,6 +232,19 @@ class Mirror:
                 session, _ = await self._opened(READERS[self.kind](self.path), None)
                 await self._keeper.end(session)
 
+    async def settle(self) -> None:
+        """Wait until what has ended of what is kept is compressed."""
+        await self._keeper.settle()
+
+    @property
+    def is_packing(self) -> bool:
+        """Some of what is kept is being compressed, which ends where the mirror is closed."""
+        return self._keeper.is_packing
+
+    def stop_packing(self) -> None:
+        """Leave what is being compressed for later."""
+        self._keeper.stop()
+
     async def _keep_facts(self, session: Session, conversation: Conversation) -> bool:
         """Keep what the file says of the session beside what was said; says whether that is news."""
         known = session.meta.get(MIRRORED) or {}

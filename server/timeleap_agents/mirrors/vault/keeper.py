@@ -61,6 +61,20 @@ class Keeper:
         kept = self._file_of(session)
         self._pack(await to_its_end(asyncio.to_thread(kept.end)), kept)
 
+    @property
+    def is_packing(self) -> bool:
+        """What has ended is being compressed."""
+        return self._packing is not None and not self._packing.done()
+
+    async def settle(self) -> None:
+        """Wait until what has ended is compressed, or `stop` was called."""
+        if self._packing is not None:
+            await asyncio.wait([self._packing])
+
+    def stop(self) -> None:
+        """Leave what is being compressed for later."""
+        self._stop.set()
+
     async def let_go(self) -> None:
         """Stop what is done in the background; the next one to open the mirror finishes it."""
         self._kept, self._warned = None, False
