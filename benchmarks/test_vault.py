@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import pytest
 from benchmarks.conftest import Judge
 from benchmarks.corpus import messages
@@ -31,22 +30,25 @@ MANY: Final = 500_000
 WATCHED: Final = 1_000
 SHORT: Final = 6
 """Messages of a watched session: what they say does not count, and takes time to be mirrored."""
-RESTS: Final = 15.0
+RESTS: Final = 20.0
 """Seconds after which mirrors that do not change are closed."""
 IDLE: Final = 20.0
 PATIENCE: Final = 300.0
 """Seconds after which what is waited for has failed."""
 
 READ: Final = """
-import resource, sys
+import re, sys
 from pathlib import Path
 from timeleap_agents.mirrors.claude_log import ClaudeLog
 
+def peak():  # that of `getrusage` is at least what the process had that started this one
+    return 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
+
 log = ClaudeLog(Path(sys.argv[1]))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 log.read()
 assert log.steps()
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print(peak() - before)
 """
 
 
@@ -133,14 +135,17 @@ def test_a_watcher_that_has_nothing_to_do(tmp_path: Path, judge: Judge) -> None:
     server = Server.timeleap(tmp_path / "home")  # as after a login
     _all_mirrored(server, tmp_path)
     time.sleep(RESTS)
-    process = psutil.Process(server.pid)
-    before = process.cpu_times()
+    before = _seconds_of(server.pid)
     time.sleep(IDLE)
-    after = process.cpu_times()
-    work = after.user + after.system - before.user - before.system
-    judge("47", values=[1e3 * work / IDLE], note="milliseconds of the processor a second")
+    judge("47", values=[1e3 * (_seconds_of(server.pid) - before) / IDLE], note="milliseconds of the processor a second")
     judge("47-memory", values=[server.memory / 1e6])
     server.kill()
+
+
+def _seconds_of(pid: int) -> float:
+    """Seconds of the processor that a process has had. Those that systems count as a whole are hundredths."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def _large_file(path: Path, lines: int, text: str) -> Path:

@@ -18,7 +18,7 @@ STEP_MS: Final = 40
 """Between looks at what the system has told; those of one write are taken together."""
 QUIET_STEP_MS: Final = 100
 """Between such looks where nothing has changed for `QUIET_MS`; each wakes the process."""
-QUIET_MS: Final = 30_000
+QUIET_MS: Final = 10_000
 JOINED_MS: Final = 60
 NETWORK: Final = frozenset(
     {"9p", "afs", "afpfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "prl_fs",
