@@ -151,12 +151,12 @@ def _seconds_of(pid: int) -> float:
 def _large_file(path: Path, lines: int, text: str) -> Path:
     session, parent = str(uuid.uuid4()), None
     with path.open("wb") as file:
-        for _ in range(lines):
-            made = str(uuid.uuid4())
+        for number in range(lines):
+            made, role = str(uuid.uuid4()), ("user", "assistant")[number % 2]
             record = {
-                "parentUuid": parent, "type": "user" if parent is None else "assistant", "uuid": made, "sessionId": session,
+                "parentUuid": parent, "type": role, "uuid": made, "sessionId": session,
                 "timestamp": "2026-11-20T10:00:00.000Z",
-                "message": {"role": "assistant", "id": f"msg_{made}", "content": [{"type": "text", "text": text}]},
+                "message": {"role": role, "id": f"msg_{made}", "content": [{"type": "text", "text": text}]},
             }  # fmt: skip
             file.write(json.dumps(record).encode() + b"\n")
             parent = made

@@ -11,6 +11,7 @@ from timeleap_agents.mirrors.scratch import Scratch
 
 _UNKNOWN: Final = -1
 _NOTHING: Final = -2
+_PLACE: Final = (1 << 32) - 1
 
 
 class _Chains:
@@ -164,21 +165,23 @@ class AnsweredWay:
     def _find_answers(self, way: array[int]) -> None:
         """Find the records of answers that stand on the way; those without anything between them are of one."""
         places, records, starts = self._places, array("I"), array("I")
-        is_open, ids, last = False, set[int](), -1
+        is_open, last = False, -1
+        # By the number of an answer's id: which answer of the way it was met in last, from 1.
+        met_in = self._scratch.numbers("I", len(places.table.answer_ids) + 1)
         for place in self._scratch.stages(way):
             if not places.speaks(place):
                 continue
             kind = places.kind(place)
             if kind == "answer":
                 name = places.answer(place)
-                same = last >= 0 and (places.kind(last) == "answer" or (name > 0 and name in ids))
+                same = last >= 0 and (places.kind(last) == "answer" or (name > 0 and met_in[name] == len(starts)))
                 if not is_open or not same:
-                    is_open, ids = True, set()
+                    is_open = True
                     starts.append(len(records))
                 records.append(place)
-                ids.add(name)
+                met_in[name] = len(starts)
             elif kind != "result" and not places.table.is_midway(places.rows[place]):
-                is_open, ids = False, set()
+                is_open = False
             last = place
         starts.append(len(records))
         self._records, self._starts = records, starts
@@ -186,17 +189,23 @@ class AnsweredWay:
     def _gather_parts(self) -> None:
         """Add the records of each answer that hang aside."""
         records, starts = array("I"), array("I")
+        named_in = self._scratch.numbers("I", len(self._places.table.answer_ids) + 1)
         for answer in self._scratch.stages(range(len(self._starts) - 1)):
-            placed, newest, named = list[tuple[int, int]](), -1, set[int]()
-            for place in self._records_of(answer):  # whatever the file's order, a record comes behind its parent
-                newest = max(newest, place)
-                placed.append((newest, place))
+            placed, newest = array("Q"), -1  # where it belongs, and 32 bits of the place
+            is_sorted = True
+            for place in self._scratch.stages(self._records_of(answer)):
+                newest = max(newest, place)  # whatever the file's order, a record comes behind its parent
+                is_sorted = is_sorted and newest == place
+                placed.append(newest << 32 | place)
                 name = self._places.answer(place)
-                if name and name not in named:
-                    named.add(name)
-                    placed += [(part, part) for part in self._answers.parts_with(place) if self._position[part] < 0]
+                if name and named_in[name] != answer + 1:
+                    named_in[name] = answer + 1
+                    aside = [part for part in self._answers.parts_with(place) if self._position[part] < 0]
+                    is_sorted = is_sorted and not aside
+                    placed.extend(part << 32 | part for part in aside)
             starts.append(len(records))
-            for _, place in sorted(placed):
+            for each in placed if is_sorted else sorted(placed):
+                place = each & _PLACE
                 records.append(place)
                 self.answer_of[place] = answer
         starts.append(len(records))

@@ -63,7 +63,7 @@ class Keeper:
 
     @property
     def is_packing(self) -> bool:
-        """What has ended is being compressed."""
+        """True while generations that have ended are being compressed."""
         return self._packing is not None and not self._packing.done()
 
     async def settle(self) -> None:
