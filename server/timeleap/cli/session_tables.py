@@ -12,6 +12,8 @@ from timeleap.cli.terminal import Terminal
 from timeleap.json_value import Json
 
 _RIGHT = ("messages", "tokens")
+_SPARE = ("program", "tokens", "messages")
+"""Columns that a narrow terminal does without: a title tells sessions apart."""
 _LOOKED_AT: Final = 10_000
 """Sessions that are looked through for sub-agents."""
 _SHOWN: Final = 10
@@ -51,7 +53,7 @@ def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: st
         terminal.records(found, columns, lambda info: _row(info, stamp))
     else:
         rows = [row for info in found for row in _rows(info, stamp)]
-        terminal.table(columns, rows, right=_RIGHT)
+        terminal.table(columns, rows, right=_RIGHT, spare=_SPARE)
         _tell_of_others(terminal, found)
 
 
@@ -70,7 +72,7 @@ def list_by_project(terminal: Terminal, found: list[Json]) -> None:
                 below = f"worktree {place.folder}" if place.worktree else place.folder
             rows += [(*row, program_of(info), project, below) for row in _rows(info, "updatedAt")]
     columns = ("session", "messages", "tokens", "changed", "state", "title", "program", "project", "below it")
-    terminal.grouped(columns, rows, 2, right=_RIGHT)
+    terminal.grouped(columns, rows, 2, right=_RIGHT, spare=_SPARE)
     _tell_of_others(terminal, found)
 
 

@@ -33,6 +33,8 @@ _PATIENCE = 1.0
 
 _LEAST_WIDTH = 12
 """Columns that a text of a table has, however narrow the terminal is."""
+_READABLE_WIDTH = 28
+"""Columns in which most texts can be told apart."""
 _GAP = 2
 """Blanks between two columns of a table."""
 
@@ -155,10 +157,17 @@ class Terminal:
         else:
             self.table(columns, [row(record) for record in found], right)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        right: Sequence[str] = (),
+        spare: Sequence[str] = (),
+    ) -> None:
         """A table, the columns of `right` to the right; for a pipe tab-separated values under a line of names.
 
-        In a narrow terminal texts are cut, but neither numbers nor the first column: it names what other commands take.
+        A terminal gets no column in which nothing stands. In a narrow one those of `spare` go, first one first, until texts
+        can be read; then texts are cut, but neither numbers nor the first column: it names what other commands take.
         """
         if not self.out.is_terminal:
             for row in [columns, *rows]:
@@ -166,19 +175,47 @@ class Terminal:
             return
         lines = [[_grouped(value) for value in row] for row in rows]
         widths = [max(map(columns_of, column)) for column in zip(columns, *lines, strict=True)]
+        shown = self._shown(columns, lines, widths, right, spare)
+        columns = [columns[at] for at in shown]
+        widths = [widths[at] for at in shown]
+        lines = [[line[at] for at in shown] for line in lines]
         cut = {at for at, name in enumerate(columns) if at and name not in right}
         for least in (_LEAST_WIDTH, 1):  # a cut name could not be handed to another command
             while sum(widths) + _GAP * (len(widths) - 1) > self.out.width and any(widths[at] > least for at in cut):
                 widths[max(cut, key=widths.__getitem__)] -= 1
         for line, style in ((columns, "bold"), *((line, "") for line in lines)):
-            shown = [
+            cells = [
                 padded(text, width, right=name in right)
                 for text, width, name in zip(line, widths, columns, strict=True)
             ]
-            self.out.write(StyledText((" " * _GAP).join(shown).rstrip(), style))
+            self.out.write(StyledText((" " * _GAP).join(cells).rstrip(), style))
+
+    def _shown(
+        self,
+        columns: Sequence[str],
+        lines: Sequence[Sequence[str]],
+        widths: Sequence[int],
+        right: Sequence[str],
+        spare: Sequence[str],
+    ) -> list[int]:
+        """The columns of a table for which there is room, as numbers."""
+        shown = [at for at in range(len(columns)) if not at or not lines or any(line[at] for line in lines)]
+        for name in spare:
+            needed = [
+                widths[at] if not at or columns[at] in right else min(widths[at], _READABLE_WIDTH) for at in shown
+            ]
+            if sum(needed) + _GAP * (len(needed) - 1) <= self.out.width:
+                break
+            shown = [at for at in shown if columns[at] != name]
+        return shown
 
     def grouped(
-        self, columns: Sequence[str], rows: Sequence[Sequence[object]], levels: int, right: Sequence[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        levels: int,
+        right: Sequence[str] = (),
+        spare: Sequence[str] = (),
     ) -> None:
         """A table whose last columns, as many as there are `levels`, are the groups of its rows, which are in their order:
         on a terminal their values are headings, where there is more than one group."""
@@ -186,7 +223,7 @@ class Terminal:
         seen = self.out.is_terminal
         if not seen or len(set(groups)) < 2:
             cut = -levels if seen else len(columns)
-            self.table(columns[:cut], [row[:cut] for row in rows], right)
+            self.table(columns[:cut], [row[:cut] for row in rows], right, spare)
             return
         before: tuple[object, ...] = ()
         for group in dict.fromkeys(groups):
@@ -194,7 +231,7 @@ class Terminal:
                 if group[: level + 1] != before[: level + 1] and (value or not level):
                     self.say(StyledText("  " * level + (one_line(str(value)) or "no folder"), style="bold"))
             own = [row[:-levels] for row, its in zip(rows, groups, strict=True) if its == group]
-            self.table(columns[:-levels], own, right)
+            self.table(columns[:-levels], own, right, spare)
             before = group
 
     def consents(self, plan: Json, question: str, *, yes: bool, dry_run: bool, goes: bool = True) -> bool:

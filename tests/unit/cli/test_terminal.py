@@ -188,7 +188,7 @@ def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(monkeypatch
     heading, line = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
     assert name in line
     assert "123,456" in line
-    assert "title" in heading
+    assert "title" not in heading  # nothing stands in it
     assert (state in line) == (columns != "80")
     assert max(map(len, (heading.rstrip(), line.rstrip()))) <= int(columns)
 
@@ -201,6 +201,31 @@ def test_many_columns_of_texts_cut_no_name(monkeypatch):
     name, text = "claude-code-" + "5" * 24, "a text that is long"
     Terminal(None, machine=False).table(("session", "a", "b", "c", "d", "e"), [(name, *[text] * 5)])
     assert name in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ("80", ["session", "changed", "title"]),
+        ("90", ["session", "messages", "changed", "title"]),
+        ("120", ["session", "messages", "tokens", "changed", "title", "program"]),
+    ],
+)
+def test_in_a_narrow_terminal_titles_can_be_read(monkeypatch, columns, shown):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", columns)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    name, title = "claude-code-" + "5" * 24, "Why does the login fail on Windows when nobody is there?"
+    Terminal(None, machine=False).table(
+        ("session", "messages", "tokens", "changed", "state", "title", "program"),
+        [(name, 10, 123456, "9 days ago", "", title, "claude-code")],
+        right=("messages", "tokens"),
+        spare=("program", "tokens", "messages"),
+    )
+    heading, line = re.sub(r"\x1b\[\d*m", "", screen.getvalue()).splitlines()
+    assert heading.split() == shown
+    assert title[:20] in line
 
 
 def test_a_line_of_json_has_no_character_at_which_a_reader_may_end_a_line(capsys):
