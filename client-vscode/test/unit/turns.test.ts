@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { Checkpoint, SpanSummary } from "timeleap-client";
 import { Log } from "../../src/core/sessions/log.js";
 import { CheckpointNode } from "../../src/core/tree/checkpointNodes.js";
@@ -22,7 +22,7 @@ function treeOf(...names: readonly (readonly [kind: Kind, name: string, errors?:
   const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [], parts: [detailsOfRows] });
   const labels = async (node?: CheckpointNode): Promise<string[]> => (await tree.getChildren(node)).filter((row) => row instanceof CheckpointNode).map((row) => tree.getTreeItem(row).label as string);
   const turns = async (): Promise<CheckpointNode[]> => (await tree.getChildren()).filter((row) => row instanceof CheckpointNode);
-  return { tree, labels, turns };
+  return { tree, log, labels, turns };
 }
 
 test("turns stand under their prompts, the newest unfolded; what failed in a step is a badge of its turn", async () => {
@@ -41,6 +41,24 @@ test("a checkpoint that is gone to is found inside its turn, which is its parent
   const row = await tree.near("c1");
   expect(tree.getTreeItem(row!).label).toBe("Edit a.py");
   expect(tree.getParent(row!)).toMatchObject({ id: "s/c0" });
+  tree.dispose();
+});
+
+test("a change that comes while a checkpoint is gone to is drawn, too", async () => {
+  const { tree, log } = treeOf(["prompt", "Fix it"], ["calls", "Edit a.py"], ["prompt", "And the other"]);
+  for (const row of await tree.getChildren()) {
+    tree.getTreeItem(row);
+  }
+  const told = vi.fn(() => {
+    if (told.mock.calls.length === 1) {
+      log.add({ id: 3, uid: "c3", messageCount: 6, tokenCount: 30, label: "mine" });
+      tree.refresh();
+    }
+  });
+  tree.onDidChangeTreeData(told);
+  await tree.near("c1");
+  await vi.waitFor(() => expect(told).toHaveBeenCalledTimes(2));
+  expect((await tree.getChildren()).map((row) => tree.getTreeItem(row).label)).toContain("mine");
   tree.dispose();
 });
 

@@ -30,7 +30,7 @@ export class CheckpointsTree extends NodeTree {
   async near(uid: string): Promise<CheckpointNode | undefined> {
     this.setting.near = { uid, reach: REACH };
     await this.renew();
-    const turns = (await this.getChildren()).filter((row) => row instanceof CheckpointNode);
+    const turns = (this.drawn ?? (await this.getChildren())).filter((row) => row instanceof CheckpointNode);
     return turns.flatMap((row) => [row, ...row.steps()]).find((row) => row instanceof CheckpointNode && row.span.checkpoint.uid === uid) as CheckpointNode | undefined;
   }
 

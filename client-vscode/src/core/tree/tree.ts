@@ -84,6 +84,11 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     }, GATHER);
   }
 
+  /** The rows at the top that the editor has been told of. To read others for somebody else would hide that they changed. */
+  protected get drawn(): readonly TreeNode[] | undefined {
+    return this.given.get(TOP);
+  }
+
   /** Reads what is open again now. Resolves when the editor has been told. */
   protected async renew(): Promise<void> {
     this.changes += 1;
