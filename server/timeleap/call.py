@@ -38,6 +38,10 @@ class Client(Protocol):
     @property
     def is_peer(self) -> bool: ...
 
+    def wants(self, method: str) -> bool:
+        """False for a notification that the client opted out of."""
+        ...
+
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
 

@@ -70,6 +70,24 @@ def test_a_change_enters_the_modules_listed_and_no_others(start: StartServer, tm
     assert listed <= ever, f"no longer entered, take them off the list: {sorted(listed - ever)}"
 
 
+def test_spans_are_summed_up_only_for_clients_that_are_sent_them(start: StartServer, tmp_path: Path) -> None:
+    entered = EnteredModules(tmp_path / "trace")
+    quiet = start(env=entered.env, options={"optOutNotifications": ["context/didChange"]})
+    session, summaries = Session.open(quiet, "a"), "timeleap.summaries.log_spans"
+    session.checkpoint()
+    session.say("not told")
+    session.get_state()
+    entered.since_last_time(quiet)
+    session.say("not told")
+    assert summaries not in entered.since_last_time(quiet)
+    other = Session.open(start(), "a")
+    session.say("told")
+    assert summaries in entered.since_last_time(quiet)
+    pending = other.start("context/appendMessage", message={"role": "user", "content": "told"})
+    pending.result()
+    assert pending.heard()[-1]["params"]["span"]["summary"]["messages"] == 4
+
+
 def test_what_the_measures_find(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('"""Who is at the desk."""\nclass Desk: ...\nx = [one for one in (1, 2)]\n')
     (tmp_path / "turns.py").write_text(

@@ -210,6 +210,10 @@ class Connection(asyncio.Protocol):
         """True if any request was answered with an error other than `cancelled`."""
         return self._rpc.refused_any
 
+    def wants(self, method: str) -> bool:
+        """False for a notification that the client opted out of."""
+        return method not in self._rpc.unwanted
+
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification, unless the client opted out of it; what is queued later leaves later."""
         if method not in self._rpc.unwanted or method == CANCEL:

@@ -108,11 +108,16 @@ class Subscribers:
     def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None:
         """Subscribe `client`; `notified` are the requests for approvals that it knows."""
         self._clients[id(client)] = client, notified or NotifiedApprovals()
-        self._told = tuple(client for client, _ in self._clients.values())
+        self._note_clients()
 
     def leave(self, client: Client) -> None:
         self._clients.pop(id(client), None)
+        self._note_clients()
+
+    def _note_clients(self) -> None:
         self._told = tuple(client for client, _ in self._clients.values())
+        # Summing up the newest span takes a tenth of an append: spared where nobody would be sent it.
+        self._session.transactions.newest_span.wanted = any(client.wants(CONTEXT) for client in self._told)
 
     @property
     def empty(self) -> bool:

@@ -23,9 +23,9 @@ def append_result(forms: Shapes, done: Appended, change: Change) -> Json:
 
 
 def append_events(engine: LogEngine, newest: NewestSpan, done: Appended, change: Change, cause: Cause) -> list[Event]:
-    """The events of an append, with what happened in the spans that it made or added to."""
+    """The events of an append, with what happened in the spans that it made or added to, if a listener wants that."""
     made, span = change.made, None
-    if done.after.checkpoints:
+    if newest.wanted and done.after.checkpoints:
         try:
             spans = newest.appended(engine, done.before, done.after, change.records, change.message)
             if spans is not None:

@@ -23,21 +23,8 @@ _PATH_LISTS: Final = ("paths", "files", "file_paths")
 _PATH_KEYS: Final = frozenset((*PATH_ARGUMENTS, *_PATH_LISTS))
 _TELLING: Final = (
     *PATH_ARGUMENTS,
-    *(
-        "command",
-        "cmd",
-        "script",
-        "query",
-        "pattern",
-        "search",
-        "regex",
-        "url",
-        "uri",
-        "input",
-        "prompt",
-        "description",
-    ),
-    *("dir", "directory", "code", "text", "content", "message", "name", "id"),
+    *("command", "cmd", "script", "query", "pattern", "search", "regex", "url", "uri"),
+    *("input", "prompt", "description", "dir", "directory", "code", "text", "content", "message", "name", "id"),
 )
 """Arguments, the one that tells most first."""
 _RANK: Final = {name: rank for rank, name in enumerate(_TELLING)}

@@ -165,7 +165,9 @@ class SpanTally:
                 self._note = plain_line(note)
             return
         said = prompt_in(message)
-        if before is not _NONE and before is not _USER and _is_printed(said):
+        # Agents without tools get the output of a terminal as a message of the user's, with the terminal's prompt at its end.
+        last_line = said[-200:].rstrip().rpartition("\n")[2].strip()
+        if before is not _NONE and before is not _USER and is_terminal_prompt(last_line):
             self._printed(message, said)
             return
         self._command = None
@@ -213,11 +215,6 @@ class SpanTally:
             self._call(command, failed)
         else:
             self._keep(message)
-
-
-def _is_printed(text: str) -> bool:
-    """True if a user message is what a terminal printed: agents without tools get it so."""
-    return is_terminal_prompt(text[-200:].rstrip().rpartition("\n")[2].strip())
 
 
 def _listed(calls: list[Json]) -> str:
@@ -418,7 +415,10 @@ class NewestSpan:
     Attributes:
         line: Of its checkpoint.
         uid: Of the same, for whoever found it out.
+        wanted: False while no listener is sent it.
     """
+
+    wanted = True
 
     def __init__(self) -> None:
         self._span = _Span(LogState())
