@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 from psycopg import Connection
 from psycopg.pq import Format
 
-from timeleap.freshness import Staleness
 from timeleap_postgresql.approval_rows import STORE
 from timeleap_postgresql.database import Database
+from timeleap_postgresql.freshness import Staleness
 from timeleap_postgresql.migrations import VERSION
 from timeleap_postgresql.servers import Statement, WatchedConnection
 

@@ -19,8 +19,8 @@ from psycopg import Connection, errors
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.freshness import Staleness
 from timeleap_postgresql import poolers, refusals, usability
+from timeleap_postgresql.freshness import Staleness
 from timeleap_postgresql.migrations import VERSION, migrate
 from timeleap_postgresql.refusals import Reason, Refusal
 from timeleap_postgresql.servers import (

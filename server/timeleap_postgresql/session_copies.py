@@ -12,25 +12,32 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import json
+
 from timeleap import clock
 from timeleap.errors import SessionNotFoundError, TimeleapError
-from timeleap.freshness import staleness
+from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Cause
 from timeleap.storage import durable
 from timeleap.storage.lock import FileLock
 from timeleap.storage.log_files import state_of
 from timeleap.storage.log_notes import Notes
 from timeleap.storage.log_values import Access, Durability, LogState, Progress
 from timeleap.storage.owner_lock import Endpoint, LockMode
+from timeleap.store.backing import LogFacts
+from timeleap.store.purging import TrashParts
 from timeleap_postgresql import store_rows
 from timeleap_postgresql.announcements import Announcements
 from timeleap_postgresql.approval_rows import STORE
 from timeleap_postgresql.database import Database
+from timeleap_postgresql.database_purge import DatabasePurge
+from timeleap_postgresql.freshness import marked_when_stale, staleness
 from timeleap_postgresql.servers import WatchedConnection
 from timeleap_postgresql.shared_log import Announcing, PostgresEngine, open_copy
 from timeleap_postgresql.shared_parts import SharedParts
@@ -56,12 +63,12 @@ class PostgresStore:
         path: The folder of the working copies.
         reads_standby: Reads may be answered by a standby (see `Database`).
         own: The files that are the store's own.
-        approvals: Makes the approvals of a session that is open here.
     """
 
-    def __init__(self, url: str, home: Path, approvals: Any = None) -> None:
+    copies = True
+
+    def __init__(self, url: str, home: Path) -> None:
         """Nothing is asked of the database yet. Raises InvalidInputError where `url` is none of one."""
-        self.approvals = approvals
         self._database = Database(url)
         self.label, self.reads_standby = self._database.label, self._database.reads_standby
         key = hashlib.blake2b(self.label.encode(), digest_size=8).hexdigest()
@@ -108,13 +115,13 @@ class PostgresStore:
             durable.remove_file(self._folder / f".{self.path.name}.lock")
         self._alive.release()
 
-    def location(self, session_id: str) -> str:
+    def location(self, session_id: str, path: Path) -> str:
         """Where a session is said to lie."""
         return f"{self.label}#{session_id}"
 
     # Bringing sessions here; blocking
 
-    def contains(self, session_id: str) -> bool:
+    def holds(self, session_id: str) -> bool:
         """True if the database has a session of that id. Raises StorageFailureError."""
 
         def look(connection: WatchedConnection, stale: bool) -> bool:
@@ -211,6 +218,26 @@ class PostgresStore:
     def _in_use(self, session_id: str) -> bool:
         return session_id in self._open or session_id in self._opening
 
+    async def withdraw(self, session_id: str) -> None:
+        """Nothing: the database has it, and a repeat finds it there."""
+
+    @asynccontextmanager
+    async def alone(self, path: Path) -> AsyncIterator[None]:
+        """Exclude nobody: a move is one transaction."""
+        yield
+
+    def to_trash(self, session_id: str, name: str, cause: Cause) -> None:
+        """Move a session that is not open here to the trash. Blocking. Raises as `store_rows.move`."""
+        self.move(session_id, name, json.encode(cause))
+
+    def from_trash(self, session_id: str, name: str, cause: Cause) -> None:
+        """Move a session back from the trash. Blocking. Raises as `store_rows.move`."""
+        self.move(name, session_id, json.encode(cause))
+
+    def purge(self, parts: TrashParts) -> DatabasePurge:
+        """Make what removes sessions for good."""
+        return DatabasePurge(self, parts)
+
     def move(self, before: str, after: str, cause: bytes) -> None:
         """Give a session that is not open here another id: its name in the trash, or the id that it had. Blocking.
         `cause` and errors as of `store_rows.move`."""
@@ -259,8 +286,12 @@ class PostgresStore:
         """Messages and tokens of a session, as of the last `fetch_all`."""
         return self._counts.get(session_id, LogState())
 
+    def facts(self, name: str, path: Path, *, made_with_log: bool, in_trash: bool) -> LogFacts:
+        """Facts of a list, as of the last `fetch_all`; nobody owns a session alone."""
+        return LogFacts(self.location(name, path), self.counts(name))
+
     @contextmanager
-    def files(self, session_id: str) -> Iterator[Path]:
+    def files(self, name: str, path: Path) -> Iterator[Path]:
         """A directory with the files of a session, for the time of a block; of one that is not open they are brought
         here, and go again at its end. Blocking.
 
@@ -268,15 +299,15 @@ class PostgresStore:
             SessionNotFoundError: There is none of that id.
             StorageFailureError, CorruptedError: Its files are not here.
         """
-        if session_id in self._open:
-            yield self.path / "sessions" / session_id
+        if name in self._open:
+            yield self.path / "sessions" / name
             return
-        directory = self.path / "read" / f"{session_id}.{clock.new_uid(8)}"
+        directory = self.path / "read" / f"{name}.{clock.new_uid(8)}"
         try:
-            copy = WorkingCopy(self._database, session_id, directory)
-            copy.reading.reached = self._known(session_id)
+            copy = WorkingCopy(self._database, name, directory)
+            copy.reading.reached = self._known(name)
             if not copy.fetch(staleness()):
-                raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
+                raise SessionNotFoundError(f"there is no session {name}", sessionId=name)
             yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -314,14 +345,14 @@ class PostgresStore:
 
         return self._database.read(take, staleness())
 
-    def publish(self, directory: Path, session_id: str) -> None:
+    def publish(self, built: Path, session_id: str) -> None:
         """Make a session in the database of a directory, which then is moved to its place. Blocking.
 
         Raises:
             SessionExistsError: The id is taken.
             StorageFailureError: Nothing was made.
         """
-        copy = publish(self._database, session_id, directory)
+        copy = publish(self._database, session_id, built)
         copy.directory, copy.parts = self.path / "sessions" / session_id, SharedParts(self._parts(session_id))
         with self._turn:
             self._copies[session_id] = copy
@@ -362,9 +393,18 @@ class PostgresStore:
         self._open[session_id] = engine, loop
         return engine
 
-    def events(self, session_id: str) -> Announcing:
+    def others(self, session_id: str) -> Announcing:
         """Carries what is told of changes of a session that is open."""
         return self._open[session_id][0].events
+
+    def reading(self, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        """The work of a request that may be answered from a standby's state, whose result is marked then."""
+        return marked_when_stale(work) if self.reads_standby else work
+
+    async def catch_up(self, session: Session) -> None:
+        """Bring an open session up to date, as far as a standby is: a request that needs fresh data does so itself."""
+        if staleness() is not None:
+            await session.catch_its_turn()
 
     def _closed(self, session_id: str) -> None:
         self._open.pop(session_id, None)

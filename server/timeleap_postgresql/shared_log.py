@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from msgspec import json, structs
 
 from timeleap.errors import ExternallyModifiedError, SessionNotFoundError, StorageFailureError
-from timeleap.freshness import Staleness, staleness
 from timeleap.storage import durable
 from timeleap.storage.appending import GroupWriter, WriteGroup, plan_all
 from timeleap.storage.engine import Drafted
@@ -24,6 +23,7 @@ from timeleap.storage.jsonl import Follower, JsonlEngine, LockedLog
 from timeleap.storage.log_notes import Notes
 from timeleap.storage.log_values import Appended, AppendStep, LogState, Progress, Replacement
 from timeleap_postgresql.approval_rows import ApprovalRows
+from timeleap_postgresql.freshness import Staleness, staleness
 from timeleap_postgresql.working_copy import WorkingCopy
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Announcing:
         self.once_committed = self._then.append
         self._told: list[Told] = []
         self._heard: list[bytes] | None = []
-        self.announce = self._told.append
+        self.tell = self._told.append
         self.forgets = self.gone = False
         self.gone_by: bytes | None = None
 

@@ -79,9 +79,9 @@ class SharedApprovalRequests:
     methods."""
 
     def __init__(self, session: SessionTransactions, key: StoreKey) -> None:
-        assert session.shared is not None
-        self._session, self._shared, self._key = session, session.shared, key
-        self._rows: Rows = session.shared.approvals
+        assert session.others is not None
+        self._session, self._shared, self._key = session, session.others, key
+        self._rows: Rows = session.others.approvals
         self._audit = Audit(session.path)
         self._asked: dict[str, Asked] = {}
         self._asking: list[asyncio.Future[None]] = []  # done when a question is in `_asked`, or was not asked
@@ -132,7 +132,7 @@ class SharedApprovalRequests:
                 transaction.abandon()
             self._events, self._then, self._begun = [], [], []
             events, then = self._events, self._then
-            self._shared.announce(lambda head, before, after: list(events))
+            self._shared.tell(lambda head, before, after: list(events))
 
             def committed() -> None:
                 self._session.emit(*events)
@@ -349,6 +349,9 @@ class SharedApprovalRequests:
             )
             if clean != question:
                 self._put(name, clean)
+
+    def adopt(self) -> None:
+        """Never asked for: every process writes."""
 
     def leave_open(self, answer: Answer) -> None:
         """Nothing is handed over in a shared store."""

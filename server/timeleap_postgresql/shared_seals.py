@@ -9,6 +9,7 @@ earlier time do not count either.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,8 +24,12 @@ from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile, approval_members
 from timeleap.sessions.kernel.change import ApprovalChange
+from timeleap.sessions.participants import ApprovalRequests, StandingApprovals
 from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.transaction import SessionTransactions
+from timeleap.store.approvals_port import NoApprovals, StoreApprovals
+from timeleap.store.home import Home
+from timeleap.store.parts import StoreParts
 from timeleap_postgresql.session_copies import PostgresStore
 from timeleap_postgresql.shared_requests import SharedApprovalRequests
 from timeleap_postgresql.store_key import KEY, SEAL, Shared, StoreKey, digest_of
@@ -95,21 +100,32 @@ def _sealed(says: Approval, seal: Seal) -> Approval:
     return replace(says, sealed=True, changed_at=seal.changed_at, changed_by=seal.changed_by)
 
 
-class ApprovalsInDatabase:
-    """Makes the approvals of sessions in a database; `key_file` has their key."""
+class ApprovalsInDatabase(NoApprovals):
+    """Approvals of sessions in a database; `key_file` has their key. A seal moves in the transaction that moves its
+    session, so nothing is noted of a move."""
 
-    def __init__(self, key_file: Path | None) -> None:
-        self._key = StoreKey(key_file)
+    def __init__(self, store: PostgresStore, key_file: Path | None, elsewhere: StoreApprovals) -> None:
+        self._store, self._key, self._elsewhere = store, StoreKey(key_file), elsewhere
 
-    def seals(self, session_id: str, meta: Meta, state: StateFile, shared: Shared) -> SharedSeals:
-        """The approvals of a session."""
-        return SharedSeals(session_id, meta, state, self._key, shared)
+    def standing(self, session_id: str, meta: Meta, state: StateFile, *, trusted: bool) -> StandingApprovals:
+        """The approvals of a session; one that was opened by its path has those of its directory."""
+        if not trusted:
+            return self._elsewhere.standing(session_id, meta, state, trusted=False)
+        return SharedSeals(session_id, meta, state, self._key, self._store.others(session_id))
 
-    def requests(self, transactions: SessionTransactions) -> SharedApprovalRequests:
+    def requests(self, transactions: SessionTransactions) -> ApprovalRequests:
         """The requests for approvals of a session."""
+        if transactions.others is None:
+            return self._elsewhere.requests(transactions)
         return SharedApprovalRequests(transactions, self._key)
 
 
-def open_store(url: str, home: Path, key_file: Path | None) -> PostgresStore:
-    """The store in a database, with a folder for working copies in `home`."""
-    return PostgresStore(url, home, ApprovalsInDatabase(key_file))
+def in_database(url: str, home: Path, key_file: Path | None, elsewhere: Callable[[Home], StoreApprovals]) -> StoreParts:
+    """Parts of a store in a database, with a folder for working copies in `home`; `elsewhere` makes the approvals of
+    sessions that are opened by their path."""
+    store = PostgresStore(url, home)
+    return StoreParts(
+        approvals=lambda found: ApprovalsInDatabase(store, key_file, elsewhere(found)),
+        backing=lambda _: store,
+        home=store.path,
+    )

@@ -31,8 +31,8 @@ class Rows(Protocol):
 class Shared(Protocol):
     """How the changes of a session reach a shared store."""
 
-    approvals: Rows
-
+    @property
+    def approvals(self) -> Rows: ...
     @property
     def once_committed(self) -> Callable[[Callable[[], None]], None]: ...
 

@@ -26,7 +26,6 @@ from psycopg.pq import Format
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
-from timeleap.freshness import Staleness
 from timeleap.storage import durable
 from timeleap.storage.durable import FileStatus, OpenFile
 from timeleap.storage.index import index_path
@@ -35,6 +34,7 @@ from timeleap.storage.rewrite import Beginning
 from timeleap_postgresql.approval_rows import ApprovalRows
 from timeleap_postgresql.copy_reading import SESSION, CopyReading
 from timeleap_postgresql.database import CHANNEL, NEW_SESSION, Database
+from timeleap_postgresql.freshness import Staleness
 from timeleap_postgresql.migrations import VERSION
 from timeleap_postgresql.servers import Statement, WatchedConnection
 from timeleap_postgresql.shared_parts import LogRow, SharedParts, beginnings, same_beginning, segments

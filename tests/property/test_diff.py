@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeleap.sessions.logs import Stretch, common_messages, shared_lines
+from timeleap.sessions.logs import Stretch, common_lines, common_messages
 from timeleap.storage.load import load
 
 T = TypeVar("T")
@@ -112,4 +112,4 @@ def test_shared_lines_are_those_with_the_same_bytes(logs: tuple[list[Line], list
     with tempfile.TemporaryDirectory() as name:
         one = stretch_of(Path(name), "one.jsonl", logs[0], 0).log
         other = stretch_of(Path(name), "other.jsonl", logs[1], 0).log
-        assert shared_lines(one, other, most) == same
+        assert common_lines(one, other, most) == same

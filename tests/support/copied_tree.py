@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import FilesConflictError, SnapshotNotFoundError
-from timeleap.sessions.working_tree import OnConflict, TreeControl, TreeSnapshot, TreeTarget
+from timeleap.features.files.tree_port import TreeSnapshot, TreeTarget
+from timeleap.sessions.working_tree import OnConflict, TreeControl
 from timeleap.storage.durable import failpoint
 
 Json = dict[str, Any]

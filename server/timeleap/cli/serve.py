@@ -35,10 +35,9 @@ from timeleap.store.parts import StoreParts, no_approvals
 
 if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
+    from timeleap.features.files.tree_port import TreeOf
     from timeleap.sessions.transaction import SessionTransactions
-    from timeleap.sessions.working_tree import TreeOf
     from timeleap.store.approvals_port import StoreApprovals
-    from timeleap.store.backing import SharedStore
     from timeleap.store.files_port import SnapshotStore
     from timeleap.store.home import Home
 
@@ -160,8 +159,7 @@ def _parts(settings: config.Config) -> StoreParts:
     """The parts outside the core. Files of workspaces are loaded when a session keeps some, or is in a database."""
     home = settings.home
     if settings.database is not None:
-        shared = _shared_store(settings.database, home, settings.key_file)
-        return StoreParts(shared=shared, approvals=_approvals)
+        return _in_database(settings.database, home, settings.key_file)
 
     @cache
     def trees() -> TreeOf:
@@ -188,8 +186,8 @@ def _parts(settings: config.Config) -> StoreParts:
     )
 
 
-def _shared_store(url: str, home: Path, key_file: Path | None) -> SharedStore:
-    """The store in a database, with working copies in `home`.
+def _in_database(url: str, home: Path, key_file: Path | None) -> StoreParts:
+    """The parts of a store in a database, with working copies in `home`.
 
     Raises:
         StorageFailureError: This installation has no package for databases, or no library for them.
@@ -202,8 +200,8 @@ def _shared_store(url: str, home: Path, key_file: Path | None) -> SharedStore:
     if found is None:
         message = "this installation does not do stores in databases: its package timeleap_postgresql is missing"
         raise StorageFailureError(message, path="timeleap_postgresql", errno="ENOSYS", reason="unreachable")
-    store: SharedStore = found.open_store(url, home, key_file)
-    return store
+    parts: StoreParts = found.in_database(url, home, key_file, _approvals)
+    return parts
 
 
 def _approvals(home: Home) -> StoreApprovals:

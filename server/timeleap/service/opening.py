@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.freshness import staleness
 from timeleap.service.service import guard
 from timeleap.sessions.documents import tree_settings
 from timeleap.sessions.documents.warnings import tell_recovery
@@ -76,7 +75,7 @@ async def _open_again(
     _same_access(held.session.session_id, held.access, wanted)
     held.times += 1
     await _keep(held.session, params)
-    return await answer(held, duplicate)
+    return await answer(service, held, duplicate)
 
 
 async def _open_here(
@@ -100,7 +99,7 @@ async def _open_here(
         await held.session.snapshots.keep(_files(params))
     if held.access == "readOnly" and params.attach is not False:
         await service.watch(call, held)
-    return await answer(held, opened.duplicate)
+    return await answer(service, held, opened.duplicate)
 
 
 async def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
@@ -124,7 +123,7 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
         attachment.leave()
         held = await _hold(service, call, found)
         await _keep(held.session, params)
-        return await answer(held, duplicate)
+        return await answer(service, held, duplicate)
     service.attached(call)[place.session_id] = attachment
     return {**found, "duplicate": True} if duplicate else found
 
@@ -158,7 +157,7 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = await service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    state = await answer(held)
+    state = await answer(service, held)
     ends = await session.approval_requests.ends(asked.approvals)  # after `hold`: later ones are heard
     return HandoverNote(made=made, ended_approvals=ends, session=session.meta.uid).put_into(state)
 
@@ -179,10 +178,9 @@ def _settings(params: SessionOpenParams) -> Json:
     return set_members(autoCheckpoint=params.auto_checkpoint, files=_files(params))
 
 
-async def answer(held: OpenHandle, duplicate: bool = False) -> Json:
+async def answer(service: Service, held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
-    if staleness() is not None:
-        await held.session.catch_its_turn()
+    await service.store.backing.catch_up(held.session)
     await held.session.snapshots.look()
     state = held.session.wire(held.access)
     return {**state, "duplicate": True} if duplicate else state
@@ -223,7 +221,7 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
     """Take over what another program wrote to the log."""
     held = service.held(call, params.session_id)
     await held.session.reload()
-    return await answer(held)
+    return await answer(service, held)
 
 
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
@@ -241,4 +239,4 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             guard=guard(params, call),
         )
         held = await service.hold(call, forked.session, "owner")
-    return await answer(held, forked.duplicate)
+    return await answer(service, held, forked.duplicate)

@@ -16,7 +16,6 @@ from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
 from timeleap.call import Call, Client
 from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
-from timeleap.freshness import marked_when_stale
 from timeleap.kept_modules import KEPT
 from timeleap.service import config as settings
 from timeleap.service.connections import ClientConnection, OpenHandle
@@ -186,14 +185,14 @@ class Service:
         if self._store is None:
             files = self._make_files(self.config)
             self._store = SessionStore(
-                files.shared.path if files.shared is not None else self.config.home,
+                files.home or self.config.home,
                 durability=self.config.durability,
                 shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
                 files=files.files,
                 snapshots=files.snapshots,
-                shared=files.shared,
+                backing=files.backing,
                 approvals=files.approvals,
             )
         return self._store
@@ -263,7 +262,7 @@ class Service:
         return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))
 
     def _marked(self, row: Method, params: Any, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
-        return marked_when_stale(work) if row.may_be_stale(params) and self.store.reads_standby else work
+        return self.store.backing.reading(work) if row.may_be_stale(params) else work
 
     async def _at_its_turn(self, row: Method, params: Any, call: Call) -> Any:
         method, order, session_id = row.name, self._connection(call).order, getattr(params, "session_id", None)

@@ -35,7 +35,7 @@ from timeleap.storage.log_files import StoredLogs
 from timeleap.storage.reader import LogReader, damaged_lines
 from timeleap.store.home import Trashed
 from timeleap.store.listing import ListRequest
-from timeleap.store.trash import PurgeOutcome, PurgeRequest
+from timeleap.store.purging import PurgeOutcome, PurgeRequest
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.participants import Participant
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.transaction import SessionTransactions, announce
+from timeleap.sessions.transaction import SessionTransactions, tell_others
 from timeleap.storage.log_values import Appended, AppendStep, LogState, NewRecord
 from timeleap.uncancelled_work import Outcome
 
@@ -87,8 +87,9 @@ class _RequestedAppend(AppendStep, eq=False, kw_only=True):
             change = self.decide(state, NO_MARKS)
         else:
             change = self.transaction.decide(self.decide, state, self.session.engine.head_at)
-        if (shared := self.session.shared) is not None:
-            announce(shared, change, self.request.cause)
+        others = self.session.others
+        if others is not None:
+            tell_others(others, change, self.request.cause)
         self.change = change
         return change.records
 

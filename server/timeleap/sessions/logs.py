@@ -304,7 +304,7 @@ def noted_time(text: str | None) -> datetime | None:
 # Compared
 
 
-def shared_lines(reader: LogReader, other: LogReader, most: int) -> int:
+def common_lines(reader: LogReader, other: LogReader, most: int) -> int:
     """How many lines, at most `most`, two logs begin with that are byte for byte the same. Reads only the indexes: the
     fingerprint of all bytes up to a line stands in its entry."""
 
@@ -325,7 +325,7 @@ def common_messages(stretch: Stretch, other: Stretch) -> Generator[tuple[int, in
     Raises:
         CorruptedError: What would have to be compared is damaged.
     """
-    lines = shared_lines(stretch.log, other.log, min(stretch.lines, other.lines))
+    lines = common_lines(stretch.log, other.log, min(stretch.lines, other.lines))
     same = state_after_lines(stretch.log, lines).messages
     for side in (stretch, other):
         _refuse_damage(side, lines)

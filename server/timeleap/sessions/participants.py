@@ -1,6 +1,6 @@
 """Ports of a session: parts outside the core that take part in its changes, and stand-ins where a part is not there.
 
-`Participant` is filled by the files of a workspace, `SharedEvents` by a store that several processes write to,
+`Participant` is filled by the files of a workspace, `OtherProcesses` by a store that several of them write to,
 `StandingApprovals` and `ApprovalRequests` by the feature of approvals. Without that feature everything is off, and nobody
 can be asked.
 """
@@ -22,7 +22,7 @@ Answer = asyncio.Future[Json]
 """The result that a request for an approval waits for; cancelled where the question is given up without one."""
 
 
-class SharedEvents(Protocol):
+class OtherProcesses(Protocol):
     """Carries what listeners are told of a change to the other processes that have the session; `gone`: one of them
     has deleted it, by the cause `gone_by` (JSON), where that is known."""
 
@@ -33,28 +33,28 @@ class SharedEvents(Protocol):
     @property
     def once_committed(self) -> Callable[[Callable[[], None]], None]: ...  # calls when the step under way counts
 
-    def announce(self, told: Callable[[str, LogState, LogState], Sequence[Event]], /) -> None:
+    def tell(self, told: Callable[[str, LogState, LogState], Sequence[Event]], /) -> None:
         """Say what the step under way tells, by the head after it and the states around it."""
 
     def forget(self) -> None:
-        """Keep nothing of what was announced before the step under way."""
+        """Keep nothing of what was told before the step under way."""
 
     def heard(self) -> list[bytes] | None:
-        """Announcements of the changes taken over since the last call, as JSON; None: not all are known."""
+        """Events of the changes taken over since the last call, as JSON; None: not all are known."""
 
 
 def told_elsewhere(heard: list[bytes] | None) -> list[Event] | None:
-    """Events that other processes announced of their changes; None if they are not known, or no events of ours."""
+    """Events that other processes told of their changes; None if they are not known, or no events of ours."""
     try:
         return None if heard is None else [event for data in heard for event in json.decode(data, type=list[Event])]
     except DecodeError:
         return None
 
 
-def cause_elsewhere(shared: SharedEvents | None) -> Cause:
+def cause_elsewhere(others: OtherProcesses | None) -> Cause:
     """Why another process has deleted a session; an empty cause where that is not known."""
     try:
-        return Cause() if shared is None or shared.gone_by is None else json.decode(shared.gone_by, type=Cause)
+        return Cause() if others is None or others.gone_by is None else json.decode(others.gone_by, type=Cause)
     except DecodeError:
         return Cause()
 

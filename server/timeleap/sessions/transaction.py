@@ -33,8 +33,8 @@ from timeleap.sessions.kernel.change import Change, Decide, Erasure, LogRewrite,
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot, changes
 from timeleap.sessions.participants import (
     ApprovalRequests,
+    OtherProcesses,
     Participant,
-    SharedEvents,
     StandingApprovals,
     cause_elsewhere,
     told_elsewhere,
@@ -98,7 +98,7 @@ class Files(Struct, frozen=True):
     engine: LogEngine
     meta: Meta
     approvals: StandingApprovals
-    shared: SharedEvents | None = None  # of a session that others write to, too
+    others: OtherProcesses | None = None  # that write to it, too
 
 
 class SessionTransactions:
@@ -112,7 +112,7 @@ class SessionTransactions:
         away: Files of it were not there when it was opened, but placeholders of a sync program.
         closed: Nothing is begun any more.
         deleted: It is only read here, and another process has deleted it.
-        shared: Where others hear of its changes, if they write to it, too.
+        others: Other processes that write to it, too.
     """
 
     def __init__(self, session_id: str, path: Path, files: Files, services: SessionServices) -> None:
@@ -134,7 +134,7 @@ class SessionTransactions:
     def adopt(self, files: Files) -> None:
         """Begin with the opened files; or go on with others, when a follower becomes the owner."""
         self._stop_watching()
-        self.engine, self.meta, self.shared = files.engine, files.meta, files.shared
+        self.engine, self.meta, self.others = files.engine, files.meta, files.others
         self.state = StateManager(self.path, self.engine, self.meta, files.approvals)
         self.requests = RequestTable(self.engine, self.meta, self.state, self.shapes)
         self.state.load()
@@ -227,7 +227,7 @@ class SessionTransactions:
         self, transaction: Transaction, decide: Decide, part: Participant | None, looks: bool, _: LogState
     ) -> Change:
         """The steps of one change, in the order in which they become durable; returns what was carried out."""
-        announce(self.shared, transaction)
+        tell_others(self.others, transaction)
         if looks:
             # What an earlier request left undone goes first, also where this one asks for it again.
             await asyncio.to_thread(self.state.finish_removing)
@@ -313,8 +313,8 @@ class SessionTransactions:
     async def _erase(self, transaction: Transaction, erasure: Erasure) -> None:
         """Take something out of the session. Of what was nothing is kept, not even the request: it is known only while this
         process lives, and asking again finishes what was cut short."""
-        if self.shared is not None:
-            self.shared.forget()
+        if self.others is not None:
+            self.others.forget()
         request, before, head = transaction.request, self.state.facts, self.head
         try:
             await erasure.carry_out(request.cause)
@@ -429,7 +429,7 @@ class SessionTransactions:
     async def _work(
         self, work: Callable[[Transaction], Awaitable[None]], transaction: Transaction, _: LogState
     ) -> None:
-        announce(self.shared, transaction)
+        tell_others(self.others, transaction)
         await work(transaction)
         transaction.finish()
 
@@ -536,13 +536,13 @@ class SessionTransactions:
     def reread(self, *, log_changed: bool = False) -> None:
         """Take over what stands beside the log; and the log, where its owner or a program that takes no lock has written to
         it. Of a session that is only read here, and that another process has deleted, listeners are told that, once."""
-        gone = self._moved_away() if self.shared is None else self.shared.gone
+        gone = self._moved_away() if self.others is None else self.others.gone
         if not self.deleted and gone:
             self.deleted = True
-            self.emit(Event("deleted", self.head, cause=cause_elsewhere(self.shared)))
+            self.emit(Event("deleted", self.head, cause=cause_elsewhere(self.others)))
         if self.deleted:
             return
-        told = None if self.shared is None else told_elsewhere(self.shared.heard())
+        told = None if self.others is None else told_elsewhere(self.others.heard())
         if log_changed:
             self.requests.forget()
             if told is None:
@@ -586,13 +586,13 @@ def _nothing() -> None:
     return
 
 
-def announce(shared: SharedEvents | None, what: Transaction | Change, cause: Cause = NOBODY.cause) -> None:
+def tell_others(others: OtherProcesses | None, what: Transaction | Change, cause: Cause = NOBODY.cause) -> None:
     """Have other processes tell the events of a transaction or of a planned append, too."""
-    if shared is not None:
-        shared.announce(partial(_announced, what, cause))
+    if others is not None:
+        others.tell(partial(_events_told, what, cause))
 
 
-def _announced(what: Transaction | Change, cause: Cause, head: str, before: LogState, after: LogState) -> list[Event]:
+def _events_told(what: Transaction | Change, cause: Cause, head: str, before: LogState, after: LogState) -> list[Event]:
     if isinstance(what, Transaction):
         return [replace(event, cause=what.request.cause) for event in what.events]
     return shapes.appended_events(Appended(before, after, head), what.made, what.told, cause)

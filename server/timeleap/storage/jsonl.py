@@ -228,7 +228,7 @@ class LockedLog(WriteQueue):
     async def hold(self, progress: Progress | None) -> None:
         self.lock_mode = "hold"
         try:
-            self.lock.announce("hold")
+            self.lock.write_record("hold")
             await self.own(progress)
         except BaseException:
             self.lock_mode = "per-write"  # nobody has it held: it is released at the end of this turn

@@ -128,9 +128,9 @@ class SessionLock(FileLock):
             if (held and attempts > _LOOKERS) or time.monotonic() >= until:
                 raise self._locked()
             await asyncio.sleep(_PAUSE_SECONDS)
-        self.announce(mode)
+        self.write_record(mode)
 
-    def announce(self, mode: LockMode) -> None:
+    def write_record(self, mode: LockMode) -> None:
         record: dict[str, Any] = {
             "pid": os.getpid(),
             "host": socket.gethostname(),

@@ -28,7 +28,7 @@ class StoreApprovals(Protocol):
         """Questions of one session."""
         ...
 
-    def announce_delete(self, session_id: str, trash_name: str, uid: str) -> None:
+    def begin_delete(self, session_id: str, trash_name: str, uid: str) -> None:
         """A session is about to be moved to the trash, under a name."""
 
     def finish_deletes(self) -> None:
@@ -53,7 +53,7 @@ class NoApprovals:
     def requests(self, transactions: SessionTransactions) -> ApprovalRequests:
         return NothingAsked()
 
-    def announce_delete(self, session_id: str, trash_name: str, uid: str) -> None:
+    def begin_delete(self, session_id: str, trash_name: str, uid: str) -> None:
         """Nothing is kept of sessions."""
 
     def finish_deletes(self) -> None:

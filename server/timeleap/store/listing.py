@@ -22,10 +22,8 @@ from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage, Source
 from timeleap.storage.durable import list_directory
-from timeleap.storage.log_files import state_and_loss
-from timeleap.storage.log_values import LogState
 from timeleap.storage.owner_lock import OwnerRecord, SessionLock
-from timeleap.store.backing import SharedStore
+from timeleap.store.backing import SessionBacking
 from timeleap.store.home import Home, is_session
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
@@ -92,31 +90,28 @@ def _folded(text: str) -> str:
 
 
 def list_sessions(
-    home: Home, elsewhere: Mapping[str, Path], request: ListRequest, shared: SharedStore | None
+    home: Home, elsewhere: Mapping[str, Path], request: ListRequest, backing: SessionBacking
 ) -> SessionPage:
-    """A page of the sessions of a store, which is `shared` where they do not lie here, and of those `elsewhere` (id and
-    directory), newest change first. Blocking.
+    """A page of the sessions of a store, and of those `elsewhere` (id and directory), newest change first. Blocking.
 
     Raises:
         InvalidInputError: Unknown cursor, or a limit out of range.
         StorageFailureError: The store cannot be read.
     """
-    if shared is not None:
-        shared.fetch_all()
+    backing.fetch_all()
     seen = filter(request.selects, glances(home, elsewhere))
     page, following = _page("session", seen, lambda session: session.position, request.cursor, request.limit)
-    return SessionPage(tuple(read_info(session, session.session_id, shared) for session in page), following)
+    return SessionPage(tuple(read_info(session, session.session_id, backing) for session in page), following)
 
 
-def list_trash(home: Home, cursor: str | None, limit: int, shared: SharedStore | None) -> SessionPage:
-    """A page of deleted sessions, last deleted first. Blocking. `shared` and what it raises: as `list_sessions`."""
-    if shared is not None:
-        shared.fetch_all()
+def list_trash(home: Home, cursor: str | None, limit: int, backing: SessionBacking) -> SessionPage:
+    """A page of deleted sessions, last deleted first. Blocking. Raises as `list_sessions`."""
+    backing.fetch_all()
     page, following = _page("trash", home.trashed(), lambda entry: (entry[1], entry[2].name), cursor, limit)
     found = []
     for session_id, deleted_at, path in page:
         with suppress(OSError):
-            found.append(read_info(glance(session_id, path), path.name, shared, deleted_at))
+            found.append(read_info(glance(session_id, path), path.name, backing, deleted_at))
     return SessionPage(tuple(found), following)
 
 
@@ -195,25 +190,15 @@ def set_last_change(path: Path, when: str) -> None:
             os.utime(path / name, ns=(changed, changed))
 
 
-def read_info(seen: Glance, name: str, shared: SharedStore | None, deleted_at: str | None = None) -> SessionInfo:
-    """All that a list shows of a session, which a shared store knows by a name; what is damaged is said, never raised."""
+def read_info(seen: Glance, name: str, backing: SessionBacking, deleted_at: str | None = None) -> SessionInfo:
+    """All that a list shows of a session, which is kept under a name; what is damaged is said, never raised."""
     meta = Meta(seen.path, "readOnly")
-    log = seen.path / LOG_NAME
-    damaged: str | None = None
-    try:
-        # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
-        if shared is None:
-            state, lost = state_and_loss(log, expected=meta.existing)
-            if lost is not None:
-                damaged = lost.message
-        else:
-            state = shared.counts(name)
-    except OSError as error:
-        damaged, state = str(error), LogState()
+    facts = backing.facts(name, seen.path, made_with_log=meta.existing, in_trash=deleted_at is not None)
+    state = facts.state
     return SessionInfo(
         session_id=seen.session_id,
         title=seen.title,
-        path=seen.path if shared is None else shared.location(name),
+        path=facts.path,
         workspace=seen.workspace,
         created_at=created_at(seen.path, meta),
         updated_at=clock.iso(seen.changed / 1e9),
@@ -222,8 +207,8 @@ def read_info(seen: Glance, name: str, shared: SharedStore | None, deleted_at: s
         token_count=state.token_count,
         token_count_with_pending=state.token_count_with_pending if state.pending_chars >= 0 else None,
         parent=meta.parent,
-        owner=owner_of(log) if deleted_at is None and shared is None else None,
-        damaged=damaged,
+        owner=facts.owner,
+        damaged=facts.damaged,
         deleted_at=deleted_at,
         source=seen.source,
     )

@@ -23,7 +23,6 @@ from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.documents.warnings import LARGE, SMALL, line_problems
-from timeleap.sessions.participants import ApprovalRequests
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
@@ -35,8 +34,9 @@ from timeleap.storage.log_values import Durability, Progress
 from timeleap.storage.owner_lock import Endpoint
 from timeleap.store import listing
 from timeleap.store.approvals_port import StoreApprovals
-from timeleap.store.backing import SharedStore
+from timeleap.store.backing import SessionBacking
 from timeleap.store.home import Home, check_session_id, is_session, is_session_id, new_session_id
+from timeleap.store.home_backing import HomeBacking
 
 Asked = Literal["write", "read", "readOnly"]
 """How a session is to be opened; `readOnly` is the contract's word for `read`."""
@@ -82,10 +82,10 @@ class Openings:
         approvals: StoreApprovals,
         endpoint: Callable[[], Endpoint | None],
         files: Callable[[SessionTransactions], SessionFiles],
-        shared: SharedStore | None = None,
+        backing: SessionBacking,
     ) -> None:
         self._home = home
-        self._shared = shared
+        self._backing, self._in_place = backing, HomeBacking(home)
         self._endpoint = endpoint
         self._durability: Durability = durability
         self._approvals = approvals
@@ -96,7 +96,7 @@ class Openings:
             release=self._release,
             moved_away=self._moved_away,
             files=files,
-            approval_requests=self._approval_requests,
+            approval_requests=approvals.requests,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -213,8 +213,9 @@ class Openings:
         lease, opened = await self._files(session_id, directory, access, progress)
         try:
             session = Session(session_id, directory, opened, self._around)
-            if self._shared is not None and path is None:
-                session.location = self._shared.location(session_id)
+            if path is None:
+                session.location = self._backing.location(session_id, directory)
+            if opened.others is not None:
                 await opened.engine.catch_up()  # what opening completed is for all
             if session.access == "owner":
                 await session.snapshots.recover()
@@ -232,8 +233,9 @@ class Openings:
         self, session_id: str, path: Path, access: Asked, progress: Progress | None
     ) -> tuple[Lease, Files]:
         """Open what a session works on."""
-        shared = self._shared if path.parent == self._home.sessions else None
-        own = access == "write" or shared is not None
+        # A session that is opened by its path lies in a directory, wherever those of the store are.
+        backing = self._backing if path.parent == self._home.sessions else self._in_place
+        own = access == "write" or backing.open_engine is not None
         meta = Meta(path, "owner" if own else "readOnly")
         lease = await share(
             path / LOG_NAME,
@@ -243,28 +245,16 @@ class Openings:
             notes=meta,
             progress=progress,
             endpoint=self._endpoint() if own else None,
-            open_engine=None if shared is None else shared.open_engine,
+            open_engine=backing.open_engine,
         )
         if own and session_files.may_hold_leftovers(path):
             await asyncio.to_thread(session_files.remove_leftovers, path)
         trusted = self._home.contains(path) is not None
-        if shared is not None:
-            events = shared.events(session_id)
-            sealed = shared.approvals.seals(session_id, meta, StateFile(path), events)
-            return lease, Files(lease.engine, meta, sealed, events)
         approvals = self._approvals.standing(session_id, meta, StateFile(path), trusted=trusted)
-        return lease, Files(lease.engine, meta, approvals)
-
-    def _approval_requests(self, transactions: SessionTransactions) -> ApprovalRequests:
-        # A session that was opened by its path lies in a directory, wherever those of the store are.
-        if self._shared is not None and transactions.shared is not None:
-            made: ApprovalRequests = self._shared.approvals.requests(transactions)
-            return made
-        return self._approvals.requests(transactions)
+        return lease, Files(lease.engine, meta, approvals, backing.others(session_id))
 
     def _fork_points(self, session_id: str) -> set[str]:
-        if self._shared is not None:
-            self._shared.fetch_all()
+        self._backing.fetch_all()
         return listing.fork_points(self._home, session_id)
 
     def _problem(self) -> str | None:

@@ -1,8 +1,9 @@
-"""Parts that a process gives its store: files of workspaces, approvals, a store that several machines share."""
+"""Parts that a process gives its store: files of workspaces, approvals, where its sessions are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,10 +11,11 @@ from msgspec import Struct
 from timeleap.sessions.working_tree import SessionFiles
 from timeleap.store.approvals_port import NoApprovals, StoreApprovals
 from timeleap.store.files_port import FindSnapshots, nothing_kept
+from timeleap.store.home_backing import HomeBacking
 
 if TYPE_CHECKING:
     from timeleap.sessions.transaction import SessionTransactions
-    from timeleap.store.backing import SharedStore
+    from timeleap.store.backing import SessionBacking
     from timeleap.store.home import Home
 
 
@@ -28,11 +30,13 @@ class StoreParts(Struct, frozen=True):
     Attributes:
         files: Makes what keeps the files of one session.
         snapshots: Finds the snapshots of all sessions.
-        shared: The database that has the sessions, if the home has not.
+        backing: Makes what keeps the sessions.
+        home: The store's directory; None: the configured one.
         approvals: Makes the approvals of the sessions in a home.
     """
 
     files: Callable[[SessionTransactions], SessionFiles] = SessionFiles
     snapshots: FindSnapshots = nothing_kept
-    shared: SharedStore | None = None
+    backing: Callable[[Home], SessionBacking] = HomeBacking
+    home: Path | None = None
     approvals: Callable[[Home], StoreApprovals] = no_approvals

@@ -19,9 +19,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
-from timeleap.freshness import staleness
 from timeleap.json_value import Json
-from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
@@ -36,16 +34,18 @@ from timeleap.sessions.shapes import (
 from timeleap.sessions.transaction import NOBODY, SessionTransactions
 from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.log_values import Durability, Progress
-from timeleap.storage.owner_lock import Endpoint, SessionLock
+from timeleap.storage.owner_lock import Endpoint
 from timeleap.store import creation, listing
 from timeleap.store.approvals_port import StoreApprovals
-from timeleap.store.backing import SharedStore
+from timeleap.store.backing import SessionBacking
 from timeleap.store.creation import Fork, Traits
 from timeleap.store.files_port import FindSnapshots, SnapshotStore, nothing_kept
-from timeleap.store.home import Home, check_session_id, discard, new_session_id
+from timeleap.store.home import Home, check_session_id, new_session_id
+from timeleap.store.home_backing import HomeBacking
 from timeleap.store.listing import Glance, ListRequest
 from timeleap.store.open_sessions import Asked, Openings, SessionLocation
 from timeleap.store.parts import no_approvals
+from timeleap.store.purging import TrashParts
 from timeleap.store.store_requests import Ledger
 from timeleap.store.trash import Trash
 
@@ -65,7 +65,7 @@ class OpenedSession(Struct, frozen=True):
 class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
-    `approvals` makes what keeps the approvals of the sessions, `endpoint` says
+    `backing` makes what keeps the sessions, `approvals` what keeps their approvals, `endpoint` says
     how other processes reach this one, whenever a session is opened to be written to, `files` makes what keeps the
     files of a session's workspace, and `snapshots` gives those of all sessions.
 
@@ -84,13 +84,13 @@ class SessionStore:
         endpoint: Callable[[], Endpoint | None] = lambda: None,
         files: Callable[[SessionTransactions], SessionFiles] = SessionFiles,
         snapshots: FindSnapshots = nothing_kept,
-        shared: SharedStore | None = None,
+        backing: Callable[[Home], SessionBacking] = HomeBacking,
     ) -> None:
         self.home = Home(home)
-        self.ledger = Ledger(self.home, shared)
+        self.backing = backing(self.home)
+        self.ledger = Ledger(self.home, self.backing.own, self.backing.fetch_all)
         self._approvals = approvals(self.home)
         self._snapshots = snapshots
-        self._shared = shared
         self._openings = Openings(
             self.home,
             durability=durability,
@@ -99,9 +99,10 @@ class SessionStore:
             approvals=self._approvals,
             endpoint=endpoint,
             files=files,
-            shared=shared,
+            backing=self.backing,
         )
-        self.trash = Trash(self.home, self._openings, self.ledger, self._approvals, snapshots, shared=shared)
+        parts = TrashParts(self.home, self.ledger, self._approvals, snapshots, self._openings.turn)
+        self.trash = Trash(parts, self.backing)
 
     @property
     def snapshots(self) -> SnapshotStore | None:
@@ -144,7 +145,7 @@ class SessionStore:
             if session_id is None:
                 session_id, _ = await asyncio.to_thread(self.ledger.making, guard)
             if session_id is None:
-                session_id = await asyncio.to_thread(self.ledger.announce, guard, new_session_id())
+                session_id = await asyncio.to_thread(self.ledger.reserve, guard, new_session_id())
             check_session_id(session_id)
         traits = Traits(title, system_prompt, workspace, auto_checkpoint, source=source)
         async with self._openings.turn(session_id):
@@ -163,9 +164,8 @@ class SessionStore:
         tries = TRIES if traits is not None else 1
         while True:
             tries -= 1
-            around = self._shared.opening(session_id) if self._shared else contextlib.nullcontext()
             try:
-                async with around:
+                async with self.backing.opening(session_id):
                     return await self._open_once(session_id, traits, guard, access, progress)
             except SessionNotFoundError:
                 if tries == 0:
@@ -196,8 +196,7 @@ class SessionStore:
         """A session that exists, open or not, for the time of a block. Raises as `open`."""
         session = (await self.open(session_id, path=path, create=False, access=access)).session
         try:
-            if staleness() is not None:
-                await session.catch_its_turn()  # it may have been open
+            await self.backing.catch_up(session)  # it may have been open
             yield session
         finally:
             await session.aclose()
@@ -220,7 +219,7 @@ class SessionStore:
     def locate(self, session_id: str) -> Path:
         """The directory of a session of this store, or of one that is open by path. Raises as `Home.locate`."""
         session = self._openings.get(session_id)
-        if session is None and self._shared is not None and self._shared.contains(check_session_id(session_id)):
+        if session is None and self.backing.holds(check_session_id(session_id)):
             return self.home.sessions / session_id
         return session.path if session is not None else self.home.locate(session_id)
 
@@ -232,8 +231,7 @@ class SessionStore:
     async def aclose(self) -> None:
         """Finish what was accepted, and close all sessions."""
         await self._openings.shut_all()
-        if self._shared is not None:
-            await asyncio.to_thread(self._shared.close)
+        await asyncio.to_thread(self.backing.close)
 
     async def made_by(self, session_id: str, guard: Mutation) -> bool:
         """True if a session was created by this request (for one that is open already); raises InvalidInputError where
@@ -256,15 +254,14 @@ class SessionStore:
         try:
             self._build(session_id, guard, lambda directory: creation.build(directory, traits, guard))
         except SessionExistsError:
-            if self._shared is not None:
-                self._shared.fetch(session_id)
+            self.backing.fetch(session_id)
             if not self._exists(session_id):
                 raise  # an id that differs from it only by case is taken
             return False
         return True
 
     def _build(self, wanted: str | None, guard: Mutation, write: Callable[[Path], None]) -> str:
-        session_id = self.ledger.announce(guard, self.home.free_id(wanted))
+        session_id = self.ledger.reserve(guard, self.home.free_id(wanted))
         with self.home.building() as directory:
             write(directory)
             self._publish(directory, session_id)
@@ -276,42 +273,20 @@ class SessionStore:
         """A page of sessions, newest change first (see `listing.list_sessions`); `others` are directories outside of
         the store that are listed, too, by id."""
         elsewhere, request = self.elsewhere(others or {}), request or ListRequest()
-        return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request, self._shared)
+        return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request, self.backing)
 
     async def glances(self, others: Mapping[str, Path]) -> Sequence[Glance]:
         """All sessions, newest change first; `others` as of `list`. Their files are to be had from `files`."""
-        if self._shared is not None:
-            await asyncio.to_thread(self._shared.fetch_all)
+        await asyncio.to_thread(self.backing.fetch_all)
         return await asyncio.to_thread(listing.glances, self.home, self.elsewhere(others))
 
     def files(self, session_id: str, directory: Path | None = None) -> contextlib.AbstractContextManager[Path]:
-        """The directory of a session, at `directory` if that is known, for the time of a block. Entering it blocks,
-        and brings the files of a shared store here. Raises as `locate`, StorageFailureError."""
-        own = directory is None or directory.parent in (self.home.sessions, self.home.trash)
-        if self._shared is None or not own:
-            return contextlib.nullcontext(directory or self.locate(session_id))
-        return self._shared.files(check_session_id(session_id) if directory is None else directory.name)
-
-    def trashed(self, name: str) -> contextlib.AbstractAsyncContextManager[tuple[Path, Callable[[], None]]]:
-        """The directory of a session in the trash for a block; the function takes over what was changed there, and
-        blocks. Raises SessionNotFoundError, StorageFailureError."""
-        if self._shared is None:
-            return contextlib.nullcontext((self.home.trash / name, lambda: None))
-        return self._shared.trashed(name)
-
-    @property
-    def is_shared(self) -> bool:
-        """True if the sessions are not in the home, which has working copies of them."""
-        return self._shared is not None
-
-    @property
-    def reads_standby(self) -> bool:
-        """True if reads may be answered with less than was committed (see `call.staleness`)."""
-        return self._shared is not None and self._shared.reads_standby
-
-    def sizes(self) -> Mapping[str, Sequence[tuple[str, int]]] | None:
-        """By id: the names of what is stored of the sessions of a shared store, with their bytes. Blocking."""
-        return None if self._shared is None else self._shared.sizes()
+        """The directory of a session, at `directory` if that is known, for the time of a block. Entering it blocks.
+        Raises as `locate`, StorageFailureError."""
+        path = self.locate(session_id) if directory is None else directory
+        if path.parent not in (self.home.sessions, self.home.trash):
+            return contextlib.nullcontext(path)
+        return self.backing.files(path.name, path)
 
     def elsewhere(self, others: Mapping[str, Path]) -> dict[str, Path]:
         """By id: directories of sessions outside of the store, those of `others` and those that are open here."""
@@ -399,7 +374,7 @@ class SessionStore:
         """
 
         def publish() -> str:
-            name = self.ledger.announce(guard, session_id)
+            name = self.ledger.reserve(guard, session_id)
             self._publish(directory, name)
             return name
 
@@ -427,22 +402,8 @@ class SessionStore:
 
     async def _withdraw(self, session_id: str, turn: contextlib.AbstractAsyncContextManager[None]) -> None:
         async with turn:
-            if session_id in self._openings or self._shared is not None:  # a database has it: a repeat finds it there
-                return
-            lock = SessionLock(self.home.sessions / session_id / LOG_NAME)
-            try:
-                await lock.acquire("hold", wait=0)
-            except SessionLockedError:
-                return  # another process has it
-            except StorageFailureError:
-                if not lock.untried():
-                    return  # who knows
-            try:
-                left = await asyncio.to_thread(self.home.withdraw, session_id)
-            finally:
-                lock.release()  # before the rest, which needs the descriptor
-            if left is not None:
-                await asyncio.to_thread(discard, left)
+            if session_id not in self._openings:
+                await self.backing.withdraw(session_id)
 
     async def delete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Move a session to the trash; returns False where the request is a repeat. One that is open here is closed
@@ -465,13 +426,8 @@ class SessionStore:
             session = self._openings.get(session_id)
             if session is not None:
                 await self._openings.shut(session_id)
-            lock = SessionLock(path / LOG_NAME)
-            if self._shared is None:
-                await lock.acquire("hold", wait=0)
-            try:
+            async with self.backing.alone(path):
                 await asyncio.to_thread(self.trash.take, session_id, path, guard)
-            finally:
-                lock.release()
         if session is not None:
             session.emit(Event("deleted", session.head, cause=guard.cause))
         return True
@@ -479,6 +435,5 @@ class SessionStore:
     def _publish(self, directory: Path, session_id: str) -> None:
         """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
         self._approvals.retire(session_id)
-        if self._shared is not None:
-            self._shared.publish(directory, session_id)
+        self.backing.publish(directory, session_id)
         self.home.publish(directory, session_id)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions.documents.meta import Meta
@@ -31,8 +31,6 @@ from timeleap.sessions.documents.request_file import (
 )
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status, storage_errors
-from timeleap.storage.lock import locked
-from timeleap.store.backing import SharedStore
 from timeleap.store.home import Home, is_session_id, parse_trash_name
 
 T = TypeVar("T")
@@ -44,15 +42,25 @@ _TEMPORARY = re.compile(r"\.requests\.jsonl\.[0-9a-f]{16}\.tmp")
 _HASHED = "~"
 
 
+class StoreFiles(Protocol):
+    """Files of a store beside its sessions, such as its requests; `read` brings them up to date, `changing` locks them
+    for what a block changes."""
+
+    directory: Path
+
+    def read(self) -> None: ...
+    def changing(self) -> AbstractContextManager[None]: ...
+
+
 class Ledger:
     """The request ids of one home. A request id that was used for another request is refused with InvalidInputError;
     what cannot be noted raises StorageFailureError, and the file is as it was."""
 
-    def __init__(self, home: Home, shared: SharedStore | None = None) -> None:
-        """`shared`: where the sessions of the home really are; then its requests are there, too."""
+    def __init__(self, home: Home, own: StoreFiles, fetch_all: Callable[[], None]) -> None:
+        """`own` are the files that have the requests, `fetch_all` brings the sessions of the home up to date."""
         self._home = home
-        self._shared = shared
-        self._directory = home.path if shared is None else shared.own.directory
+        self._own, self._fetch_all = own, fetch_all
+        self._directory = own.directory
         self._file = RequestFile(self._directory)
 
     def making(self, guard: Mutation) -> tuple[str | None, bool]:
@@ -108,11 +116,10 @@ class Ledger:
         if guard.request_id is None:
             return []
         names = (guard.request_id, _hashed(guard.request_id))
-        if self._shared is not None:
-            self._shared.own.read()
+        self._own.read()
         found = [known for known in reversed(self._file.read()) if known.request_id in names]
-        if found and self._shared is not None:
-            self._shared.fetch_all()  # what is there shows which of them were carried out
+        if found:
+            self._fetch_all()  # what is there shows which of them were carried out
         return found
 
     def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
@@ -121,14 +128,14 @@ class Ledger:
             line = _line(guard.request_id, guard, facts)
             self._locked("note a request", lambda: self._file.append([line]))
 
-    def announce(self, guard: Mutation, session_id: str) -> str:
+    def reserve(self, guard: Mutation, session_id: str) -> str:
         """Note the id that a request is about to give to its session; returns the one that counts, which another process
         may have noted for the same request just now."""
         if guard.request_id is None:
             return session_id
         line = _line(guard.request_id, guard, {"sessionId": session_id})
 
-        def announced() -> str:
+        def reserved() -> str:
             for known in reversed(self._file.read()):
                 noted = _made(known)
                 if known.request_id == guard.request_id and noted is not None and fits(guard, known.fingerprint):
@@ -136,7 +143,7 @@ class Ledger:
             self._file.append([line])
             return session_id
 
-        return self._locked("note a request", announced)
+        return self._locked("note a request", reserved)
 
     def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
         """Note, durably, what a request to purge is answered with, in the place of what it was about to do."""
@@ -217,11 +224,8 @@ class Ledger:
 
     @contextmanager
     def _lock(self, work: str) -> Iterator[None]:
-        shared = self._shared
-        lock = locked(self._home.path / ".requests.lock") if shared is None else shared.own.changing()
-        with storage_errors(work, self._home.path), lock:
-            if shared is not None:
-                self._file = RequestFile(self._directory)  # others may have written to it
+        with storage_errors(work, self._home.path), self._own.changing():
+            self._file = RequestFile(self._directory)  # others may have written to it
             yield
 
 

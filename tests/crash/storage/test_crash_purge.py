@@ -16,7 +16,7 @@ from tests.unit.sessions.worlds import World, asked, texts
 from timeleap.features.approvals.switches import set_yolo
 from timeleap.sessions.shapes import Mutation
 from timeleap.store.home import Trashed
-from timeleap.store.trash import PurgeRequest, in_trash
+from timeleap.store.purging import PurgeRequest, in_trash
 
 PURGING = asked("purge-1", "session/purge")
 

@@ -18,7 +18,6 @@ from tests.support.postgresql import shared_cluster
 from tests.unit.storage.logs import keep, restore, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.freshness import Staleness
 from timeleap.storage import opened_log
 from timeleap.storage.appending import GroupWriter
 from timeleap.storage.durable import OpenFile
@@ -26,6 +25,7 @@ from timeleap.storage.log_values import LogState, NewRecord
 from timeleap.uncancelled_work import LogThread, Outcome
 from timeleap_postgresql import servers, session_copies, working_copy
 from timeleap_postgresql.database import Database
+from timeleap_postgresql.freshness import Staleness
 from timeleap_postgresql.migrations import VERSION, migrate
 from timeleap_postgresql.session_copies import PostgresStore, publish
 from timeleap_postgresql.shared_log import LOSSES, PostgresEngine, open_copy

@@ -30,7 +30,7 @@ from timeleap.sessions.shapes import Cause, Event, Mutation
 from timeleap.store.store import SessionStore
 from timeleap_postgresql import shared_requests
 from timeleap_postgresql.shared_requests import SharedApprovalRequests
-from timeleap_postgresql.shared_seals import open_store
+from timeleap_postgresql.shared_seals import in_database
 
 Json = dict[str, Any]
 PATIENCE = 60.0
@@ -107,8 +107,11 @@ async def machine(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> 
     machines: list[Machine] = []
 
     async def start(name: str, key: str | None = "all.key") -> Machine:
-        files = open_store(url, tmp_path / name, None if key is None else tmp_path / key)
-        store = SessionStore(files.path, approvals=in_files(tmp_path / f"{name}.key"), shapes=PLAIN, shared=files)
+        parts = in_database(
+            url, tmp_path / name, None if key is None else tmp_path / key, in_files(tmp_path / f"{name}.key")
+        )
+        assert parts.home is not None
+        store = SessionStore(parts.home, approvals=parts.approvals, shapes=PLAIN, backing=parts.backing)
         machines.append(Machine((await store.open("s")).session, store, name))
         return machines[-1]
 

@@ -10,7 +10,8 @@ import pytest
 from timeleap.errors import StorageFailureError
 from timeleap.store import trash as session_trash
 from timeleap.store.home import Trashed
-from timeleap.store.trash import PurgeOutcome, PurgeRequest, Trash
+from timeleap.store.purging import PurgeOutcome, PurgeRequest
+from timeleap.store.trash import Trash
 
 ONE = Trashed("a", "2020-01-01T00:00:00.000Z", "a~20200101T000000.000000", 5)
 

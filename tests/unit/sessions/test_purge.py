@@ -9,10 +9,9 @@ from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import SessionNotFoundError, StorageFailureError
 from timeleap.sessions.shapes import Mutation
-from timeleap.store import trash as session_trash
+from timeleap.store import home_purge, purging
 from timeleap.store.home import Home, Trashed
-from timeleap.store.store_requests import Ledger
-from timeleap.store.trash import PurgeOutcome, PurgeRequest
+from timeleap.store.purging import PurgeOutcome, PurgeRequest
 
 
 async def deleted(world: World, session_id: str) -> None:
@@ -25,9 +24,9 @@ async def deleted(world: World, session_id: str) -> None:
 async def test_what_was_undeleted_meanwhile_is_not_purged(world: World, monkeypatch: pytest.MonkeyPatch):
     for name in ("a", "b"):
         await deleted(world, name)
-    found = session_trash.in_trash(world.store.home, PurgeRequest())
+    found = purging.in_trash(world.store.home, PurgeRequest())
     assert await world.store.trash.undelete("a")
-    monkeypatch.setattr(session_trash, "in_trash", lambda home, request: found)
+    monkeypatch.setattr(purging, "in_trash", lambda home, request: found)
     outcome = await world.store.trash.purge(PurgeRequest())
     assert [one.session_id for one in outcome.purged] == ["b"]
     assert texts(await world.session("a", create=False)) == ["x"]
@@ -35,9 +34,9 @@ async def test_what_was_undeleted_meanwhile_is_not_purged(world: World, monkeypa
 
 async def test_where_that_was_all_of_an_id_there_was_nothing_to_purge(world: World, monkeypatch: pytest.MonkeyPatch):
     await deleted(world, "a")
-    found = session_trash.in_trash(world.store.home, PurgeRequest("a"))
+    found = purging.in_trash(world.store.home, PurgeRequest("a"))
     assert await world.store.trash.undelete("a")
-    monkeypatch.setattr(session_trash, "in_trash", lambda home, request: found)
+    monkeypatch.setattr(purging, "in_trash", lambda home, request: found)
     with pytest.raises(SessionNotFoundError, match="no session a in the trash"):
         await world.store.trash.purge(PurgeRequest("a"))
     assert texts(await world.session("a", create=False)) == ["x"]
@@ -95,7 +94,7 @@ async def killed(world: World, request: PurgeRequest, guard: Mutation, failpoint
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_trash, "failpoint", kill)
+        patch.setattr(home_purge, "failpoint", kill)
         if failpoint == "noted":
             patch.setattr(Home, "condemn", lambda *_: kill("noted"))
         with pytest.raises(Killed):
@@ -126,7 +125,7 @@ async def test_a_repeat_is_about_what_was_meant_whatever_has_its_id_by_now(
 ):
     guard = asked("r", "session/purge")
     await deleted(world, "a")
-    (first,) = session_trash.in_trash(world.store.home, request_)
+    (first,) = purging.in_trash(world.store.home, request_)
     await killed(world, request_, guard, failpoint)
     if finished:
         await world.store.trash.finish_purges()
@@ -169,6 +168,6 @@ async def test_nothing_of_a_session_is_left_in_a_note_that_nobody_finishes(world
 async def test_a_note_that_somebody_edited_removes_nothing(world: World, note: Json):
     guard = asked("r", "session/purge")
     await deleted(world, "a")
-    Ledger(world.store.home).note(guard, note)
+    world.store.ledger.note(guard, note)
     assert (await world.store.trash.purge(ALL, guard)).purged == ()
     assert [one[0] for one in world.store.home.trashed()] == ["a"]

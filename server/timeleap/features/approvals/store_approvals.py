@@ -38,7 +38,7 @@ class ApprovalsInFiles:
     def requests(self, transactions: SessionTransactions) -> ApprovalRequests:
         return AskedApprovals(transactions)
 
-    def announce_delete(self, session_id: str, trash_name: str, uid: str) -> None:
+    def begin_delete(self, session_id: str, trash_name: str, uid: str) -> None:
         self._keys.change(Register.announce, (self._home.real_path, session_id), trash_name, uid)
 
     def finish_deletes(self) -> None:

@@ -119,12 +119,12 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
 
 
 def _space_of(service: Service, session_id: str) -> Space:
-    directory, sizes = service.store.locate(session_id), service.store.sizes()
+    directory, sizes = service.store.locate(session_id), service.store.backing.sizes()
     return measure(session_id, directory) if sizes is None else measure_shared(sizes, session_id)[0]
 
 
 def _spaces(service: Service) -> list[Space]:
-    sizes = service.store.sizes()
+    sizes = service.store.backing.sizes()
     return measure_store(service.store.home) if sizes is None else measure_shared(sizes)
 
 

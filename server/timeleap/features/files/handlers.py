@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CheckpointNotFoundError, HeadConflictError, SnapshotNotFoundError
 from timeleap.features.files.session_snapshots import FileSnapshots
+from timeleap.features.files.tree_port import TreeTarget
 from timeleap.features.files.trees import SessionTrees, number_of
 from timeleap.features.files.wire_forms import given_path, page_of_changes, page_of_snapshots
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
-from timeleap.sessions.working_tree import RestoreRequest, TreeTarget, not_kept
+from timeleap.sessions.working_tree import RestoreRequest, not_kept
 from timeleap_protocol.limits import DEFAULT_PAGE, MAX_FILE_PART
 
 if TYPE_CHECKING:

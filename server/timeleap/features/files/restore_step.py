@@ -12,19 +12,11 @@ from typing import TYPE_CHECKING
 
 from timeleap import clock
 from timeleap.errors import SnapshotNotFoundError, TimeleapError
+from timeleap.features.files.tree_port import PendingRestore, TreeOf, TreeTarget, WorkingTree
 from timeleap.json_value import Json
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.shapes import FILES_RESTORED, Event
-from timeleap.sessions.working_tree import (
-    PendingRestore,
-    RestoreCancelledError,
-    RestoreRequest,
-    TreeControl,
-    TreeOf,
-    TreeTarget,
-    WorkingTree,
-    not_kept,
-)
+from timeleap.sessions.working_tree import RestoreCancelledError, RestoreRequest, TreeControl, not_kept
 from timeleap.storage.durable import failpoint, status
 
 if TYPE_CHECKING:

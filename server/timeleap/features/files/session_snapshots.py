@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.call import to_its_end
 from timeleap.errors import CancelledError, TimeleapError
 from timeleap.features.files.restore_step import FilesStep, target_of
+from timeleap.features.files.tree_port import TreeOf, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap.json_value import Json
 from timeleap.sessions import past
 from timeleap.sessions.documents.meta import FILES_FOLLOWED
@@ -30,10 +31,6 @@ from timeleap.sessions.working_tree import (
     RestoreRequest,
     SessionFiles,
     TreeControl,
-    TreeOf,
-    TreeSnapshot,
-    TreeTarget,
-    WorkingTree,
     not_kept,
     problem_of,
 )

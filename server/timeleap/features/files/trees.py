@@ -38,12 +38,13 @@ from timeleap.features.files.records import (
     shown_paths,
 )
 from timeleap.features.files.tree import FileTree, RestoreInProgress, RestorePlan
+from timeleap.features.files.tree_port import TreeOf, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path
 from timeleap.json_value import Json
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap.sessions.shapes import set_members
-from timeleap.sessions.working_tree import NO_CONTROL, TreeControl, TreeOf, TreeSnapshot, TreeTarget, WorkingTree
+from timeleap.sessions.working_tree import NO_CONTROL, TreeControl
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 MAX_SKIPPED: Final = 1000

@@ -27,7 +27,7 @@ from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.documents.meta import Meta
 from timeleap.store.home import in_trash
-from timeleap.store.trash import PurgeRequest
+from timeleap.store.purging import PurgeRequest
 from timeleap.summaries.log_spans import without_spans
 from timeleap_protocol.limits import MAX_PAGE
 
@@ -90,7 +90,7 @@ async def _redact_session(service: Service, params: SessionRedactParams, call: C
         async with service.store.turn(params.session_id):
             request = PurgeRequest(params.session_id, params.deleted_at)
             name = (await service.store.trash.plan_purge(request)).purged[0].name
-            async with service.store.trashed(name) as (directory, keep):
+            async with service.store.backing.trashed(name) as (directory, keep):
                 if params.dry_run:
                     result = render(await plan_in_trash(directory, order, params.expected_head))
                 else:
@@ -152,16 +152,16 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
 
 
 def _with_trash(service: Service, session: Session, order: RedactionRequest, held: AsyncExitStack) -> RedactionRequest:
-    """Extend an order to the session's copies in the trash. Those in a shared store are `held` from the session's
-    turn on."""
-    if not service.store.is_shared:
+    """Extend an order to the session's copies in the trash. Where the store has copies of them,
+    these are `held` from the session's turn on."""
+    if not service.store.backing.copies:
         return replace(order, trash=partial(_trashed, service, session))
     keeps: dict[Path, Callable[[], None]] = {}
 
     async def take() -> Sequence[Path]:
         await service.store.glances({})  # brings what is in the trash by now
         for name in sorted(path.name for path in await asyncio.to_thread(_trashed, service, session)):
-            directory, keeps[directory] = await held.enter_async_context(service.store.trashed(name))
+            directory, keeps[directory] = await held.enter_async_context(service.store.backing.trashed(name))
         return tuple(keeps)
 
     loop = asyncio.get_running_loop()

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import Pattern, Span
 from timeleap.message_text import call_texts, texts, without_halves
-from timeleap.sessions.logs import Logs, blocks, line_of_message, shared_lines, state_after_lines
+from timeleap.sessions.logs import Logs, blocks, common_lines, line_of_message, state_after_lines
 from timeleap.storage.log_values import RecordKind, Row
 from timeleap.storage.reader import LogReader
 from timeleap.storage.record import decode_json
@@ -152,7 +152,7 @@ def _damage(log: LogReader, name: str | None) -> list[Unread]:
 
 def _known(log: LogReader, before: deque[LogReader]) -> int:
     """How many of a log's first messages a log that was looked at before begins with, too."""
-    shared = max((shared_lines(log, other, log.state.lines) for other in before), default=0)
+    shared = max((common_lines(log, other, log.state.lines) for other in before), default=0)
     return state_after_lines(log, shared).messages
 
 

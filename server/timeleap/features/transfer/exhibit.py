@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,11 +27,10 @@ from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files
 from timeleap.sessions.documents.session_files import LOG_NAME, STATE_NAME
-from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
+from timeleap.sessions.logs import common_lines, left_out, line_of_message, pages
 from timeleap.sessions.past import prompt_at, told_checkpoints
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
-from timeleap.sessions.working_tree import WorkingTree
 from timeleap.storage.log_values import Timeline, TimelineReason
 from timeleap.storage.reader import LogReader
 from timeleap.storage.record import decode_json, without_marks
@@ -158,9 +157,17 @@ class Strand(Struct):
             found = told_checkpoints(self.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False)
             yield from found if self.masks is None else (_masked(each, self.masks) for each in found)
 
-    def shared_lines(self, other: Strand) -> int:
+    def common_lines(self, other: Strand) -> int:
         """Number of lines at the beginning that are the same in both. Cheap: nothing is read but the indexes."""
-        return shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
+        return common_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
+
+
+class ChangedFiles(Protocol):
+    """The files of a session, by their snapshots."""
+
+    def changed(self, before: str, after: str | None) -> list[tuple[str, str]]:
+        """Return the kind of change and the path of each file that differs between two snapshots. Blocking."""
+        ...
 
 
 class Exhibit(Struct, frozen=True):
@@ -195,7 +202,7 @@ class Exhibit(Struct, frozen=True):
     notes: Mapping[str, Any]
     lost: tuple[str, ...] = ()
     losses: list[ExportLoss] = field(default_factory=list)
-    tree: WorkingTree | None = None
+    tree: ChangedFiles | None = None
     snapshots: tuple[Path, ...] = ()
     masks: SecretMasks | None = None
 
@@ -205,7 +212,7 @@ class Exhibit(Struct, frozen=True):
         masks = SecretMasks()
         self.live.tell_secrets(masks, 0)
         for strand in self.timelines:
-            strand.tell_secrets(masks, strand.shared_lines(self.live))
+            strand.tell_secrets(masks, strand.common_lines(self.live))
         return replace(
             self,
             title=None if self.title is None else masks.text(self.title),
@@ -243,7 +250,7 @@ class Exhibit(Struct, frozen=True):
         self.losses.extend(ExportLoss("files", text) for text in left)
         return replace(self, snapshots=tuple(sorted(directory.iterdir())))
 
-    def _changed(self, tree: WorkingTree, before: str, after: str | None) -> list[tuple[str, str]]:
+    def _changed(self, tree: ChangedFiles, before: str, after: str | None) -> list[tuple[str, str]]:
         try:
             changed = tree.changed(before, after)
             return changed if self.masks is None else [(kind, self.masks.text(path)) for kind, path in changed]

@@ -179,7 +179,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
                     _heed_cancellation()
                 opened = await to_its_end(store.put_in_place(directory, session_id, mine))
         held = await service.hold(call, opened.session, "owner")
-    state = await opening.answer(held, opened.duplicate)
+    state = await opening.answer(service, held, opened.duplicate)
     return {**state, "losses": sanitize.origin_losses(opened.session.meta)}
 
 

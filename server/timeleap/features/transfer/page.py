@@ -133,12 +133,12 @@ def _branches(exhibit: Exhibit) -> list[_Branch]:
     """The present, then the timelines, newest first; each branches off the one before it with which it shares most."""
     found = [_Branch(exhibit.live)]
     for strand in reversed(exhibit.timelines):
-        parent, lines = 0, strand.shared_lines(exhibit.live)
+        parent, lines = 0, strand.common_lines(exhibit.live)
         for place, branch in enumerate(found):
             # Of the logs that branch off a second log, only those that leave it where this log does can share more with
             # this log than the second log does: so it is compared with few of them.
             leaves_there = branch.parent == parent and branch.shared.lines == lines
-            if leaves_there and (more := strand.shared_lines(branch.strand)) > lines:
+            if leaves_there and (more := strand.common_lines(branch.strand)) > lines:
                 parent, lines = place, more
         found.append(_Branch(strand, parent, state_after_lines(strand.log, lines)))
     return found

@@ -13,10 +13,11 @@ from timeleap.errors import FilesBusyError
 from timeleap.features.files import tree
 from timeleap.features.files.records import SnapshotBudget
 from timeleap.features.files.session_snapshots import FileSnapshots
+from timeleap.features.files.tree_port import WorkingTree
 from timeleap.features.files.trees import RootsOverBudget, SessionRoot, SessionTrees, trees_below
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.working_tree import NO_CONTROL, WorkingTree
+from timeleap.sessions.working_tree import NO_CONTROL
 
 
 async def opened(tmp_path: Path) -> tuple[World, Session]:

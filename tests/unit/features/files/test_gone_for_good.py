@@ -18,7 +18,7 @@ from timeleap.features.redaction.matchers import TextMatcher
 from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.sessions.session import Session
 from timeleap.storage import durable
-from timeleap.store.trash import PurgeRequest
+from timeleap.store.purging import PurgeRequest
 
 
 @pytest.fixture

@@ -21,11 +21,12 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.features.files.session_snapshots import FileSnapshots
+from timeleap.features.files.tree_port import TreeTarget
 from timeleap.sessions import transaction
 from timeleap.sessions.past import new_checkpoint
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause
-from timeleap.sessions.working_tree import RestoreRequest, TreeControl, TreeTarget
+from timeleap.sessions.working_tree import RestoreRequest, TreeControl
 from timeleap.storage import durable
 
 Json = dict[str, Any]

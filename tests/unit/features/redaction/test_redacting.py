@@ -33,7 +33,6 @@ from timeleap.sessions.kernel import rewrites
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation, PendingDMail
 from timeleap.storage.owner_lock import SessionLock
-from timeleap.store.store_requests import Ledger
 
 SECRET = 'se"cret/7'
 
@@ -253,7 +252,7 @@ async def test_a_request_that_made_the_session_can_be_repeated(world: World) -> 
     guard = asked("made", "session/open", "0123456789abcdef")
     session = await world.session("s1", title=SECRET, guard=guard)
     await taken_out(session, order())
-    Ledger(world.store.home).forget_fingerprints("s1")
+    world.store.ledger.forget_fingerprints("s1")
     assert not any(b"0123456789abcdef" in data for data in world.tree().values())
     assert (await world.store.open("s1", title=SECRET, guard=guard)).duplicate
 

@@ -21,7 +21,7 @@ from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.owner_lock import SessionLock
 from timeleap.store.home import Home
-from timeleap.store.trash import PurgeRequest
+from timeleap.store.purging import PurgeRequest
 
 SECRET = "hunter2-Tq9"
 TMP = "0123456789abcdef.tmp"

@@ -91,7 +91,7 @@ def messages(strand: Strand) -> list[Any]:
 
 
 def common_messages(strand: Strand, other: Strand) -> int:
-    return state_after_lines(strand.log, strand.shared_lines(other)).messages
+    return state_after_lines(strand.log, strand.common_lines(other)).messages
 
 
 async def branched(session: Session) -> None:
